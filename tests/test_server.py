@@ -179,7 +179,7 @@ async def test_an_idle_connection_does_not_hold_the_server_up(home: Path, asked:
     assert time.monotonic() - began < 2.5
 
 
-async def test_g_d1_a_stream_that_outlives_the_drain_holds_the_server_up_for_less_than_a_second(home: Path) -> None:
+async def test_a_stream_that_outlives_the_drain_holds_the_server_up_for_less_than_a_second(home: Path) -> None:
     async with serving(home, drain_s=0.5) as server, server.client.streaming("demo-echo", messages=SILENT) as answer:
         await answer.event()
         stalled = await server.client.connect()

@@ -37,7 +37,7 @@ def calls_of(gateway: Gateway) -> int:
 
 
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI])
-async def test_in58_claude_code_makes_one_call_a_turn(
+async def test_claude_code_makes_one_call_a_turn(
     gateway: Gateway, provider: Provider, tmp_path: Path, dialect: Dialect
 ) -> None:
     file = tmp_path / "work" / "notes.txt"
@@ -54,7 +54,7 @@ async def test_in58_claude_code_makes_one_call_a_turn(
     assert verify(gateway.engine.store).equal
 
 
-async def test_in62_googles_signatures_come_back_from_claude_code_after_a_restart(
+async def test_googles_signatures_come_back_from_claude_code_after_a_restart(
     gateway: Gateway, provider: Provider, tmp_path: Path
 ) -> None:
     file = tmp_path / "work" / "notes.txt"
@@ -78,7 +78,7 @@ async def test_in62_googles_signatures_come_back_from_claude_code_after_a_restar
     assert script.turn == 4
 
 
-async def test_in46_claude_code_repeats_an_empty_answer_no_more_than_once(
+async def test_claude_code_repeats_an_empty_answer_no_more_than_once(
     gateway: Gateway, provider: Provider, tmp_path: Path
 ) -> None:
     """It does so in whatever form the answer is empty, with the vendor's own API too."""
@@ -90,7 +90,7 @@ async def test_in46_claude_code_repeats_an_empty_answer_no_more_than_once(
 
 
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC])
-async def test_in47_claude_code_waits_for_an_upstream_that_is_silent_for_twenty_seconds(
+async def test_claude_code_waits_for_an_upstream_that_is_silent_for_twenty_seconds(
     gateway: Gateway, provider: Provider, tmp_path: Path, dialect: Dialect
 ) -> None:
     script = ScriptedAgent([])
@@ -106,7 +106,7 @@ async def test_in47_claude_code_waits_for_an_upstream_that_is_silent_for_twenty_
     assert [one.outcome for one in await gateway.settled(1)] == [Outcome.DONE]
 
 
-async def test_in100_codex_makes_one_call_a_turn_and_its_patch_arrives(
+async def test_codex_makes_one_call_a_turn_and_its_patch_arrives(
     gateway: Gateway, provider: Provider, tmp_path: Path
 ) -> None:
     steps = [
@@ -138,7 +138,7 @@ ERRORS: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("error", ERRORS)
-async def test_in92_codex_asks_once_where_asking_again_is_useless(
+async def test_codex_asks_once_where_asking_again_is_useless(
     gateway: Gateway, provider: Provider, tmp_path: Path, error: str
 ) -> None:
     asked: list[str] = []
@@ -166,7 +166,7 @@ async def test_in92_codex_asks_once_where_asking_again_is_useless(
 
 
 @pytest.mark.parametrize("status", [402, 403, 413, 429, 500])
-async def test_in48_claude_code_asks_once_where_asking_again_is_useless(
+async def test_claude_code_asks_once_where_asking_again_is_useless(
     gateway: Gateway, provider: Provider, tmp_path: Path, status: int
 ) -> None:
     """429 stands for money that is gone."""

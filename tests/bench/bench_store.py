@@ -329,7 +329,7 @@ def residents(root: Path, most: int) -> None:
 
 
 def pauses(root: Path) -> None:
-    """S9: what an event loop feels at some 200 calls a second."""
+    """What an event loop feels at some 200 calls a second."""
     felt = {
         "never": pace(store_at(root / "pace-never", 0), lambda _: None),
         "thread": pace(store_at(root / "pace-thread", 0.1), lambda _: None),

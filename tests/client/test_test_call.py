@@ -42,7 +42,7 @@ async def test_a_wrong_key_is_reported(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("api", STREAMED)
-async def test_in177_both_kinds_of_calls_give_their_id(front: PublicApi, gateway: Gateway, api: str) -> None:
+async def test_both_kinds_of_calls_give_their_id(front: PublicApi, gateway: Gateway, api: str) -> None:
     ids = [await front.plain_call("m", api), await front.streamed_call("m", api)]
     records = await gateway.settled(2)
     assert ids == [record.id for record in records]

@@ -60,9 +60,7 @@ def texts(answer: Answer) -> str:
 
 
 @pytest.mark.parametrize("wanted", [None, True, False])
-async def test_in121_a_stream_with_suffix_goes_out_raw(
-    gateway: Gateway, provider: Provider, *, wanted: bool | None
-) -> None:
+async def test_a_stream_with_suffix_goes_out_raw(gateway: Gateway, provider: Provider, *, wanted: bool | None) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "m", preset="deepseek")
     provider.on("m", writes("a", "+ b"))
     body: Doc = {"model": "m", "prompt": "def add(a, b): return ", "suffix": "\\n", "stream": True, "max_tokens": 32}
@@ -79,7 +77,7 @@ async def test_in121_a_stream_with_suffix_goes_out_raw(
     assert record.cost == 9 * 2_500 + 12 * 10_000
 
 
-async def test_in121_a_plain_answer_passes_byte_by_byte(gateway: Gateway, provider: Provider) -> None:
+async def test_a_plain_answer_passes_byte_by_byte(gateway: Gateway, provider: Provider) -> None:
     doc = answered(said("x", logprobs={"tokens": ["x"]}), spent=usage())
     body = json.dumps(doc, indent=1).encode()
     provider.on("m", reply(body))
@@ -88,7 +86,7 @@ async def test_in121_a_plain_answer_passes_byte_by_byte(gateway: Gateway, provid
     assert (answer.body, provider.last.body) == (body, sent)
 
 
-async def test_in122_cancelled_calls_leave_no_trace_but_their_records(gateway: Gateway, provider: Provider) -> None:
+async def test_cancelled_calls_leave_no_trace_but_their_records(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", silence)
     body = dumps({"model": "m", "prompt": "p", "stream": True, "max_tokens": 8})
     for number in range(20):
@@ -106,7 +104,7 @@ async def test_in122_cancelled_calls_leave_no_trace_but_their_records(gateway: G
     assert gateway.engine.health.state(gateway.engine.catalog.channel("up")).name == "ok"
 
 
-async def test_in123_several_prompts_and_answers(gateway: Gateway, provider: Provider) -> None:
+async def test_several_prompts_and_answers(gateway: Gateway, provider: Provider) -> None:
     choices = [said(str(number), index=number) for number in range(4)]
     provider.on("m", reply(answered(*choices, spent=usage(4, 8))), silence)
     async with openai(gateway) as client:
@@ -116,7 +114,7 @@ async def test_in123_several_prompts_and_answers(gateway: Gateway, provider: Pro
 
 
 @pytest.mark.parametrize("n", [1, 3])
-async def test_in123_streamed_choices_keep_their_numbers(gateway: Gateway, provider: Provider, n: int) -> None:
+async def test_streamed_choices_keep_their_numbers(gateway: Gateway, provider: Provider, n: int) -> None:
     chunks = [answered(said(str(i), index=i, finish=None)) for i in range(n)]
     chunks += [answered(said("", index=i)) for i in range(n)]
     provider.on("m", stream_bytes(b"".join(map(event, chunks)) + DONE))
@@ -148,7 +146,7 @@ CLAUDE: Doc = {
         ("not one text", {"prompt": [1, 2]}),
     ],
 )
-async def test_in124_what_chats_cannot_express_is_refused(
+async def test_what_chats_cannot_express_is_refused(
     gateway: Gateway, provider: Provider, beyond: str, more: Doc
 ) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "c", dialect=Dialect.ANTHROPIC, name="claude")
@@ -159,7 +157,7 @@ async def test_in124_what_chats_cannot_express_is_refused(
     assert provider.exchanges == []
 
 
-async def test_in124_a_channel_that_has_completions_is_taken(gateway: Gateway, provider: Provider) -> None:
+async def test_a_channel_that_has_completions_is_taken(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "c", dialect=Dialect.ANTHROPIC, name="claude", priority=9)
     gateway.channel(provider.base_url, "c", name="other")
     provider.on("c", writes("x"))
@@ -167,7 +165,7 @@ async def test_in124_a_channel_that_has_completions_is_taken(gateway: Gateway, p
     assert gateway.record.channel_name == "other"
 
 
-async def test_in124_a_plain_prompt_becomes_a_chat(gateway: Gateway, provider: Provider) -> None:
+async def test_a_plain_prompt_becomes_a_chat(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "m", dialect=Dialect.ANTHROPIC)
     provider.other = reply(CLAUDE)
     async with openai(gateway) as client:
@@ -184,7 +182,7 @@ async def test_in124_a_plain_prompt_becomes_a_chat(gateway: Gateway, provider: P
     assert gateway.record.cost == 5 * 2_500 + 3 * 10_000
 
 
-async def test_in124_a_stream_that_was_a_chat(gateway: Gateway) -> None:
+async def test_a_stream_that_was_a_chat(gateway: Gateway) -> None:
     gateway.channel("", "demo-echo", dialect=Dialect.MOCK, name="demo")
     async with openai(gateway) as client:
         stream = await client.completions.create(
@@ -202,7 +200,7 @@ async def test_in124_a_stream_that_was_a_chat(gateway: Gateway) -> None:
     )
 
 
-async def test_in124_a_channel_of_openai_that_lacks_them_gets_a_chat(gateway: Gateway, provider: Provider) -> None:
+async def test_a_channel_of_openai_that_lacks_them_gets_a_chat(gateway: Gateway, provider: Provider) -> None:
     async def only_chats(exchange: Exchange) -> None:
         if exchange.path.endswith("/chat/completions"):
             choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
@@ -224,7 +222,7 @@ async def test_in124_a_channel_of_openai_that_lacks_them_gets_a_chat(gateway: Ga
     assert (refused.status, refused.error["param"]) == (400, "suffix")
 
 
-async def test_in125_the_default_limit_is_sent(gateway: Gateway, provider: Provider) -> None:
+async def test_the_default_limit_is_sent(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", preset="ollama")
     provider.on("m", writes("x"))
     await complete(gateway.client, {"model": "m", "prompt": "p" * 30})
@@ -232,7 +230,7 @@ async def test_in125_the_default_limit_is_sent(gateway: Gateway, provider: Provi
     assert gateway.record.held == 20 * 2_500 + 16 * 10_000
 
 
-async def test_in125_the_owner_s_limit_is_held_and_sent(gateway: Gateway, provider: Provider) -> None:
+async def test_the_owner_s_limit_is_held_and_sent(gateway: Gateway, provider: Provider) -> None:
     edits = Overrides(default={"max_completion_tokens": 100}, set={"top_k": 5, "tools": []}, system="Be brief")
     gateway.channel(provider.base_url, "m", overrides=edits)
     provider.on("m", writes("x"))
@@ -241,7 +239,7 @@ async def test_in125_the_owner_s_limit_is_held_and_sent(gateway: Gateway, provid
     assert gateway.record.held >= 100 * 10_000
 
 
-async def test_in126_json_to_a_request_for_a_stream_is_replayed(gateway: Gateway, provider: Provider) -> None:
+async def test_json_to_a_request_for_a_stream_is_replayed(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", reply(answered(said("one"), said("two", index=1), spent=usage())))
     body = {"model": "m", "prompt": "p", "n": 2, "stream": True, "stream_options": {"include_usage": True}}
     answer = await complete(gateway.client, body)
@@ -250,14 +248,14 @@ async def test_in126_json_to_a_request_for_a_stream_is_replayed(gateway: Gateway
     assert events(answer.body)[-1] == b"[DONE]"
 
 
-async def test_in126_a_stream_to_a_plain_request_is_assembled(gateway: Gateway, provider: Provider) -> None:
+async def test_a_stream_to_a_plain_request_is_assembled(gateway: Gateway, provider: Provider) -> None:
     chunks = [answered(said("a", finish=None)), answered(said("b")), answered(spent=usage())]
     provider.on("m", stream_bytes(b"".join(map(event, chunks)) + DONE))
     answer = await complete(gateway.client, {"model": "m", "prompt": "p"})
     assert (answer.json["choices"][0]["text"], answer.json["usage"]["total_tokens"]) == ("ab", 21)
 
 
-async def test_in127_echo_and_logprobs_pass(gateway: Gateway, provider: Provider) -> None:
+async def test_echo_and_logprobs_pass(gateway: Gateway, provider: Provider) -> None:
     logprobs = {"tokens": ["p", "x"], "token_logprobs": [None, -0.5], "top_logprobs": [None, {"x": -0.5}]}
     doc = answered(said("px", logprobs=logprobs), spent=usage())
     provider.on("m", reply(doc))
@@ -315,7 +313,7 @@ async def test_the_javascript_sdk_reads_a_stream(gateway: Gateway, provider: Pro
     assert found == {"text": "upon a time"}
 
 
-async def test_in15_a_stream_whose_money_is_gone_ends_as_at_its_limit(gateway: Gateway, provider: Provider) -> None:
+async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(gateway: Gateway, provider: Provider) -> None:
     gateway.change("account", "", Account(stop_when_empty=True))
     await spend_it_all(gateway, provider, event(answered(said("word " * 40_000, finish=None))))
     answer = await complete(gateway.client, {"model": "m", "prompt": "p", "stream": True, "max_tokens": 500_000})

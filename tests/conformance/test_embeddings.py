@@ -67,7 +67,7 @@ def served(gateway: Gateway, provider: Provider) -> Gateway:
     return gateway
 
 
-async def test_in110_an_alias_is_mapped_and_the_answer_names_it(gateway: Gateway, provider: Provider) -> None:
+async def test_an_alias_is_mapped_and_the_answer_names_it(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, f"small={MODEL}")
     gateway.price("small", output=type(INPUT)(0))
     provider.on(MODEL, vectors())
@@ -78,12 +78,12 @@ async def test_in110_an_alias_is_mapped_and_the_answer_names_it(gateway: Gateway
     assert (record.model, record.input, record.output, record.cost) == ("small", 7, 0, 7 * 2_500)
 
 
-async def test_in110_an_unknown_model_is_refused_as_for_chat(served: Gateway) -> None:
+async def test_an_unknown_model_is_refused_as_for_chat(served: Gateway) -> None:
     answer = await embed(served.client, {"model": "none", "input": "hello"})
     assert answer.refusal == (404, "model_not_found", "model")
 
 
-async def test_in110_a_body_that_needs_no_change_goes_out_as_it_came(served: Gateway, provider: Provider) -> None:
+async def test_a_body_that_needs_no_change_goes_out_as_it_came(served: Gateway, provider: Provider) -> None:
     body = b'{ "input" : ["\\u00e9", "\\ud83d"],\n"odd":1.50, "model":"text-embedding-3-small"}'
     answer = await embed(served.client, body)
     assert answer.status == 200
@@ -98,7 +98,7 @@ async def test_in110_a_body_that_needs_no_change_goes_out_as_it_came(served: Gat
     [("one", 200), (["a", "b", "c"], 200), ("", 200), ([], 400), (["a", 1], 400), ({"a": 1}, 400), (None, 400)],
     ids=["text", "texts", "empty text", "no texts", "mixture", "object", "null"],
 )
-async def test_in111_inputs(served: Gateway, given: Any, status: int) -> None:
+async def test_inputs(served: Gateway, given: Any, status: int) -> None:
     answer = await embed(served.client, {"model": MODEL, "input": given})
     assert answer.status == status
     if status == 400:
@@ -109,14 +109,14 @@ async def test_in111_inputs(served: Gateway, given: Any, status: int) -> None:
         )
 
 
-async def test_in112_tokens_go_to_openai_channels_as_they_are(served: Gateway, provider: Provider) -> None:
+async def test_tokens_go_to_openai_channels_as_they_are(served: Gateway, provider: Provider) -> None:
     answer = await embed(served.client, {"model": MODEL, "input": [[1, 2, 3], [40_000, 5]]})
     assert len(answer.json["data"]) == 2
     assert provider.last.json["input"] == [[1, 2, 3], [40_000, 5]]
     assert len((await embed(served.client, {"model": MODEL, "input": [1, 2, 3]})).json["data"]) == 1
 
 
-async def test_in112_tokens_are_refused_where_only_gemini_could_answer(gateway: Gateway, provider: Provider) -> None:
+async def test_tokens_are_refused_where_only_gemini_could_answer(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "e", dialect=Dialect.GEMINI, name="google")
     answer = await embed(gateway.client, {"model": "e", "input": [[1, 2]]})
     assert answer.refusal == (400, "unsupported_parameter", "model")
@@ -124,7 +124,7 @@ async def test_in112_tokens_are_refused_where_only_gemini_could_answer(gateway: 
     assert provider.exchanges == []
 
 
-async def test_in112_a_channel_that_takes_tokens_is_chosen(gateway: Gateway, provider: Provider) -> None:
+async def test_a_channel_that_takes_tokens_is_chosen(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "e", dialect=Dialect.GEMINI, name="google", priority=9)
     gateway.channel(provider.base_url, "e", name="other")
     provider.on("e", vectors())
@@ -132,7 +132,7 @@ async def test_in112_a_channel_that_takes_tokens_is_chosen(gateway: Gateway, pro
     assert gateway.record.channel_name == "other"
 
 
-async def test_in112_three_hundred_thousand_tokens_are_one_request(served: Gateway) -> None:
+async def test_three_hundred_thousand_tokens_are_one_request(served: Gateway) -> None:
     tokens = [[number % 100_000 for number in range(8_000)] for _ in range(38)]
     answer = await embed(served.client, {"model": MODEL, "input": tokens})
     assert (answer.status, len(answer.json["data"])) == (200, 38)
@@ -140,7 +140,7 @@ async def test_in112_three_hundred_thousand_tokens_are_one_request(served: Gatew
 
 @pytest.mark.parametrize("always", ["float", "base64"])
 @pytest.mark.parametrize("wanted", ["float", "base64", None])
-async def test_in113_vectors_come_in_the_form_that_was_requested(
+async def test_vectors_come_in_the_form_that_was_requested(
     served: Gateway, provider: Provider, always: str, wanted: str | None
 ) -> None:
     provider.on(MODEL, vectors(always=always))
@@ -155,7 +155,7 @@ async def test_in113_vectors_come_in_the_form_that_was_requested(
     assert ("encoding_format" in provider.last.json) is (wanted is not None)
 
 
-async def test_in113_the_sdk_reads_vectors_of_the_right_length(served: Gateway, provider: Provider) -> None:
+async def test_the_sdk_reads_vectors_of_the_right_length(served: Gateway, provider: Provider) -> None:
     provider.on(MODEL, vectors(*([0.5] * 767), always="float"))
     async with openai(served) as client:
         answer = await client.embeddings.create(model=MODEL, input="a")
@@ -163,9 +163,7 @@ async def test_in113_the_sdk_reads_vectors_of_the_right_length(served: Gateway, 
     assert len(answer.data[0].embedding) == 768
 
 
-async def test_in113_a_server_that_refuses_the_form_gets_the_request_without_it(
-    served: Gateway, provider: Provider
-) -> None:
+async def test_a_server_that_refuses_the_form_gets_the_request_without_it(served: Gateway, provider: Provider) -> None:
     provider.on(MODEL, fail(400, "Unsupported parameter: 'encoding_format'"), vectors())
     async with openai(served) as client:
         answer = await client.embeddings.create(model=MODEL, input="a")
@@ -199,7 +197,7 @@ def google(gateway: Gateway, provider: Provider) -> Gateway:
     return gateway
 
 
-async def test_in114_shortened_vectors_of_gemini_have_length_one(google: Gateway, provider: Provider) -> None:
+async def test_shortened_vectors_of_gemini_have_length_one(google: Gateway, provider: Provider) -> None:
     provider.other = gemini([3.0] * 256)
     async with openai(google) as client:
         answer = await client.embeddings.create(model="e", input="text", dimensions=256)
@@ -210,7 +208,7 @@ async def test_in114_shortened_vectors_of_gemini_have_length_one(google: Gateway
     assert provider.last.json == {"content": {"parts": [{"text": "text"}]}, "outputDimensionality": 256}
 
 
-async def test_in115_250_texts_are_three_requests_and_one_record(google: Gateway, provider: Provider) -> None:
+async def test_many_texts_are_three_requests_and_one_record(google: Gateway, provider: Provider) -> None:
     provider.other = gemini([0.5], used=11)
     async with openai(google) as client:
         answer = await client.embeddings.create(model="e", input=[str(number) for number in range(250)])
@@ -221,7 +219,7 @@ async def test_in115_250_texts_are_three_requests_and_one_record(google: Gateway
     assert google.record.cost == 33 * 2_500
 
 
-async def test_in115_a_part_that_fails_fails_the_call_and_shows_what_it_may_have_cost(
+async def test_a_part_that_fails_fails_the_call_and_shows_what_it_may_have_cost(
     google: Gateway, provider: Provider
 ) -> None:
     good, bad = gemini([0.5]), fail(400, "no")
@@ -238,7 +236,7 @@ async def test_in115_a_part_that_fails_fails_the_call_and_shows_what_it_may_have
 
 
 @pytest.mark.parametrize("large", [False, True])
-async def test_in115_long_texts_reach_gemini_whole(google: Gateway, provider: Provider, *, large: bool) -> None:
+async def test_long_texts_reach_gemini_whole(google: Gateway, provider: Provider, *, large: bool) -> None:
     texts = [f'7 "é\\" {"x" * (9_000 if large else 90)}'] * 150
 
     async def script(exchange: Exchange) -> None:
@@ -252,7 +250,7 @@ async def test_in115_long_texts_reach_gemini_whole(google: Gateway, provider: Pr
     assert [len(exchange.json["requests"]) for exchange in provider.exchanges] == [100, 50]
 
 
-async def test_in116_shuffled_vectors_are_sorted(served: Gateway, provider: Provider) -> None:
+async def test_shuffled_vectors_are_sorted(served: Gateway, provider: Provider) -> None:
     provider.on(MODEL, vectors(shuffled=True))
     answer = await embed(served.client, {"model": MODEL, "input": ["a", "b", "c"]})
     assert [(one["index"], one["embedding"][0]) for one in answer.json["data"]] == [(0, 0.0), (1, 1.0), (2, 2.0)]
@@ -263,7 +261,7 @@ async def test_in116_shuffled_vectors_are_sorted(served: Gateway, provider: Prov
     [[], [{"index": 0, "embedding": [1.0]}], [{"index": 0, "embedding": []}, {"index": 1, "embedding": [1.0]}]],
     ids=["none", "too few", "empty vector"],
 )
-async def test_in116_missing_vectors_are_a_bad_answer(served: Gateway, provider: Provider, data: list[Doc]) -> None:
+async def test_missing_vectors_are_a_bad_answer(served: Gateway, provider: Provider, data: list[Doc]) -> None:
     provider.on(MODEL, reply({"object": "list", "data": data, "model": MODEL}))
     answer = await embed(served.client, {"model": MODEL, "input": ["a", "b"]})
     assert (answer.status, answer.error["code"]) == (502, "upstream_bad_response")
@@ -271,7 +269,7 @@ async def test_in116_missing_vectors_are_a_bad_answer(served: Gateway, provider:
 
 
 @pytest.mark.parametrize("used", [None, 0])
-async def test_in117_missing_usage_is_estimated(served: Gateway, provider: Provider, used: int | None) -> None:
+async def test_missing_usage_is_estimated(served: Gateway, provider: Provider, used: int | None) -> None:
     provider.on(MODEL, vectors(used=used))
     answer = await embed(served.client, {"model": MODEL, "input": ["one text", "and another one"]})
     record = served.record
@@ -282,7 +280,7 @@ async def test_in117_missing_usage_is_estimated(served: Gateway, provider: Provi
     assert record.cost <= record.held
 
 
-async def test_in118_another_channel_answers_for_one_that_fails(served: Gateway, provider: Provider) -> None:
+async def test_another_channel_answers_for_one_that_fails(served: Gateway, provider: Provider) -> None:
     served.channel(provider.base_url, f"{MODEL}=second", name="spare", priority=-1)
     provider.on(MODEL, fail(500))
     provider.on("second", vectors())
@@ -290,7 +288,7 @@ async def test_in118_another_channel_answers_for_one_that_fails(served: Gateway,
     assert [attempt.channel for attempt in served.record.attempts] == ["up", "spare"]
 
 
-async def test_in118_another_model_never_answers(served: Gateway, provider: Provider) -> None:
+async def test_another_model_never_answers(served: Gateway, provider: Provider) -> None:
     served.group("default", fallbacks=(Fallback(model=MODEL, to=("m",)),))
     served.channel(provider.base_url, "m", name="other")
     provider.on(MODEL, fail(500))
@@ -299,7 +297,7 @@ async def test_in118_another_model_never_answers(served: Gateway, provider: Prov
     assert {exchange.json["model"] for exchange in provider.exchanges} == {MODEL}
 
 
-async def test_in119_base64_and_float_are_the_same_vector(served: Gateway, provider: Provider) -> None:
+async def test_base64_and_float_are_the_same_vector(served: Gateway, provider: Provider) -> None:
     values = [math.sin(number) for number in range(500)]
     provider.on(MODEL, vectors(*values, always="base64"))
     async with openai(served) as client:
@@ -310,7 +308,7 @@ async def test_in119_base64_and_float_are_the_same_vector(served: Gateway, provi
 
 
 @nodejs.patient
-async def test_in119_the_javascript_sdk_reads_the_same(served: Gateway, provider: Provider) -> None:
+async def test_the_javascript_sdk_reads_the_same(served: Gateway, provider: Provider) -> None:
     values = [math.sin(number) for number in range(100)]
     provider.on(MODEL, vectors(*values), vectors(*values, always="float"), vectors(*values, always="base64"))
     jobs = [{"do": "embed", "model": MODEL, "input": ["a"], "encoding_format": form} for form in (None, None, "float")]
@@ -321,9 +319,7 @@ async def test_in119_the_javascript_sdk_reads_the_same(served: Gateway, provider
         assert result["usage"]["prompt_tokens"] == 7
 
 
-async def test_in120_a_client_that_leaves_is_booked_like_one_of_a_plain_call(
-    served: Gateway, provider: Provider
-) -> None:
+async def test_a_client_that_leaves_is_booked_like_one_of_a_plain_call(served: Gateway, provider: Provider) -> None:
     answered = asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:

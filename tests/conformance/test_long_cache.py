@@ -83,7 +83,7 @@ def events() -> bytes:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_in12_each_kind_of_input_has_its_price(claude: Gateway, provider: Provider, *, stream: bool) -> None:
+async def test_each_kind_of_input_has_its_price(claude: Gateway, provider: Provider, *, stream: bool) -> None:
     provider.other = stream_bytes(events()) if stream else reply(dumps(MESSAGE))
     assert (await claude.client.chat(stream=stream)).status == 200
     record = claude.record
@@ -93,7 +93,7 @@ async def test_in12_each_kind_of_input_has_its_price(claude: Gateway, provider: 
     assert record.source is UsageSource.REPORTED
 
 
-async def test_in12_the_same_at_openai(gateway: Gateway, provider: Provider) -> None:
+async def test_the_same_at_openai(gateway: Gateway, provider: Provider) -> None:
     gateway.change("prices", "m", priced(cache_write_long=nanos(LONG)))
     provider.on("m", reply(whole("m", spent=OPENAI, service_tier="priority")))
     await gateway.client.chat()
@@ -101,14 +101,14 @@ async def test_in12_the_same_at_openai(gateway: Gateway, provider: Provider) -> 
     assert gateway.record.marks == ("upstream_extra=service_tier:priority",)
 
 
-async def test_in12_without_a_price_of_their_own_they_cost_what_others_do(claude: Gateway, provider: Provider) -> None:
+async def test_without_a_price_of_their_own_they_cost_what_others_do(claude: Gateway, provider: Provider) -> None:
     claude.change("prices", "m", priced())
     provider.other = reply(dumps(MESSAGE))
     await claude.client.chat()
     assert claude.record.cost == 400 * IN + 500 * SHORT + 100 * READ
 
 
-async def test_in12_one_rounding(claude: Gateway, provider: Provider) -> None:
+async def test_one_rounding(claude: Gateway, provider: Provider) -> None:
     claude.group("default", multiplier=333_333)
     provider.other = reply(dumps(MESSAGE))
     await claude.client.chat()

@@ -67,7 +67,7 @@ def native(gateway: Gateway, provider: Provider, *blocks: Any) -> None:
 
 
 @pytest.mark.parametrize("path", ["native", "translated"])
-async def test_in20_an_answer_plain_and_streamed(gateway: Gateway, provider: Provider, path: str) -> None:
+async def test_an_answer_plain_and_streamed(gateway: Gateway, provider: Provider, path: str) -> None:
     if path == "native":
         native(gateway, provider)
     else:
@@ -82,7 +82,7 @@ async def test_in20_an_answer_plain_and_streamed(gateway: Gateway, provider: Pro
     assert [(record.input, record.output) for record in gateway.records] == [(9, 12)] * 2
 
 
-async def test_in20_counting_and_models(gateway: Gateway) -> None:
+async def test_counting_and_models(gateway: Gateway) -> None:
     async with anthropic(gateway) as client:
         count = await client.messages.count_tokens(model="m", messages=ASK["messages"])
         models = [model async for model in client.models.list(limit=1)]
@@ -93,7 +93,7 @@ async def test_in20_counting_and_models(gateway: Gateway) -> None:
     assert [record.request for record in gateway.records] == ["GET /v1/models/none"]
 
 
-async def test_in5_bodies_are_valid_in_every_field(gateway: Gateway, provider: Provider) -> None:
+async def test_bodies_are_valid_in_every_field(gateway: Gateway, provider: Provider) -> None:
     calls = [tool_call(0, "c0", "locate", '{"hint":"a"}')]
     said = {"role": "assistant", "content": "I look.", "reasoning_content": "Hm", "tool_calls": calls}
     doc = {"id": "x", "choices": [{"index": 0, "message": said, "finish_reason": "tool_calls"}], "usage": usage()}
@@ -103,7 +103,7 @@ async def test_in5_bodies_are_valid_in_every_field(gateway: Gateway, provider: P
 
 
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.GEMINI, Dialect.ANTHROPIC])
-async def test_in5_events_are_valid_in_every_field(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+async def test_events_are_valid_in_every_field(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     gateway.channel(provider.base_url, dialect=dialect)
     for size in every_split(STREAMED[dialect]):
         provider.other = stream_bytes(STREAMED[dialect], size=size)
@@ -115,7 +115,7 @@ async def test_in5_events_are_valid_in_every_field(gateway: Gateway, provider: P
 
 
 @pytest.mark.parametrize("case", FRAMES, ids=lambda case: case.name)
-async def test_in38_every_way_of_framing_a_stream(gateway: Gateway, provider: Provider, case: Any) -> None:
+async def test_every_way_of_framing_a_stream(gateway: Gateway, provider: Provider, case: Any) -> None:
     provider.on("m", stream_bytes(case.came, size=5))
     answer = await gateway.client.messages(stream=True)
     if answer.status == 200:
@@ -168,7 +168,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("path", ["native", "translated"])
 @pytest.mark.parametrize(("status", "kind", "attempts"), ERRORS)
-async def test_in48_an_upstreams_status_has_its_class_and_its_attempts(
+async def test_an_upstreams_status_has_its_class_and_its_attempts(
     gateway: Gateway, provider: Provider, path: str, status: int, kind: str, attempts: int
 ) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC if path == "native" else Dialect.OPENAI)
@@ -179,7 +179,7 @@ async def test_in48_an_upstreams_status_has_its_class_and_its_attempts(
     assert len(gateway.records) == attempts
 
 
-async def test_in48_our_refusals_have_their_classes(gateway: Gateway) -> None:
+async def test_our_refusals_have_their_classes(gateway: Gateway) -> None:
     async with anthropic(gateway) as client:
         with pytest.raises(error("NotFoundError")):
             await client.messages.create(**{**ASK, "model": "none"})

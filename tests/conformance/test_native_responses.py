@@ -43,7 +43,7 @@ async def call(gateway: Gateway, body: bytes | None = None, client: Client | Non
     return await (client or gateway.client).ask("POST", PATH, data)
 
 
-async def test_in2_in94_nothing_is_changed(gateway: Gateway, provider: Provider) -> None:
+async def test_nothing_is_changed(gateway: Gateway, provider: Provider) -> None:
     data = b"".join(events_of(response(message("Hello"), function_call("f", "{}"))))
     provider.on("m", respond_with(data, size=50))
     body = (
@@ -57,7 +57,7 @@ async def test_in2_in94_nothing_is_changed(gateway: Gateway, provider: Provider)
     assert record.source is UsageSource.REPORTED
 
 
-async def test_in1_only_the_models_name_differs(gateway: Gateway, provider: Provider) -> None:
+async def test_only_the_models_name_differs(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "fast=gpt-x")
     gateway.price("fast")
     provider.on("gpt-x", respond(message("Hello")))
@@ -77,7 +77,7 @@ async def test_a_plain_answer_passes_as_it_came(gateway: Gateway, provider: Prov
     assert (gateway.record.input, gateway.record.output) == (9, 12)
 
 
-async def test_in13_headers_of_the_client_stay_here(gateway: Gateway, provider: Provider) -> None:
+async def test_headers_of_the_client_stay_here(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", respond())
     sent = {"session-id": "s1", "originator": "codex", "openai-beta": "b=1", "openai-organization": "o", "cookie": "c"}
     await gateway.client.ask("POST", PATH, dumps({"model": "m", "input": "hi"}), sent)
@@ -86,7 +86,7 @@ async def test_in13_headers_of_the_client_stay_here(gateway: Gateway, provider: 
     assert not names & {"session-id", "originator", "openai-organization", "cookie"}
 
 
-async def test_in10_an_upstream_without_the_api_is_called_with_chat_completions(
+async def test_an_upstream_without_the_api_is_called_with_chat_completions(
     gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", either(fail(404, "Invalid URL (POST /v1/responses)"), CHAT))
@@ -104,7 +104,7 @@ def odd(message: str = "no handler for this", **more: Any) -> Script:
     return reply({"error": error}, status=404)
 
 
-async def test_in10_an_address_that_is_unknown_in_unusual_words_is_lacking_if_chat_completions_work(
+async def test_an_address_that_is_unknown_in_unusual_words_is_lacking_if_chat_completions_work(
     gateway: Gateway, provider: Provider
 ) -> None:
     provider.on("m", either(odd(), CHAT))
@@ -157,7 +157,7 @@ async def test_a_refusal_that_names_what_was_not_found_is_the_answer(
     assert len(provider.exchanges) == 1
 
 
-async def test_v24_a_mistake_is_reported_in_the_upstreams_words(gateway: Gateway, provider: Provider) -> None:
+async def test_a_mistake_is_reported_in_the_upstreams_words(gateway: Gateway, provider: Provider) -> None:
     body = b'{"error": {"message":"bad effort", "type":"invalid_request_error","param":"reasoning.effort","code":"x"}}'
     provider.on("m", reply(body, status=400))
     answer = await call(gateway)
@@ -165,7 +165,7 @@ async def test_v24_a_mistake_is_reported_in_the_upstreams_words(gateway: Gateway
     assert not gateway.engine.health.failing
 
 
-async def test_in9_the_owners_overrides_have_the_words_of_this_api(gateway: Gateway, provider: Provider) -> None:
+async def test_the_owners_overrides_have_the_words_of_this_api(gateway: Gateway, provider: Provider) -> None:
     wanted = {"temperature": 0.5, "max_tokens": 7, "reasoning_effort": "low", "store": False, "stop": "x"}
     gateway.channel(provider.base_url, overrides=Overrides(set=wanted, remove=("user",), system="Own."))
     provider.on("m", respond())
@@ -211,7 +211,7 @@ async def test_where_little_is_left_a_call_without_a_limit_gets_the_one_that_is_
     assert f"output_limit={limit}" in gateway.record.marks
 
 
-async def test_v8_seals_of_the_gateway_never_reach_a_vendor(gateway: Gateway, provider: Provider) -> None:
+async def test_seals_of_the_gateway_never_reach_a_vendor(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", respond())
     ours = {"type": "reasoning", "summary": [], "encrypted_content": wrap(PLAIN_SEAL)}
     theirs = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
@@ -219,9 +219,7 @@ async def test_v8_seals_of_the_gateway_never_reach_a_vendor(gateway: Gateway, pr
     assert [item.get("encrypted_content") for item in provider.last.json["input"]] == [None, "gAAAA"]
 
 
-async def test_in96_an_error_event_without_an_end_becomes_a_failed_response(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_an_error_event_without_an_end_becomes_a_failed_response(gateway: Gateway, provider: Provider) -> None:
     begun = events_of(response(message("Hello")))[:5]
     error = event("error", 5, code="server_error", message="it broke", param=None)
     provider.on("m", respond_with(b"".join(begun) + error))
@@ -235,7 +233,7 @@ async def test_in96_an_error_event_without_an_end_becomes_a_failed_response(
 
 
 @pytest.mark.parametrize("beside", [False, True])
-async def test_in170_a_failed_response_passes_with_its_error_in_its_place(
+async def test_a_failed_response_passes_with_its_error_in_its_place(
     gateway: Gateway, provider: Provider, *, beside: bool
 ) -> None:
     error = {"code": "context_length_exceeded", "message": "too long"}
@@ -268,7 +266,7 @@ async def test_a_stream_cut_off_ends_in_a_failed_response(gateway: Gateway, prov
     assert broken.value.code == "upstream_stream_truncated"
 
 
-async def test_v22_a_whole_answer_to_a_stream_request_becomes_events(gateway: Gateway, provider: Provider) -> None:
+async def test_a_whole_answer_to_a_stream_request_becomes_events(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", reply(response(message("Hello"), function_call("f", "{}"))))
     async with openai(gateway) as client, client.responses.stream(model="m", input="hi") as stream:
         made = await stream.get_final_response()
@@ -276,7 +274,7 @@ async def test_v22_a_whole_answer_to_a_stream_request_becomes_events(gateway: Ga
     assert (gateway.record.input, gateway.record.output) == (9, 12)
 
 
-async def test_v22_events_to_a_plain_request_become_one_answer(gateway: Gateway, provider: Provider) -> None:
+async def test_events_to_a_plain_request_become_one_answer(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", respond_with(b"".join(events_of(response(message("Hello"))))))
     answer = await call(gateway)
     assert answer.json["output"][0]["content"][0]["text"] == "Hello"
@@ -318,7 +316,7 @@ async def test_an_output_of_zero_beside_output_is_estimated_and_marked(gateway: 
     assert 40 < record.output < 70
 
 
-async def test_in85_a_conversation_that_is_kept_goes_on_where_it_is(gateway: Gateway, provider: Provider) -> None:
+async def test_a_conversation_that_is_kept_goes_on_where_it_is(gateway: Gateway, provider: Provider) -> None:
     """Also if another channel comes first, and nowhere else if its own is down."""
     provider.on("m", respond(message("one")))
     assert (await call(gateway)).json["id"] == "resp_0123456789abcdef"
@@ -333,14 +331,14 @@ async def test_in85_a_conversation_that_is_kept_goes_on_where_it_is(gateway: Gat
     assert "'up'" in answer.error["message"]
 
 
-async def test_in85_an_unknown_response_goes_the_usual_way(gateway: Gateway, provider: Provider) -> None:
+async def test_an_unknown_response_goes_the_usual_way(gateway: Gateway, provider: Provider) -> None:
     body = {"error": {"message": "not found", "code": "previous_response_not_found", "param": "previous_response_id"}}
     provider.on("m", reply(body, status=400))
     answer = await call(gateway, previous_response_id="resp_x")
     assert (answer.status, answer.error["code"]) == (400, "previous_response_not_found")
 
 
-async def test_v13_what_is_kept_elsewhere_is_held_for(gateway: Gateway, provider: Provider) -> None:
+async def test_what_is_kept_elsewhere_is_held_for(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", respond())
     await call(gateway, max_output_tokens=10)
     await call(gateway, max_output_tokens=10, previous_response_id="resp_x")
@@ -348,7 +346,7 @@ async def test_v13_what_is_kept_elsewhere_is_held_for(gateway: Gateway, provider
     assert second.held - first.held >= 128_000 * 2_500
 
 
-async def test_in95_foreign_reasoning_is_dropped_once(gateway: Gateway, provider: Provider) -> None:
+async def test_foreign_reasoning_is_dropped_once(gateway: Gateway, provider: Provider) -> None:
     refused = reply({"error": {"message": "cannot decrypt", "code": "invalid_encrypted_content"}}, status=400)
     provider.on("m", refused, respond(message("Hello")))
     theirs = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
@@ -359,7 +357,7 @@ async def test_in95_foreign_reasoning_is_dropped_once(gateway: Gateway, provider
     assert len(provider.exchanges) == 2
 
 
-async def test_in95_behind_output_it_is_passed_on(gateway: Gateway, provider: Provider) -> None:
+async def test_behind_output_it_is_passed_on(gateway: Gateway, provider: Provider) -> None:
     refused = {"code": "invalid_encrypted_content", "message": "cannot decrypt"}
     begun = b"".join(events_of(response(message("Hello")))[:5])
     failed = event("response.failed", 5, response={**response(message("Hel"), status="failed"), "error": refused})
@@ -370,9 +368,7 @@ async def test_in95_behind_output_it_is_passed_on(gateway: Gateway, provider: Pr
     assert len(provider.exchanges) == 1
 
 
-async def test_in93_repeats_of_a_call_that_fails_do_not_reach_the_upstream(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_repeats_of_a_call_that_fails_do_not_reach_the_upstream(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", slam)
     answers = [await call(gateway, stream=True) for _ in range(30)]
     assert {answer.status for answer in answers} == {502}
@@ -381,7 +377,7 @@ async def test_in93_repeats_of_a_call_that_fails_do_not_reach_the_upstream(
     assert (await call(gateway, input="something else")).status == 200
 
 
-async def test_in15_money_that_is_gone_ends_the_stream(gateway: Gateway, provider: Provider) -> None:
+async def test_money_that_is_gone_ends_the_stream(gateway: Gateway, provider: Provider) -> None:
     gateway.price(output=Nanos(5_000_000_000_000))
     gateway.change("account", "", Account(stop_when_empty=True))
     many = [

@@ -77,7 +77,7 @@ def lines(answer: Answer) -> list[Doc]:
     return [json.loads(line) for line in answer.body[:-1].split(b"\n")]
 
 
-async def test_in130_the_python_client_chats(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
+async def test_the_python_client_chats(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
     provider.on("m", speak("Hel", "lo"))
     plain = await client.chat("m", messages=[{"role": "user", "content": "Hi"}])
     assert (plain.message.content, plain.done, plain.done_reason) == ("Hello", True, "stop")
@@ -89,7 +89,7 @@ async def test_in130_the_python_client_chats(gateway: Gateway, provider: Provide
     assert {record.cost for record in gateway.records} == {9 * 2_500 + 12 * 10_000}
 
 
-async def test_in130_the_python_client_generates(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
+async def test_the_python_client_generates(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
     provider.on("m", speak("Hel", "lo"))
     plain = await client.generate("m", prompt="Hi", system="Be brief")
     assert (plain.response, plain.done) == ("Hello", True)
@@ -101,7 +101,7 @@ async def test_in130_the_python_client_generates(gateway: Gateway, provider: Pro
     assert [part.response for part in parts] == ["Hel", "lo", ""]
 
 
-async def test_in130_the_python_client_embeds(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
+async def test_the_python_client_embeds(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
     provider.on("m", vectors())
     several = await client.embed("m", input=["a", "b"])
     assert [list(one) for one in several.embeddings] == [[0.0, 0.25, -0.5, 0.125], [1.0, 0.25, -0.5, 0.125]]
@@ -112,9 +112,7 @@ async def test_in130_the_python_client_embeds(gateway: Gateway, provider: Provid
     assert provider.last.json["encoding_format"] == "float"
 
 
-async def test_in130_the_python_client_lists_and_shows(
-    gateway: Gateway, provider: Provider, client: AsyncClient
-) -> None:
+async def test_the_python_client_lists_and_shows(gateway: Gateway, provider: Provider, client: AsyncClient) -> None:
     gateway.channel(provider.base_url, "m", "text-embedding-3-small", "gpt-5")
     assert [model.model for model in (await client.list()).models] == ["gpt-5", "m", "text-embedding-3-small"]
     shown = await client.show("gpt-5")
@@ -138,7 +136,7 @@ async def test_show_has_the_context_that_upstream_or_price_list_knows(
     assert [info["tk.context_length"] for info in shown] == [32_768, 200_000]
 
 
-async def test_in131_a_request_streams_unless_it_says_otherwise(gateway: Gateway, provider: Provider) -> None:
+async def test_a_request_streams_unless_it_says_otherwise(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("Hi"))
     answer = await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO})
     assert answer.head.get("content-type") == "application/x-ndjson"
@@ -151,7 +149,7 @@ def patience() -> CallDeadlines:
     return CallDeadlines(first_event=0.3, keep_alive=0.3)
 
 
-async def test_in132_silence_sends_nothing(gateway: Gateway, provider: Provider) -> None:
+async def test_silence_sends_nothing(gateway: Gateway, provider: Provider) -> None:
     async def slow(exchange: Exchange) -> None:
         await exchange.begin_stream()
         await asyncio.sleep(2.5)
@@ -169,7 +167,7 @@ async def test_in132_silence_sends_nothing(gateway: Gateway, provider: Provider)
     peer.close()
 
 
-async def test_in133_tool_calls_need_no_ids(gateway: Gateway, provider: Provider) -> None:
+async def test_tool_calls_need_no_ids(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("fine"))
     call = {"function": {"name": "weather", "arguments": {"city": "Rome"}}}
     messages: list[Doc] = [
@@ -187,7 +185,7 @@ async def test_in133_tool_calls_need_no_ids(gateway: Gateway, provider: Provider
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_in133_tool_calls_come_whole(provider: Provider, client: AsyncClient, *, streamed: bool) -> None:
+async def test_tool_calls_come_whole(provider: Provider, client: AsyncClient, *, streamed: bool) -> None:
     calls = [tool_call(0, "call_a", "weather", '{"city": "Rome"}'), tool_call(1, "call_b", "weather", "")]
     pieces = [
         chunk(delta(tool_calls=[{**tool_call(0, "call_a", "weather", '{"city"'), "index": 0}])),
@@ -209,7 +207,7 @@ async def test_in133_tool_calls_come_whole(provider: Provider, client: AsyncClie
     ]
 
 
-async def test_in134_the_sequence_of_an_editor(gateway: Gateway, provider: Provider) -> None:
+async def test_the_sequence_of_an_editor(gateway: Gateway, provider: Provider) -> None:
     """With no field for a key it is in the base URL."""
     provider.on("m", speak("Hi"))
     root = f"/k/{gateway.client.key}"
@@ -233,7 +231,7 @@ async def test_in134_the_sequence_of_an_editor(gateway: Gateway, provider: Provi
         ("/api/generate", {"keep_alive": 0}, "response"),
     ],
 )
-async def test_in135_a_request_without_a_prompt_loads_the_model(
+async def test_a_request_without_a_prompt_loads_the_model(
     gateway: Gateway, provider: Provider, path: str, body: Doc, shape: str
 ) -> None:
     answer = await post(gateway.client, path, {"model": "m", **body})
@@ -244,7 +242,7 @@ async def test_in135_a_request_without_a_prompt_loads_the_model(
 
 
 @pytest.mark.parametrize(("given", "sent"), [(-1, None), (-2, None), (100, 100), (None, None)])
-async def test_in136_the_limit_of_the_output(
+async def test_the_limit_of_the_output(
     gateway: Gateway, provider: Provider, given: int | None, sent: int | None
 ) -> None:
     provider.on("m", speak("Hi"))
@@ -280,7 +278,7 @@ CLAUDE_EVENTS: list[Doc] = [
 ]
 
 
-async def test_in137_thoughts_come_before_the_text(gateway: Gateway, provider: Provider) -> None:
+async def test_thoughts_come_before_the_text(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "claude-sonnet-4-5", dialect=Dialect.ANTHROPIC)
     data = b"".join(f"event: {doc['type']}\n".encode() + b"data: " + dumps(doc) + b"\n\n" for doc in CLAUDE_EVENTS)
     provider.other = stream_bytes(data)
@@ -292,13 +290,13 @@ async def test_in137_thoughts_come_before_the_text(gateway: Gateway, provider: P
 
 
 @pytest.mark.parametrize(("think", "effort"), [(True, "medium"), (False, "none"), ("low", "low"), (None, None)])
-async def test_in137_how_much_to_think(gateway: Gateway, provider: Provider, think: Any, effort: str | None) -> None:
+async def test_how_much_to_think(gateway: Gateway, provider: Provider, think: Any, effort: str | None) -> None:
     provider.on("m", speak("Hi"))
     await post(gateway.client, "/api/generate", {"model": "m", "prompt": "p", "think": think})
     assert provider.last.json.get("reasoning_effort") == effort
 
 
-async def test_in138_a_stream_that_breaks_ends_with_an_error(gateway: Gateway, provider: Provider) -> None:
+async def test_a_stream_that_breaks_ends_with_an_error(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", cut(*story("a", "b")[:2]))
     found = lines(await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO}))
     assert [line.get("done") for line in found] == [False, None]
@@ -306,7 +304,7 @@ async def test_in138_a_stream_that_breaks_ends_with_an_error(gateway: Gateway, p
     assert gateway.record.outcome is Outcome.UPSTREAM_CUT
 
 
-async def test_in138_an_error_before_the_answer_has_its_status(gateway: Gateway, provider: Provider) -> None:
+async def test_an_error_before_the_answer_has_its_status(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", fail(400, "too long"))
     answer = await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO})
     assert (answer.status, list(answer.json)) == (400, ["error"])
@@ -315,9 +313,7 @@ async def test_in138_an_error_before_the_answer_has_its_status(gateway: Gateway,
 
 @pytest.mark.parametrize(("image", "kind"), [(PNG, "image/png"), (JPEG, "image/jpeg")])
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
-async def test_in139_images_get_their_type(
-    gateway: Gateway, provider: Provider, path: str, image: str, kind: str
-) -> None:
+async def test_images_get_their_type(gateway: Gateway, provider: Provider, path: str, image: str, kind: str) -> None:
     provider.on("m", speak("Hi"))
     turn = {"role": "user", "content": "what?", "images": [image]}
     body = {"messages": [turn]} if path == "/api/chat" else {"prompt": "what?", "images": [image]}
@@ -377,7 +373,7 @@ async def test_other_clients_get_images_as_texts(gateway: Gateway, provider: Pro
     assert [line["message"]["images"] for line in streamed if "images" in line["message"]] == [[PNG], [JPEG]]
 
 
-async def test_in139_a_large_image_passes(gateway: Gateway, provider: Provider) -> None:
+async def test_a_large_image_passes(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("Hi"))
     image = base64.b64encode(b"\x89PNG" + bytes(900_000)).decode()
     turn = {"role": "user", "content": "what?", "images": [image]}
@@ -385,7 +381,7 @@ async def test_in139_a_large_image_passes(gateway: Gateway, provider: Provider) 
     assert provider.last.json["messages"][0]["content"][1]["image_url"]["url"].endswith(image)
 
 
-async def test_in140_no_key_no_answer(gateway: Gateway, provider: Provider) -> None:
+async def test_no_key_no_answer(gateway: Gateway, provider: Provider) -> None:
     nobody = Client(gateway.port)
     for method, path in (("GET", "/api/tags"), ("GET", "/api/version"), ("POST", "/api/chat"), ("POST", "/api/show")):
         answer = await nobody.ask(method, path, dumps({"model": "m", "messages": HELLO}) if method == "POST" else b"")
@@ -393,7 +389,7 @@ async def test_in140_no_key_no_answer(gateway: Gateway, provider: Provider) -> N
     assert (await nobody.get("/k/sk-tk-wrong/api/tags")).status == 401
 
 
-async def test_in140_a_named_token_answers_for_programs_without_a_key(gateway: Gateway, provider: Provider) -> None:
+async def test_a_named_token_answers_for_programs_without_a_key(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("Hi"))
     gateway.token("ollama")
     gateway.settings(ollama_token="ollama")
@@ -407,7 +403,7 @@ async def test_in140_a_named_token_answers_for_programs_without_a_key(gateway: G
     assert (refused.status, "'gone', which does not exist" in refused.json["error"]) == (401, True)
 
 
-async def test_in140_a_foreign_page_is_refused(gateway: Gateway, provider: Provider) -> None:
+async def test_a_foreign_page_is_refused(gateway: Gateway, provider: Provider) -> None:
     gateway.settings(ollama_token="laptop")
     page = {"origin": "https://evil.example"}
     body = {"model": "m", "messages": HELLO}
@@ -417,7 +413,7 @@ async def test_in140_a_foreign_page_is_refused(gateway: Gateway, provider: Provi
     assert provider.exchanges == []
 
 
-async def test_in140_an_origin_that_any_page_can_have_needs_a_key(gateway: Gateway, provider: Provider) -> None:
+async def test_an_origin_that_any_page_can_have_needs_a_key(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("Hi"))
     gateway.settings(ollama_token="laptop", app_origins=True)
     body = {"model": "m", "messages": HELLO}
@@ -425,14 +421,14 @@ async def test_in140_an_origin_that_any_page_can_have_needs_a_key(gateway: Gatew
     assert (await post(Client(gateway.port), "/api/chat", body, {"origin": "app://obsidian.md"})).status == 200
 
 
-async def test_in140_a_key_in_the_path_is_for_this_machine(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_in_the_path_is_for_this_machine(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.v1.app.is_own", lambda _: False)
     gateway.settings(ollama_token="laptop")
     assert (await Client(gateway.port).get(f"/k/{gateway.client.key}/api/tags")).status == 401
     assert (await Client(gateway.port).get("/api/tags")).status == 401
 
 
-async def test_in140_a_key_in_the_path_is_never_shown(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_key_in_the_path_is_never_shown(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
     answer = await Client(gateway.port).get(f"/k/{gateway.client.key}/api/nothing")
     assert (answer.status, list(answer.json)) == (404, ["error"])
     shown = answer.body.decode() + caplog.text + str(gateway.records)
@@ -444,7 +440,7 @@ async def test_in140_a_key_in_the_path_is_never_shown(gateway: Gateway, caplog: 
     ("offered", "asked"), [("m", "m:latest"), ("llama3:latest", "llama3"), ("x:latest", "x:latest")]
 )
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate", "/api/embed"])
-async def test_in141_latest_is_the_same_as_nothing(
+async def test_latest_is_the_same_as_nothing(
     gateway: Gateway, provider: Provider, offered: str, asked: str, path: str
 ) -> None:
     gateway.channel(provider.base_url, offered)
@@ -456,9 +452,7 @@ async def test_in141_latest_is_the_same_as_nothing(
 
 
 @pytest.mark.parametrize("reported", [True, False])
-async def test_in142_the_last_line_is_what_the_ledger_says(
-    gateway: Gateway, provider: Provider, *, reported: bool
-) -> None:
+async def test_the_last_line_is_what_the_ledger_says(gateway: Gateway, provider: Provider, *, reported: bool) -> None:
     provider.on("m", speak("Hel", "lo") if reported else stream(*story("Hel", "lo")))
     last = lines(await post(gateway.client, "/api/chat", {"model": "m", "messages": HELLO}))[-1]
     record = gateway.record
@@ -514,7 +508,7 @@ async def test_what_only_a_model_server_does_is_refused_in_its_form(gateway: Gat
 
 
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
-async def test_in15_a_stream_whose_money_is_gone_ends_as_at_its_limit(
+async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(
     gateway: Gateway, provider: Provider, path: str
 ) -> None:
     gateway.change("account", "", Account(stop_when_empty=True))

@@ -72,7 +72,7 @@ def _at(gateway: Gateway, provider: Provider, dialect: Dialect, script: Script) 
 
 
 @DIALECTS
-async def test_in71_create(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+async def test_create(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     _at(gateway, provider, dialect, reply(PLAIN[dialect]))
     async with openai(gateway) as client:
         made = await client.responses.create(model="m", instructions="Be brief.", input=CONVERSATION, tools=TOOLS)
@@ -87,7 +87,7 @@ async def test_in71_create(gateway: Gateway, provider: Provider, dialect: Dialec
 
 
 @DIALECTS
-async def test_in71_stream(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+async def test_stream(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     _at(gateway, provider, dialect, stream_bytes(STREAMED[dialect], size=100))
     async with openai(gateway) as client:
         stream = await client.responses.create(model="m", input=CONVERSATION, tools=TOOLS, stream=True)
@@ -102,7 +102,7 @@ async def test_in71_stream(gateway: Gateway, provider: Provider, dialect: Dialec
 
 
 @DIALECTS
-async def test_in71_the_helper_that_gathers_a_stream(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+async def test_the_helper_that_gathers_a_stream(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     _at(gateway, provider, dialect, stream_bytes(STREAMED[dialect], size=64))
     async with openai(gateway) as client, client.responses.stream(model="m", input="hi", tools=TOOLS) as stream:
         async for _ in stream:
@@ -113,7 +113,7 @@ async def test_in71_the_helper_that_gathers_a_stream(gateway: Gateway, provider:
 
 
 @DIALECTS
-async def test_in70_what_stands_first_stays_first(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+async def test_what_stands_first_stays_first(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     _at(gateway, provider, dialect, reply(PLAIN[dialect]))
     async with openai(gateway) as client:
         await client.responses.create(model="m", instructions="Be brief.", input=CONVERSATION)
@@ -128,7 +128,7 @@ async def test_in70_what_stands_first_stays_first(gateway: Gateway, provider: Pr
     assert found == ["Be brief.", "Use the tools."]
 
 
-async def test_in78_parse_gives_the_object(gateway: Gateway, provider: Provider) -> None:
+async def test_parse_gives_the_object(gateway: Gateway, provider: Provider) -> None:
     _at(gateway, provider, Dialect.OPENAI, reply(whole("m", choice('{"city":"Oslo"}'), spent=usage())))
     async with openai(gateway) as client:
         made = await client.responses.parse(model="m", input="where?", text_format=Place)
@@ -139,7 +139,7 @@ async def test_in78_parse_gives_the_object(gateway: Gateway, provider: Provider)
 
 
 @DIALECTS
-async def test_in78_a_schema_reaches_every_dialect(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
+async def test_a_schema_reaches_every_dialect(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     """OpenAI's own form, Anthropic's ``output_config`` and Gemini's ``responseJsonSchema``."""
     said = '{"city":"Oslo"}'
     answers: dict[Dialect, Any] = {
@@ -160,7 +160,7 @@ async def test_in78_a_schema_reaches_every_dialect(gateway: Gateway, provider: P
     assert places[dialect]()["properties"]["city"]["type"] == "string"
 
 
-async def test_in77_in161_thinking_survives_the_client_and_a_restart(gateway: Gateway, provider: Provider) -> None:
+async def test_thinking_survives_the_client_and_a_restart(gateway: Gateway, provider: Provider) -> None:
     """Nothing of it is kept here: the next request brings it back."""
     data = (
         anthropic.start()
@@ -184,7 +184,7 @@ async def test_in77_in161_thinking_survives_the_client_and_a_restart(gateway: Ga
     assert assistant[1]["type"] == "tool_use"
 
 
-async def test_in90_a_stream_that_breaks_raises_what_went_wrong(gateway: Gateway, provider: Provider) -> None:
+async def test_a_stream_that_breaks_raises_what_went_wrong(gateway: Gateway, provider: Provider) -> None:
     _at(gateway, provider, Dialect.OPENAI, cut(*story("Hel", "lo", model=MODEL[Dialect.OPENAI])[:-1]))
     async with openai(gateway) as client:
         with pytest.raises(APIError) as broken:
@@ -197,7 +197,7 @@ async def test_in90_a_stream_that_breaks_raises_what_went_wrong(gateway: Gateway
 
 
 @pytest.mark.parametrize("store", [None, True, False])
-async def test_in84_a_response_is_kept_unless_the_client_forbids_it(
+async def test_a_response_is_kept_unless_the_client_forbids_it(
     gateway: Gateway, provider: Provider, store: bool | None
 ) -> None:
     _at(gateway, provider, Dialect.OPENAI, reply(whole("m", choice("Hi"), spent=usage())))
@@ -243,7 +243,7 @@ async def test_what_cannot_be_is_a_bad_request(
     assert provider.exchanges == []
 
 
-async def test_in82_a_tool_of_the_vendor_is_left_out_and_marked(gateway: Gateway, provider: Provider) -> None:
+async def test_a_tool_of_the_vendor_is_left_out_and_marked(gateway: Gateway, provider: Provider) -> None:
     _at(gateway, provider, Dialect.OPENAI, reply(PLAIN[Dialect.OPENAI]))
     async with openai(gateway) as client:
         raw = await client.responses.with_raw_response.create(
@@ -268,7 +268,7 @@ async def test_overrides_of_the_owner_count_as_for_chat(gateway: Gateway, provid
     assert sent["messages"][0] == {"role": "system", "content": "Own."}
 
 
-async def test_in88_usage_equals_the_ledger(gateway: Gateway, provider: Provider) -> None:
+async def test_usage_equals_the_ledger(gateway: Gateway, provider: Provider) -> None:
     details = {"prompt_tokens_details": {"cached_tokens": 800}, "completion_tokens_details": {"reasoning_tokens": 30}}
     _at(gateway, provider, Dialect.OPENAI, reply(whole("m", choice("Hi"), spent=usage(1000, 50, **details))))
     async with openai(gateway) as client:
@@ -281,7 +281,7 @@ async def test_in88_usage_equals_the_ledger(gateway: Gateway, provider: Provider
     assert (spent.output_tokens, spent.output_tokens_details.reasoning_tokens) == (record.output, record.reasoning)
 
 
-async def test_in101_without_a_limit_the_usual_output_is_held(gateway: Gateway, provider: Provider) -> None:
+async def test_without_a_limit_the_usual_output_is_held(gateway: Gateway, provider: Provider) -> None:
     _at(gateway, provider, Dialect.OPENAI, reply(whole("m", choice("Hi"), spent=usage())))
     async with openai(gateway) as client:
         await client.responses.create(model="m", input="hi")

@@ -92,7 +92,7 @@ async def test_or16_failed_channels_keep_their_status(gateway: Gateway, provider
     assert (answer.status, answer.head.get("x-should-retry")) == (502, "false")
 
 
-async def test_in90_a_broken_stream_ends_in_a_failed_response(gateway: Gateway, provider: Provider) -> None:
+async def test_a_broken_stream_ends_in_a_failed_response(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, preset="cerebras")
     provider.on("m", stream_bytes(b"".join(map(event, story("Hel", "lo")[:-1]))))
     answer = await call(gateway, stream=True)
@@ -103,7 +103,7 @@ async def test_in90_a_broken_stream_ends_in_a_failed_response(gateway: Gateway, 
     assert found.items == []
 
 
-async def test_in99_events_that_show_life_keep_the_numbers_dense(gateway: Gateway, provider: Provider) -> None:
+async def test_events_that_show_life_keep_the_numbers_dense(gateway: Gateway, provider: Provider) -> None:
     """After two minutes of silence an event is sent again: comments alone do not count for Codex."""
     gateway.channel(provider.base_url, preset="cerebras")
     silent = asyncio.Event()
@@ -137,7 +137,7 @@ async def test_in99_events_that_show_life_keep_the_numbers_dense(gateway: Gatewa
     assert found.items[0]["content"][0]["text"] == "Hello"
 
 
-async def test_in6_a_session_crosses_vendors_and_comes_back(gateway: Gateway, provider: Provider) -> None:
+async def test_a_session_crosses_vendors_and_comes_back(gateway: Gateway, provider: Provider) -> None:
     """What each vendor signed reaches that vendor alone."""
     root = provider.base_url.removesuffix("/v1")
     thought = anthropic.thinking("Hm", "SIG==") + anthropic.tool("c1", "f", "{}") + anthropic.end("tool_use")
@@ -170,7 +170,7 @@ async def test_in6_a_session_crosses_vendors_and_comes_back(gateway: Gateway, pr
     assert "gAAAA" not in provider.last.body.decode()
 
 
-async def test_in11_a_session_stays_with_its_channel(gateway: Gateway, provider: Provider) -> None:
+async def test_a_session_stays_with_its_channel(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", respond())
     for name in ("one", "two", "three"):
         gateway.channel(provider.base_url, name=name, preset="vllm")

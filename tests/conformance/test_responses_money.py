@@ -38,7 +38,7 @@ async def call(gateway: Gateway, **fields: Any) -> Answer:
 
 
 @pytest.mark.parametrize("durability", Durability)
-async def test_in4_no_response_ends_before_its_record_is_written(
+async def test_no_response_ends_before_its_record_is_written(
     gateway: Gateway, provider: Provider, disk: Disk, preset: str, durability: Durability
 ) -> None:
     go_on = asyncio.Event()
@@ -67,7 +67,7 @@ async def test_in4_no_response_ends_before_its_record_is_written(
     await healthy(gateway)
 
 
-async def test_in5_the_ledger_has_what_a_chat_would_have(gateway: Gateway, provider: Provider, preset: str) -> None:
+async def test_the_ledger_has_what_a_chat_would_have(gateway: Gateway, provider: Provider, preset: str) -> None:
     provider.on("m", SPOKEN)
     for stream in (False, True):
         assert (await call(gateway, stream=stream)).status == 200
@@ -132,7 +132,7 @@ async def test_a_large_request_arrives_whole(gateway: Gateway, provider: Provide
     assert json.loads(second["tool_calls"][0]["function"]["arguments"]) == {"input": LONG + "?"}
 
 
-async def test_in173_streams_at_once_are_not_mixed(gateway: Gateway, provider: Provider) -> None:
+async def test_streams_at_once_are_not_mixed(gateway: Gateway, provider: Provider) -> None:
     async def script(exchange: Exchange) -> None:
         asked = exchange.json
         said = asked["input"] if "input" in asked else asked["messages"][0]["content"]

@@ -164,7 +164,7 @@ async def test_which_channels_speak_the_api_is_reported(
         await owner.why("laptop", "m", api="chat")
 
 
-async def test_in16_filters_and_explanations_have_the_api_and_what_happens_to_the_request(
+async def test_filters_and_explanations_have_the_api_and_what_happens_to_the_request(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
     """``usage list api:messages`` and ``why``: native at a channel of that dialect, translated at others."""

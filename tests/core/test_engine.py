@@ -84,7 +84,7 @@ async def test_an_edit_of_the_upstream_gives_it_a_fresh_start(gateway: Gateway, 
 
 
 async def test_a_running_call_ends_as_it_began(gateway: Gateway, provider: Provider) -> None:
-    """K12, K13: its channel, price and token may be gone meanwhile."""
+    """Its channel, price and token may be gone meanwhile."""
     gate = asyncio.Event()
 
     async def script(exchange: Exchange) -> None:

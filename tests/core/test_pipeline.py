@@ -106,7 +106,7 @@ async def test_a_patient_clients_answer_waits_for_its_record(up: Rig) -> None:
 
 
 async def test_the_end_of_a_stream_waits_for_its_record(up: Rig) -> None:
-    """P2: who has the end has a record."""
+    """Who has the end has a record."""
     streams(up, *GOOD_STREAM)
     seen: list[tuple[bool, int]] = []
     write = up.client.write
@@ -395,7 +395,7 @@ async def test_a_client_found_gone_while_writing_is_the_same(up: Rig) -> None:
 
 
 async def test_a_client_gone_at_the_very_end_was_answered(up: Rig) -> None:
-    """C4: everything had been sent but the end."""
+    """Everything had been sent but the end."""
     streams(up, says("Hello"), ends(), counts(9, 12), up.client.leave, DONE)
     task = up.start(stream=True)
     with pytest.raises((asyncio.CancelledError, ConnectionError)):

@@ -287,7 +287,7 @@ async def test_after_a_failure_a_call_waits_for_the_next_channel(ward: Ward) -> 
 
 
 @pytest.mark.parametrize("streams", [2, 3])
-async def test_c12_streams_of_a_token_are_limited_by_default(ward: Ward, streams: int) -> None:
+async def test_streams_of_a_token_are_limited_by_default(ward: Ward, streams: int) -> None:
     """The limit itself is let through, one more is not."""
     ward.stream = True
     ward.rig.put("settings", "", Settings(token_streams=streams, queue_s=0))

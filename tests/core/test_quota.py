@@ -354,7 +354,7 @@ def test_a_suspended_account_refuses_all() -> None:
 def test_no_hold_is_larger_than_any_budget(
     available: int, input: int, cap: int | None, multiplier: int, budgets: list[int]
 ) -> None:
-    """P4: what is held fits everywhere, and with a cap it is all the call can cost."""
+    """What is held fits everywhere, and with a cap it is all the call can cost."""
     what = need(input, cap, multiplier=multiplier)
     owners = dict(zip(CODES, (Budget(nanos=Nanos(n)) for n in budgets), strict=False))
     try:

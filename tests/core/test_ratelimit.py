@@ -269,7 +269,6 @@ def test_of_several_limits_the_longest_wait_is_reported_and_never_is_longest(lim
 
 
 SCHEDULES = 100_000 if os.environ.get("TOLLKEEPER_FULL") else 4_000
-"""G-L0."""
 DAY_S = 600
 """A short one, so that schedules cross its end."""
 
@@ -323,7 +322,7 @@ def _party(chance: random.Random, kind: str) -> Party:
 
 @pytest.mark.parametrize("part", range(10))
 def test_the_limiter_equals_the_model_on_random_schedules(part: int) -> None:
-    """K4, K5: tokens, groups and channels with any of the limits; calls of all sizes, that end at any time with any
+    """Tokens, groups and channels with any of the limits; calls of all sizes, that end at any time with any
     usage; waits that hit the edges of minutes and days."""
     chance = random.Random(part)
     admitted = refused = 0

@@ -47,7 +47,7 @@ def test_three_a_second_come_back() -> None:
     assert granted(retries, 10) == 3
 
 
-def test_k11_a_storm_adds_a_fifth_and_three_a_second() -> None:
+def test_a_storm_adds_a_fifth_and_three_a_second() -> None:
     """A hundred calls a second for a minute, each wanting two more attempts, one call in flight at a time."""
     mono = Mono()
     retries = RetryBudget(mono, Flight())

@@ -17,7 +17,7 @@ from tests.v1.test_every_api import CASES, call, upstream
 
 
 @pytest.mark.slow
-async def test_in172_what_reached_the_provider_is_on_record_after_a_kill(home: Path, provider: Provider) -> None:
+async def test_what_reached_the_provider_is_on_record_after_a_kill(home: Path, provider: Provider) -> None:
     """Calls of every API, streams and plain ones."""
     answering = upstream()
 

@@ -118,14 +118,14 @@ def settled(home: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_p1_an_idle_server_ends_well(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_idle_server_ends_well(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path / "home") as server:
         os.kill(server.pid if number is signal.SIGHUP else server.process.pid, number)
         assert server.process.wait(PATIENCE_S) == 0
     assert not (tmp_path / "home" / "run.json").exists()
 
 
-def test_p1_running_streams_end_before_the_server(tmp_path: Path) -> None:
+def test_running_streams_end_before_the_server(tmp_path: Path) -> None:
     with serving(tmp_path / "home") as server:
         answers = [server.stream("!speed=200 tell") for _ in range(10)]
         server.process.send_signal(signal.SIGTERM)
@@ -134,7 +134,7 @@ def test_p1_running_streams_end_before_the_server(tmp_path: Path) -> None:
     assert [record["outcome"] for record in settled(tmp_path / "home")] == ["done"] * 10
 
 
-def test_p1_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with serving(tmp_path / "home") as server:
         answer = server.stream("!speed=1 tell")
         server.process.send_signal(signal.SIGTERM)
@@ -145,7 +145,7 @@ def test_p1_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     assert [record["outcome"] for record in settled(tmp_path / "home")] == ["stopped"]
 
 
-def test_p2_a_stream_longer_than_the_drain_ends_in_an_error(tmp_path: Path) -> None:
+def test_a_stream_longer_than_the_drain_ends_in_an_error(tmp_path: Path) -> None:
     with serving(tmp_path / "home", drain_s=1) as server:
         answer = server.stream("!speed=1 tell")
         began = time.monotonic()
@@ -159,7 +159,7 @@ def test_p2_a_stream_longer_than_the_drain_ends_in_an_error(tmp_path: Path) -> N
     assert int(str(record["cost_nanos"])) > 0
 
 
-def test_p3_a_killed_server_is_followed_by_another(tmp_path: Path) -> None:
+def test_a_killed_server_is_followed_by_another(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with serving(home) as server:
         server.stream("!speed=1 tell")
@@ -170,7 +170,7 @@ def test_p3_a_killed_server_is_followed_by_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not FROZEN, reason="only the executable has an outer half")
-def test_p3_a_server_whose_outer_half_is_killed_drains_and_ends(tmp_path: Path) -> None:
+def test_a_server_whose_outer_half_is_killed_drains_and_ends(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with serving(home) as server:
         assert server.pid != server.process.pid
@@ -182,7 +182,7 @@ def test_p3_a_server_whose_outer_half_is_killed_drains_and_ends(tmp_path: Path) 
 
 
 @pytest.mark.skipif(not FROZEN, reason="only the executable unpacks itself")
-def test_p3_what_a_killed_executable_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_killed_executable_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unpacked = tmp_path / "tmp"
     unpacked.mkdir()
     monkeypatch.setenv("TMPDIR", str(unpacked))

@@ -1,4 +1,4 @@
-"""F-B1 to B8 and B11 to B14: bodies that are not a request, or a wrong one, are refused before any effect."""
+"""Bodies that are not a request, or a wrong one, are refused before any effect."""
 
 import json
 import time

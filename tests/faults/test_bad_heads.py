@@ -1,4 +1,4 @@
-"""F-B9, B10, B15 to B20, B22, B23: wrong headers, keys, hosts, origins, paths and methods."""
+"""Wrong headers, keys, hosts, origins, paths and methods."""
 
 from typing import Any
 from urllib.parse import unquote

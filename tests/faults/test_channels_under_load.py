@@ -1,4 +1,4 @@
-"""F-K8 to K10, K13 and K15: one channel's trouble under load, and calls whose token or day ends while they run."""
+"""One channel's trouble under load, and calls whose token or day ends while they run."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ from tests.fakes.wire import PATIENCE_S
 _DAILY: Scope = ("token", "tok_daily")
 
 
-async def test_k8_calls_hung_on_one_channel_hold_up_no_other(gateway: Gateway, provider: Provider) -> None:
+async def test_calls_hung_on_one_channel_hold_up_no_other(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "dead", name="a", limits=Limits(concurrent=120))
     gateway.channel(provider.base_url, "m", name="b")
     provider.on("dead", silence)
@@ -53,7 +53,7 @@ def flaky(up: asyncio.Event, seen: list[float]) -> Script:
 
 
 @pytest.mark.hasty(1)
-async def test_k9_a_half_open_channel_has_one_trial_while_a_hundred_wait(gateway: Gateway, provider: Provider) -> None:
+async def test_a_half_open_channel_has_one_trial_while_a_hundred_wait(gateway: Gateway, provider: Provider) -> None:
     wall = asyncio.Event()
 
     async def walled(exchange: Exchange) -> None:
@@ -81,7 +81,7 @@ async def test_k9_a_half_open_channel_has_one_trial_while_a_hundred_wait(gateway
 
 @pytest.mark.slow
 @pytest.mark.hasty(30)
-async def test_k10_a_flapping_primary_costs_nobody_a_call(gateway: Gateway, provider: Provider) -> None:
+async def test_a_flapping_primary_costs_nobody_a_call(gateway: Gateway, provider: Provider) -> None:
     """Down for a minute at two calls a second: all are served, it is tried rarely, and is back in half a minute."""
     up, seen = asyncio.Event(), list[float]()
     provider.on("m", flaky(up, seen))
@@ -105,7 +105,7 @@ async def test_k10_a_flapping_primary_costs_nobody_a_call(gateway: Gateway, prov
     assert min(trials[:-1] or trials) >= STEPS_S[0] - 0.5
 
 
-async def test_k13_a_token_that_is_deleted_lets_its_stream_end(gateway: Gateway, provider: Provider) -> None:
+async def test_a_token_that_is_deleted_lets_its_stream_end(gateway: Gateway, provider: Provider) -> None:
     go_on = asyncio.Event()
 
     async def slowly(exchange: Exchange) -> None:
@@ -128,7 +128,7 @@ async def test_k13_a_token_that_is_deleted_lets_its_stream_end(gateway: Gateway,
     assert (await gateway.client.chat()).status == 401
 
 
-async def test_k15_a_call_that_runs_over_midnight_is_booked_on_the_day_it_began(home: Path, provider: Provider) -> None:
+async def test_a_call_that_runs_over_midnight_is_booked_on_the_day_it_began(home: Path, provider: Provider) -> None:
     noon = datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0)
     today, tomorrow = (Millis(int(day.timestamp() * 1000)) for day in (noon, noon + timedelta(days=1)))
     at, scope = [today], _DAILY

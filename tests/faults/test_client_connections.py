@@ -1,4 +1,4 @@
-"""F-C1 to C10 and C13 to C15: clients that leave, stall, dribble or talk out of turn."""
+"""Clients that leave, stall, dribble or talk out of turn."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ def leave(peer: Socket, how: str) -> float:
 
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
-async def test_c1_gone_before_the_first_byte(gateway: Gateway, provider: Provider, how: str) -> None:
+async def test_gone_before_the_first_byte(gateway: Gateway, provider: Provider, how: str) -> None:
     provider.on("m", silence)
     peer = await gateway.client.connect()
     await peer.write(gateway.client.chat_bytes(stream=True))
@@ -43,7 +43,7 @@ async def test_c1_gone_before_the_first_byte(gateway: Gateway, provider: Provide
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
-async def test_c2_gone_within_the_request(gateway: Gateway, provider: Provider, share: float, how: str) -> None:
+async def test_gone_within_the_request(gateway: Gateway, provider: Provider, share: float, how: str) -> None:
     request = gateway.client.chat_bytes()
     peer = await gateway.client.connect()
     await peer.write(request[: int(len(request) * share)])
@@ -71,7 +71,7 @@ def paused(after: int) -> tuple[Script, asyncio.Event]:
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
 @pytest.mark.parametrize("chunks", [1, 2, 10])
-async def test_c3_gone_after_some_chunks(gateway: Gateway, provider: Provider, chunks: int, how: str) -> None:
+async def test_gone_after_some_chunks(gateway: Gateway, provider: Provider, chunks: int, how: str) -> None:
     script, _ = paused(chunks)
     provider.on("m", script)
     async with gateway.client.streaming() as answer:
@@ -85,7 +85,7 @@ async def test_c3_gone_after_some_chunks(gateway: Gateway, provider: Provider, c
     assert (record.output > 0) == (chunks > 1)
 
 
-async def test_c4_gone_after_done_is_a_good_call(gateway: Gateway, provider: Provider) -> None:
+async def test_gone_after_done_is_a_good_call(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak(prompt=9, completion=12))
     async with gateway.client.streaming() as answer:
         answer.socket.stop_reading()
@@ -94,7 +94,7 @@ async def test_c4_gone_after_done_is_a_good_call(gateway: Gateway, provider: Pro
 
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
-async def test_c5_gone_on_a_plain_call(gateway: Gateway, provider: Provider, how: str) -> None:
+async def test_gone_on_a_plain_call(gateway: Gateway, provider: Provider, how: str) -> None:
     go_on = asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:
@@ -114,7 +114,7 @@ async def test_c5_gone_on_a_plain_call(gateway: Gateway, provider: Provider, how
     peer.reset()
 
 
-async def test_c6_gone_at_any_moment_settles_once(gateway: Gateway, provider: Provider) -> None:
+async def test_gone_at_any_moment_settles_once(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak(*"abcdefgh", prompt=9, completion=12))
     for number in range(60):
         peer = await gateway.client.connect()
@@ -134,7 +134,7 @@ class TestStall:
     def patience(self) -> CallDeadlines:
         return CallDeadlines(stall=0.3, tick=0.02)
 
-    async def test_c7_a_reader_that_stops_is_cut(self, gateway: Gateway, provider: Provider) -> None:
+    async def test_a_reader_that_stops_is_cut(self, gateway: Gateway, provider: Provider) -> None:
         async def flood(exchange: Exchange) -> None:
             await exchange.begin_stream()
             await exchange.piece(event(story()[0]))
@@ -149,7 +149,7 @@ class TestStall:
         assert (record.status, record.outcome, record.source) == (499, Outcome.CLIENT_CLOSED, UsageSource.ESTIMATED)
         assert record.output > 0
 
-    async def test_c7_a_slow_reader_is_not(self, gateway: Gateway, provider: Provider) -> None:
+    async def test_a_slow_reader_is_not(self, gateway: Gateway, provider: Provider) -> None:
         provider.on("m", speak(*("word " * 4 for _ in range(50))))
         async with gateway.client.streaming(window=2048) as answer:
             for _ in range(8):
@@ -161,7 +161,7 @@ class TestStall:
         assert body.endswith(DONE)
 
 
-async def test_c8_stalled_readers_cost_little_and_delay_nobody(gateway: Gateway, provider: Provider) -> None:
+async def test_stalled_readers_cost_little_and_delay_nobody(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", "flood")
     gateway.price("flood")
     open_ = asyncio.Event()
@@ -204,7 +204,7 @@ class TestDribble:
     """Case C10 on a clock sixty times as fast as the wall's."""
 
     @pytest.mark.parametrize("sent", [b"", b"GET /v1/mod", b"GET /v1/models HTTP/1.1\r\nhost: x\r\n"])
-    async def test_c10_half_a_head_is_abandoned(self, gateway: Gateway, provider: Provider, sent: bytes) -> None:
+    async def test_half_a_head_is_abandoned(self, gateway: Gateway, provider: Provider, sent: bytes) -> None:
         began = asyncio.get_running_loop().time()
         peer = await gateway.client.connect()
         await peer.write(sent)
@@ -213,7 +213,7 @@ class TestDribble:
         peer.close()
         nothing_happened(gateway, provider)
 
-    async def test_c10_an_idle_connection_is_closed(self, gateway: Gateway) -> None:
+    async def test_an_idle_connection_is_closed(self, gateway: Gateway) -> None:
         peer = await gateway.client.connect()
         await peer.write(gateway.client.request("GET", "/health"))
         assert (await read_answer(peer)).status == 200
@@ -221,7 +221,7 @@ class TestDribble:
         peer.close()
 
     @pytest.mark.parametrize("pace", [0, 1, 500])
-    async def test_c10_a_slow_body_is_abandoned(self, gateway: Gateway, provider: Provider, pace: int) -> None:
+    async def test_a_slow_body_is_abandoned(self, gateway: Gateway, provider: Provider, pace: int) -> None:
         request = gateway.client.chat_bytes(x="y" * 200_000)
         head, _, body = request.partition(b"\r\n\r\n")
         peer = await gateway.client.connect()
@@ -236,7 +236,7 @@ class TestDribble:
         peer.close()
         nothing_happened(gateway, provider)
 
-    async def test_c10_chunks_without_end_are_given_up(self, gateway: Gateway, provider: Provider) -> None:
+    async def test_chunks_without_end_are_given_up(self, gateway: Gateway, provider: Provider) -> None:
         headers = {"transfer-encoding": "chunked", "content-type": "application/json"}
         peer = await gateway.client.connect()
         await peer.write(gateway.client.request("POST", "/v1/chat/completions", headers=headers))
@@ -251,7 +251,7 @@ class TestDribble:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_c13_a_connection_is_good_after_an_error(gateway: Gateway, provider: Provider, stream: bool) -> None:
+async def test_a_connection_is_good_after_an_error(gateway: Gateway, provider: Provider, stream: bool) -> None:
     provider.on("m", fail(400, "no"), speak())
     peer = await gateway.client.connect()
     for path in ("/nope", "/v1/models"):
@@ -264,7 +264,7 @@ async def test_c13_a_connection_is_good_after_an_error(gateway: Gateway, provide
 
 
 @pytest.mark.parametrize(("key", "status"), [("wrong", 401), ("", 401)])
-async def test_c13_an_unread_body_is_never_taken_for_a_request(
+async def test_an_unread_body_is_never_taken_for_a_request(
     gateway: Gateway, provider: Provider, key: str, status: int
 ) -> None:
     smuggled = gateway.client.chat_bytes()
@@ -281,7 +281,7 @@ async def test_c13_an_unread_body_is_never_taken_for_a_request(
     nothing_happened(gateway, provider)
 
 
-async def test_c13_a_connection_is_closed_or_clean_after_a_body_too_large(gateway: Gateway, provider: Provider) -> None:
+async def test_a_connection_is_closed_or_clean_after_a_body_too_large(gateway: Gateway, provider: Provider) -> None:
     headers = {"content-type": "application/json", "content-length": str(40 << 20)}
     peer = await gateway.client.connect()
     await peer.write(gateway.client.request("POST", "/v1/chat/completions", headers=headers))
@@ -293,7 +293,7 @@ async def test_c13_a_connection_is_closed_or_clean_after_a_body_too_large(gatewa
     nothing_happened(gateway, provider)
 
 
-async def test_c14_a_client_that_goes_on_talking_is_bounded(gateway: Gateway, provider: Provider) -> None:
+async def test_a_client_that_goes_on_talking_is_bounded(gateway: Gateway, provider: Provider) -> None:
     script, go_on = paused(2)
     provider.on("m", script)
     async with gateway.client.streaming() as answer:
@@ -314,7 +314,7 @@ async def test_c14_a_client_that_goes_on_talking_is_bounded(gateway: Gateway, pr
     await gateway.settled()
 
 
-async def test_c14_the_next_request_may_come_early(gateway: Gateway, provider: Provider) -> None:
+async def test_the_next_request_may_come_early(gateway: Gateway, provider: Provider) -> None:
     script, go_on = paused(2)
     provider.on("m", script, speak())
     peer = await gateway.client.connect()
@@ -328,9 +328,7 @@ async def test_c14_the_next_request_may_come_early(gateway: Gateway, provider: P
     peer.close()
 
 
-async def test_c15_connections_that_come_and_go_leave_nothing(
-    gateway: Gateway, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_connections_that_come_and_go_leave_nothing(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
     process = psutil.Process()
     for _ in range(50):
         (await gateway.client.connect()).reset()

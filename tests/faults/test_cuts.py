@@ -1,4 +1,4 @@
-"""G-F3: an answer that an upstream cut at any byte is never shown as a complete one, by whichever API it is requested.
+"""An answer that an upstream cut at any byte is never shown as a complete one, by whichever API it is requested.
 
 TOLLKEEPER_FULL=1: 5,000 cuts for each API.
 """

@@ -1,4 +1,4 @@
-"""G-F1: the sixteen failover scenarios, with a table of their results. TOLLKEEPER_FULL=1: in real time."""
+"""The sixteen failover scenarios, with a table of their results. TOLLKEEPER_FULL=1: in real time."""
 
 import os
 import sys

@@ -14,7 +14,7 @@ from tests.faults.test_races import walled
 
 
 @pytest.mark.parametrize("owner", ["token", "group", "channel"])
-async def test_k4_exactly_so_many_calls_a_minute_pass(gateway: Gateway, provider: Provider, owner: str) -> None:
+async def test_exactly_so_many_calls_a_minute_pass(gateway: Gateway, provider: Provider, owner: str) -> None:
     provider.on("m", speak())
     limits = Limits(rpm=20)
     client = gateway.token("fast", limits=limits) if owner == "token" else gateway.client
@@ -33,7 +33,6 @@ async def test_k4_exactly_so_many_calls_a_minute_pass(gateway: Gateway, provider
 
 @pytest.mark.parametrize("fits", [149, 150])
 async def test_at_200_at_once_not_one_too_many_is_let_in(gateway: Gateway, provider: Provider, fits: int) -> None:
-    """G-L0."""
     provider.on("m", speak())
     gateway.settings(channel_calls=0)
     client = gateway.token("fast", limits=Limits(rpm=fits))
@@ -41,9 +40,7 @@ async def test_at_200_at_once_not_one_too_many_is_let_in(gateway: Gateway, provi
     assert (statuses.count(200), statuses.count(429), len(provider.exchanges)) == (fits, 200 - fits, fits)
 
 
-async def test_k5_tokens_a_minute_are_never_more_than_the_limit_and_one_call(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_tokens_a_minute_are_never_more_than_the_limit_and_one_call(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak(prompt=9, completion=60))
     client = gateway.token("fast", limits=Limits(tpm=500))
     answers = await asyncio.gather(*(client.chat(max_tokens=40) for _ in range(40)))
@@ -100,7 +97,7 @@ async def test_a_gateway_that_has_grown_too_big_accepts_no_more_calls(gateway: G
 
 
 @pytest.mark.parametrize("limit", [2, 4])
-async def test_c12_streams_of_a_token_have_a_limit(gateway: Gateway, provider: Provider, limit: int) -> None:
+async def test_streams_of_a_token_have_a_limit(gateway: Gateway, provider: Provider, limit: int) -> None:
     script, wall = walled()
     provider.on("m", script)
     gateway.settings(token_streams=limit, queue_s=0)
@@ -112,7 +109,7 @@ async def test_c12_streams_of_a_token_have_a_limit(gateway: Gateway, provider: P
     assert [(await stream).status for stream in streams] == [200] * limit
 
 
-async def test_k6_calls_in_flight_are_never_more_than_their_limit(gateway: Gateway, provider: Provider) -> None:
+async def test_calls_in_flight_are_never_more_than_their_limit(gateway: Gateway, provider: Provider) -> None:
     """50 at once before 4 places, some of whom leave while they wait: all others are answered."""
     running = most = 0
 

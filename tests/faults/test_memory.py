@@ -121,7 +121,7 @@ async def settled(server: Server) -> int:
 async def test_stalled_readers_cost_half_a_mebibyte_each_and_nothing_afterwards(
     home: Path, provider: Provider, size: int, *, packed: bool
 ) -> None:
-    """G-R2. ``size``: characters of an event."""
+    """``size``: characters of an event."""
     provider.on("m", whole(words(size, packed), EVENTS, packed=packed))
     async with served(home, provider) as server:
         base = server.resident

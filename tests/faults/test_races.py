@@ -1,4 +1,4 @@
-"""F-K1, K2, K3, K12, K14 and K16: many calls at the same money at the same time, and calls ended at any moment."""
+"""Many calls at the same money at the same time, and calls ended at any moment."""
 
 import asyncio
 import random
@@ -59,7 +59,7 @@ def walled() -> tuple[Script, asyncio.Event]:
 
 
 @pytest.mark.slow
-async def test_k1_one_of_two_hundred_gets_the_last_unit_in_every_round(gateway: Gateway, provider: Provider) -> None:
+async def test_one_of_two_hundred_gets_the_last_unit_in_every_round(gateway: Gateway, provider: Provider) -> None:
     hold = await hold_of(gateway, provider)
     gateway.grant(-gateway.engine.store.books.available())
     script, wall = walled()
@@ -79,7 +79,7 @@ async def test_k1_one_of_two_hundred_gets_the_last_unit_in_every_round(gateway: 
     assert len(provider.exchanges) == 51
 
 
-async def test_k1_without_a_cap_the_rest_goes_to_one(gateway: Gateway, provider: Provider) -> None:
+async def test_without_a_cap_the_rest_goes_to_one(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", silence)
     gateway.grant(1_000_000 - gateway.engine.store.books.available())
     racers = [asyncio.ensure_future(gateway.client.chat()) for _ in range(20)]
@@ -116,7 +116,7 @@ async def test_two_caps_let_nobody_spend_more_than_there_is(gateway: Gateway, pr
     assert gateway.engine.store.books.balance() >= 0
 
 
-async def test_k2_when_all_fail_all_holds_come_back(gateway: Gateway, provider: Provider) -> None:
+async def test_when_all_fail_all_holds_come_back(gateway: Gateway, provider: Provider) -> None:
     failures = [fail(500), fail(429), fail(400), fail(401), slam, cut(*story("a")[:1]), reply(b"<html>"), fail(404)]
     names = [f"m{n}" for n in range(len(failures))]
     for name, failure in zip(names, failures, strict=True):
@@ -132,7 +132,7 @@ async def test_k2_when_all_fail_all_holds_come_back(gateway: Gateway, provider: 
 
 
 @pytest.mark.parametrize("tight", ["token", "group", "account", "concurrent", "rpm"])
-async def test_k3_the_tightest_limit_wins_and_leaves_no_half_hold(
+async def test_the_tightest_limit_wins_and_leaves_no_half_hold(
     gateway: Gateway, provider: Provider, tight: str
 ) -> None:
     hold = await hold_of(gateway, provider)
@@ -163,7 +163,7 @@ async def test_k3_the_tightest_limit_wins_and_leaves_no_half_hold(
     assert (await tally(racers))[200, ""] == fits
 
 
-async def test_k14_top_ups_and_calls_at_once_are_exact(gateway: Gateway, provider: Provider) -> None:
+async def test_top_ups_and_calls_at_once_are_exact(gateway: Gateway, provider: Provider) -> None:
     chance = random.Random(14)
     provider.on("m", speak(prompt=7, completion=5))
     granted = gateway.engine.catalog.registry.granted
@@ -188,7 +188,7 @@ async def test_k14_top_ups_and_calls_at_once_are_exact(gateway: Gateway, provide
     assert books.available() == books.balance()
 
 
-async def test_k12_a_call_costs_what_it_cost_when_it_was_admitted(gateway: Gateway, provider: Provider) -> None:
+async def test_a_call_costs_what_it_cost_when_it_was_admitted(gateway: Gateway, provider: Provider) -> None:
     script, wall = walled()
     provider.on("m", script)
     first = asyncio.ensure_future(gateway.client.chat())
@@ -205,7 +205,7 @@ async def test_k12_a_call_costs_what_it_cost_when_it_was_admitted(gateway: Gatew
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_k16_a_call_that_is_ended_at_any_step_is_settled_once(
+async def test_a_call_that_is_ended_at_any_step_is_settled_once(
     gateway: Gateway, provider: Provider, stream: bool
 ) -> None:
     provider.on("m", speak(*"abcdef", prompt=9, completion=12))

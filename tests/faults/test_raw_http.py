@@ -1,4 +1,4 @@
-"""F-B21 and B24: bytes that are not HTTP, or HTTP that two readers read differently; many requests in one packet.
+"""Bytes that are not HTTP, or HTTP that two readers read differently; many requests in one packet.
 
 The vectors are those of the public advisories against HTTP servers. Whatever is sent, the answer is a refusal in JSON
 or a closed connection, never a bug and never a call.

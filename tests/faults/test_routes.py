@@ -1,4 +1,4 @@
-"""F-K7 and K11: many calls over channels of several weights and priorities, and over channels that are all down."""
+"""Many calls over channels of several weights and priorities, and over channels that are all down."""
 
 import asyncio
 from collections import Counter
@@ -23,7 +23,7 @@ async def many(gateway: Gateway, count: int, at_once: int = 20) -> list[Answer]:
     return [answer for answers in await asyncio.gather(*(caller() for _ in range(at_once))) for answer in answers]
 
 
-async def test_k7_weights_are_shares_and_priority_is_strict(gateway: Gateway, provider: Provider) -> None:
+async def test_weights_are_shares_and_priority_is_strict(gateway: Gateway, provider: Provider) -> None:
     gateway.grant(10**12)
     for name, weight, priority in (("up", 1, 5), ("three", 3, 5), ("never", 0, 5), ("low", 99, 4)):
         gateway.channel(provider.base_url, name=name, weight=weight, priority=priority)
@@ -35,7 +35,7 @@ async def test_k7_weights_are_shares_and_priority_is_strict(gateway: Gateway, pr
 
 @pytest.mark.slow
 @pytest.mark.hasty(4)
-async def test_k11_a_storm_on_broken_channels_is_not_made_worse(gateway: Gateway, provider: Provider) -> None:
+async def test_a_storm_on_broken_channels_is_not_made_worse(gateway: Gateway, provider: Provider) -> None:
     """A hundred calls a second for six seconds; each could be tried three times."""
     gateway.grant(10**12)
     provider.on("m", fail(503))

@@ -1,4 +1,4 @@
-"""F-U5 to U34, as far as the conformance cases do not have them: upstreams that lie, cut, bomb and redirect.
+"""Upstreams that lie, cut, bomb and redirect.
 
 Long: the rows of one table of faults, side by side.
 """
@@ -67,7 +67,7 @@ def raw(data: bytes, *, close: bool = True) -> Script:
         ("", None),
     ],
 )
-async def test_u5_retry_after_is_believed_within_reason(
+async def test_retry_after_is_believed_within_reason(
     gateway: Gateway, provider: Provider, told: str, wait: int | None
 ) -> None:
     provider.on("m", fail(429, "slow down", headers={"retry-after": told} if told else {}))
@@ -79,7 +79,7 @@ async def test_u5_retry_after_is_believed_within_reason(
     assert gateway.record.attempts[-1].kind is FailureKind.RATE
 
 
-async def test_u6_a_failure_that_passes_is_not_seen(gateway: Gateway, provider: Provider) -> None:
+async def test_a_failure_that_passes_is_not_seen(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m=second", name="other", priority=-1)
     provider.on("m", fail(500), speak())
     provider.on("second", speak(prompt=9, completion=12))
@@ -89,7 +89,7 @@ async def test_u6_a_failure_that_passes_is_not_seen(gateway: Gateway, provider: 
     assert gateway.record.cost == 9 * 2_500 + 12 * 10_000
 
 
-async def test_u7_when_all_fail_there_is_an_end(gateway: Gateway, provider: Provider) -> None:
+async def test_when_all_fail_there_is_an_end(gateway: Gateway, provider: Provider) -> None:
     for n in range(6):
         gateway.channel(provider.base_url, name=f"c{n}")
     provider.on("m", fail(503))
@@ -101,7 +101,7 @@ async def test_u7_when_all_fail_there_is_an_end(gateway: Gateway, provider: Prov
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_u8_a_reset_before_any_byte_is_tried_once_more_elsewhere(
+async def test_a_reset_before_any_byte_is_tried_once_more_elsewhere(
     gateway: Gateway, provider: Provider, stream: bool
 ) -> None:
     for n in range(3):
@@ -115,7 +115,7 @@ async def test_u8_a_reset_before_any_byte_is_tried_once_more_elsewhere(
     assert record.possible == record.held > 0
 
 
-async def test_u8_once_bytes_were_given_nothing_is_tried_again(gateway: Gateway, provider: Provider) -> None:
+async def test_once_bytes_were_given_nothing_is_tried_again(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, name="other")
     provider.on("m", cut(*story("Hel", "lo")[:2]), speak())
     answer = await gateway.client.chat(stream=True)
@@ -123,7 +123,7 @@ async def test_u8_once_bytes_were_given_nothing_is_tried_again(gateway: Gateway,
     assert len(provider.exchanges) == 1
 
 
-async def test_u14_an_event_that_dribbles_is_silence(gateway: Gateway, provider: Provider) -> None:
+async def test_an_event_that_dribbles_is_silence(gateway: Gateway, provider: Provider) -> None:
     async def dribble(exchange: Exchange) -> None:
         await exchange.begin_stream()
         await exchange.piece(event(story("Hel")[0]) + event(story("Hel")[1]))
@@ -148,7 +148,7 @@ async def test_u14_an_event_that_dribbles_is_silence(gateway: Gateway, provider:
         (429, "insufficient_quota canary", "upstream_out_of_credit"),
     ],
 )
-async def test_u18_the_owners_troubles_go_to_the_next_channel_and_stay_private(
+async def test_the_owners_troubles_go_to_the_next_channel_and_stay_private(
     gateway: Gateway, provider: Provider, status: int, text: str, code: str
 ) -> None:
     provider.on("m", fail(status, text, code=text.split(maxsplit=1)[0]))
@@ -170,7 +170,7 @@ async def test_u18_the_owners_troubles_go_to_the_next_channel_and_stay_private(
         (422, "field required", "weird"),
     ],
 )
-async def test_u19_the_clients_own_troubles_are_reported_at_once(
+async def test_the_clients_own_troubles_are_reported_at_once(
     gateway: Gateway, provider: Provider, status: int, text: str, code: str
 ) -> None:
     gateway.channel(provider.base_url, name="other")
@@ -213,9 +213,7 @@ BROKEN: dict[str, bytes] = {
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", BROKEN)
-async def test_u20_u21_broken_http_is_a_failed_attempt(
-    gateway: Gateway, provider: Provider, name: str, stream: bool
-) -> None:
+async def test_broken_http_is_a_failed_attempt(gateway: Gateway, provider: Provider, name: str, stream: bool) -> None:
     provider.on("m", raw(BROKEN[name]))
     answer = await gateway.client.chat(stream=stream)
     assert answer.status == 502, answer.body
@@ -241,7 +239,7 @@ async def test_u20_u21_broken_http_is_a_failed_attempt(
     ],
     ids=["chunks", "both", "until close", "http/1.0", "continues", "close", "no reason", "trailer"],
 )
-async def test_u21_odd_http_is_understood_or_refused(gateway: Gateway, provider: Provider, answer: bytes) -> None:
+async def test_odd_http_is_understood_or_refused(gateway: Gateway, provider: Provider, answer: bytes) -> None:
     provider.on("m", raw(answer))
     for _ in range(2):
         got = await gateway.client.chat()
@@ -256,7 +254,7 @@ def _nested(data: bytes, depth: int) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
-async def test_u24_a_bomb_is_cut(gateway: Gateway, provider: Provider, stream: bool) -> None:
+async def test_a_bomb_is_cut(gateway: Gateway, provider: Provider, stream: bool) -> None:
     kind = EVENTS if stream else JSON
     provider.on("m", reply(gzip.compress(b" " * (200 << 20), 1), kind=kind, headers={"content-encoding": "gzip"}))
     before = psutil.Process().memory_info().rss
@@ -276,7 +274,7 @@ WRONGLY_PACKED: dict[str, tuple[str, bytes]] = {
 
 
 @pytest.mark.parametrize("name", WRONGLY_PACKED)
-async def test_u24_wrong_packing_is_a_failed_attempt(gateway: Gateway, provider: Provider, name: str) -> None:
+async def test_wrong_packing_is_a_failed_attempt(gateway: Gateway, provider: Provider, name: str) -> None:
     coding, body = WRONGLY_PACKED[name]
     provider.on("m", reply(body, headers={"content-encoding": coding}))
     answer = await gateway.client.chat()
@@ -293,7 +291,7 @@ def _bare(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("pack", [_in_two, _bare])
-async def test_u24_odd_packing_is_understood_or_refused(
+async def test_odd_packing_is_understood_or_refused(
     gateway: Gateway, provider: Provider, pack: Callable[[bytes], bytes]
 ) -> None:
     packed = pack(GOOD)
@@ -306,7 +304,7 @@ async def test_u24_odd_packing_is_understood_or_refused(
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("where", ["other", "same", "file:///etc/passwd", "http://u:p@127.0.0.1:9/"])
-async def test_u26_redirects_are_not_followed(gateway: Gateway, provider: Provider, status: int, where: str) -> None:
+async def test_redirects_are_not_followed(gateway: Gateway, provider: Provider, status: int, where: str) -> None:
     async with Provider().running() as other:
         other.other = speak()
         target = {"other": other.base_url, "same": provider.base_url}.get(where, where)
@@ -318,7 +316,7 @@ async def test_u26_redirects_are_not_followed(gateway: Gateway, provider: Provid
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_u27_only_known_headers_arrive(gateway: Gateway, provider: Provider, stream: bool) -> None:
+async def test_only_known_headers_arrive(gateway: Gateway, provider: Provider, stream: bool) -> None:
     strange = {
         "set-cookie": "a=b",
         "location": "http://evil.example",
@@ -353,7 +351,7 @@ async def test_u27_only_known_headers_arrive(gateway: Gateway, provider: Provide
         ({"prompt_tokens": 9, "completion_tokens": 12, "prompt_tokens_details": {"cached_tokens": 10**15}}, True),
     ],
 )
-async def test_u28_absurd_usage_never_becomes_an_absurd_bill(
+async def test_absurd_usage_never_becomes_an_absurd_bill(
     gateway: Gateway, provider: Provider, told: dict[str, object], known: bool
 ) -> None:
     provider.on("m", reply({**whole("m"), "usage": told}))
@@ -365,7 +363,7 @@ async def test_u28_absurd_usage_never_becomes_an_absurd_bill(
         assert record.output == 12
 
 
-async def test_u30_a_connection_that_was_closed_while_idle_is_not_noticed(gateway: Gateway, provider: Provider) -> None:
+async def test_a_connection_that_was_closed_while_idle_is_not_noticed(gateway: Gateway, provider: Provider) -> None:
     async def once(exchange: Exchange) -> None:
         await exchange.answer(GOOD)
         exchange.socket.close()
@@ -379,7 +377,7 @@ async def test_u30_a_connection_that_was_closed_while_idle_is_not_noticed(gatewa
 
 
 @pytest.mark.parametrize("id", ["", "same", "x" * 1_000_000, "\x1b[31m", None, 7])
-async def test_u31_the_upstreams_ids_do_not_matter(gateway: Gateway, provider: Provider, id: object) -> None:
+async def test_the_upstreams_ids_do_not_matter(gateway: Gateway, provider: Provider, id: object) -> None:
     provider.on("m", reply({**whole("m", spent=usage()), "id": id}))
     answers = [await gateway.client.chat() for _ in range(2)]
     assert [completion_faults(answer.json) for answer in answers] == [[], []]
@@ -387,7 +385,7 @@ async def test_u31_the_upstreams_ids_do_not_matter(gateway: Gateway, provider: P
     assert all(len(record.upstream_id) <= 80 and record.upstream_id.isprintable() for record in gateway.records)
 
 
-async def test_u32_plain_and_streamed_cost_the_same(gateway: Gateway, provider: Provider) -> None:
+async def test_plain_and_streamed_cost_the_same(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("one", "two", prompt=123, completion=45))
     for wanted in (False, True):
         await gateway.client.chat(stream=wanted)
@@ -395,7 +393,7 @@ async def test_u32_plain_and_streamed_cost_the_same(gateway: Gateway, provider: 
     assert plain == streamed > 0
 
 
-async def test_u33_an_answer_before_the_request_was_read_is_an_answer(gateway: Gateway, provider: Provider) -> None:
+async def test_an_answer_before_the_request_was_read_is_an_answer(gateway: Gateway, provider: Provider) -> None:
     provider.hasty = reply(dumps({"error": {"message": "too big", "type": "x"}}), status=413)
     answer = await gateway.client.chat(padding="x" * (8 << 20))
     assert answer.status == 413
@@ -405,7 +403,7 @@ async def test_u33_an_answer_before_the_request_was_read_is_an_answer(gateway: G
     assert (await gateway.client.chat()).text == "Hello"
 
 
-async def test_u34_many_small_pieces_and_one_large_are_the_same(gateway: Gateway, provider: Provider) -> None:
+async def test_many_small_pieces_and_one_large_are_the_same(gateway: Gateway, provider: Provider) -> None:
     calls = [{"index": 0, "function": {"arguments": f"{n},"}} for n in range(200)]
     docs = [
         story()[0],
@@ -425,7 +423,7 @@ async def test_u34_many_small_pieces_and_one_large_are_the_same(gateway: Gateway
         assert len(answer.body) == len(wanted)
 
 
-async def test_u29_choices_in_a_refused_form_are_a_bad_response(gateway: Gateway, provider: Provider) -> None:
+async def test_choices_in_a_refused_form_are_a_bad_response(gateway: Gateway, provider: Provider) -> None:
     for odd in ([], [1], {"0": choice()}, None, "x"):
         provider.on("m", reply({**whole("m"), "choices": odd}))
         gateway.engine.health.clear(gateway.engine.catalog.channel("up").id)

@@ -1,4 +1,4 @@
-"""F-U9 to U17, U22, U23, U25, U35 and U36: streams that stall, break, lie or never end, and what is booked of them."""
+"""Streams that stall, break, lie or never end, and what is booked of them."""
 
 import asyncio
 import time
@@ -63,7 +63,7 @@ def booked_as_cut(gateway: Gateway, answer: Answer, outcome: Outcome, code: str)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_u9_an_upstream_that_never_answers(gateway: Gateway, provider: Provider, streamed: bool) -> None:
+async def test_an_upstream_that_never_answers(gateway: Gateway, provider: Provider, streamed: bool) -> None:
     gateway.channel(provider.base_url, timeouts=Timeouts(head=0.2))
     provider.on("m", silence)
     answer = await gateway.client.chat(stream=streamed)
@@ -74,7 +74,7 @@ async def test_u9_an_upstream_that_never_answers(gateway: Gateway, provider: Pro
     assert [(a.kind, a.billed) for a in record.attempts] == [(FailureKind.SLOW, True)]
 
 
-async def test_u10_a_reset_after_forty_words(gateway: Gateway, provider: Provider) -> None:
+async def test_a_reset_after_forty_words(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, name="other")
     provider.on("m", cut(*BEGUN))
     booked_as_cut(gateway, await gateway.client.chat(stream=True), Outcome.UPSTREAM_CUT, "upstream_stream_truncated")
@@ -82,13 +82,13 @@ async def test_u10_a_reset_after_forty_words(gateway: Gateway, provider: Provide
 
 
 @pytest.mark.parametrize("done", [False, True])
-async def test_u11_an_end_without_a_reason_to_end(gateway: Gateway, provider: Provider, done: bool) -> None:
+async def test_an_end_without_a_reason_to_end(gateway: Gateway, provider: Provider, done: bool) -> None:
     provider.on("m", stream(*BEGUN, done=done))
     booked_as_cut(gateway, await gateway.client.chat(stream=True), Outcome.UPSTREAM_CUT, "upstream_stream_truncated")
 
 
 @pytest.mark.parametrize("reported", [False, True])
-async def test_u12_a_missing_done_is_added(gateway: Gateway, provider: Provider, reported: bool) -> None:
+async def test_a_missing_done_is_added(gateway: Gateway, provider: Provider, reported: bool) -> None:
     spent = [chunk(usage=usage(9, 60))] if reported else []
     provider.on("m", stream(*story(*WORDS), *spent, done=False))
     answer = await gateway.client.chat(stream=True)
@@ -102,13 +102,13 @@ async def test_u12_a_missing_done_is_added(gateway: Gateway, provider: Provider,
     assert "no_done" in record.marks
 
 
-async def test_u13_a_stall_is_cut_at_the_idle_deadline(gateway: Gateway, provider: Provider) -> None:
+async def test_a_stall_is_cut_at_the_idle_deadline(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, timeouts=Timeouts(idle=0.2))
     provider.on("m", said_then())
     booked_as_cut(gateway, await gateway.client.chat(stream=True), Outcome.TIMEOUT, "upstream_timeout")
 
 
-async def test_u35_comments_do_not_keep_it_alive_for_ever(gateway: Gateway, provider: Provider) -> None:
+async def test_comments_do_not_keep_it_alive_for_ever(gateway: Gateway, provider: Provider) -> None:
     async def chatter(exchange: Exchange) -> None:
         await exchange.begin_stream()
         await exchange.piece(b"".join(map(event, BEGUN)))
@@ -124,7 +124,7 @@ async def test_u35_comments_do_not_keep_it_alive_for_ever(gateway: Gateway, prov
 
 
 @pytest.mark.slow
-async def test_u15_an_event_of_the_largest_size_passes(gateway: Gateway, provider: Provider) -> None:
+async def test_an_event_of_the_largest_size_passes(gateway: Gateway, provider: Provider) -> None:
     frame = len(event(chunk(delta(""))))
     first, _, last = story("")
     large = chunk(delta("x" * (EVENT_LIMIT - frame - 64)))
@@ -136,7 +136,7 @@ async def test_u15_an_event_of_the_largest_size_passes(gateway: Gateway, provide
 
 @pytest.mark.slow
 @pytest.mark.parametrize("begun", [False, True])
-async def test_u15_a_larger_one_ends_the_stream(gateway: Gateway, provider: Provider, begun: bool) -> None:
+async def test_a_larger_one_ends_the_stream(gateway: Gateway, provider: Provider, begun: bool) -> None:
     sent = 0
 
     async def flood(exchange: Exchange) -> None:
@@ -173,7 +173,7 @@ ODD = {
 
 @pytest.mark.parametrize("size", [0, 1, 7])
 @pytest.mark.parametrize("name", ODD)
-async def test_u16_odd_streams_are_understood_at_any_split(
+async def test_odd_streams_are_understood_at_any_split(
     gateway: Gateway, provider: Provider, name: str, size: int
 ) -> None:
     provider.on("m", stream_bytes(ODD[name], size=size))
@@ -192,7 +192,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("name", GARBAGE)
-async def test_u16_garbage_before_anything_good_is_a_failed_attempt(
+async def test_garbage_before_anything_good_is_a_failed_attempt(
     gateway: Gateway, provider: Provider, name: str
 ) -> None:
     provider.on("m", stream_bytes(GARBAGE[name]))
@@ -202,7 +202,7 @@ async def test_u16_garbage_before_anything_good_is_a_failed_attempt(
     assert (gateway.record.cost, gateway.record.source) == (0, UsageSource.NONE)
 
 
-async def test_u16_one_malformed_event_is_dropped_and_noted(gateway: Gateway, provider: Provider) -> None:
+async def test_one_malformed_event_is_dropped_and_noted(gateway: Gateway, provider: Provider) -> None:
     body = b"".join(map(event, GOOD[:2])) + b'data: {"id": \n\n' + b"".join(map(event, GOOD[2:])) + DONE
     provider.on("m", stream_bytes(body))
     answer = await gateway.client.chat(stream=True)
@@ -219,7 +219,7 @@ async def test_u16_one_malformed_event_is_dropped_and_noted(gateway: Gateway, pr
         ({"message": "insufficient_quota", "code": "insufficient_quota"}, 502, None),
     ],
 )
-async def test_u17_an_error_with_status_200_is_an_error(
+async def test_an_error_with_status_200_is_an_error(
     gateway: Gateway, provider: Provider, streamed: bool, error: dict[str, object], status: int, code: str | None
 ) -> None:
     provider.on("m", stream({"error": error}) if streamed else reply({"error": error}))
@@ -233,7 +233,7 @@ async def test_u17_an_error_with_status_200_is_an_error(
     assert (await gateway.client.chat(stream=streamed)).text == "Hello"
 
 
-async def test_u22_an_error_inside_a_stream_is_reported_and_not_charged(gateway: Gateway, provider: Provider) -> None:
+async def test_an_error_inside_a_stream_is_reported_and_not_charged(gateway: Gateway, provider: Provider) -> None:
     error = {"message": "overloaded " * 200, "type": "overloaded_error", "code": 529}
     provider.on("m", stream(*BEGUN, {"error": error}))
     answer = await gateway.client.chat(stream=True)
@@ -245,7 +245,7 @@ async def test_u22_an_error_inside_a_stream_is_reported_and_not_charged(gateway:
     assert 40 <= record.output <= 130
 
 
-async def test_u23_without_a_fallback_it_ends_at_once_and_leaves_peace(gateway: Gateway, provider: Provider) -> None:
+async def test_without_a_fallback_it_ends_at_once_and_leaves_peace(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", said_then(event({"error": {"message": "no room", "code": 503}})))
     began = time.monotonic()
     answer = await gateway.client.chat(stream=True)
@@ -257,9 +257,7 @@ async def test_u23_without_a_fallback_it_ends_at_once_and_leaves_peace(gateway: 
     assert time.process_time() - busy < 0.5 * (time.monotonic() - began)
 
 
-async def test_u25_an_endless_stream_is_cut(
-    gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_endless_stream_is_cut(gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incoming, "STREAM_LIMIT", 2 << 20)
 
     async def endless(exchange: Exchange) -> None:
@@ -277,7 +275,7 @@ async def test_u25_an_endless_stream_is_cut(
 
 
 @pytest.mark.parametrize("date", ["Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 2099 23:59:59 GMT", "yesterday", ""])
-async def test_u36_the_upstreams_clock_does_not_matter(gateway: Gateway, provider: Provider, date: str) -> None:
+async def test_the_upstreams_clock_does_not_matter(gateway: Gateway, provider: Provider, date: str) -> None:
     body = {**whole("m", spent=usage()), "created": 5}
     provider.on("m", reply(body, headers={"date": date, "expires": date} if date else {}))
     answer = await gateway.client.chat()
@@ -285,9 +283,7 @@ async def test_u36_the_upstreams_clock_does_not_matter(gateway: Gateway, provide
     assert abs(gateway.record.ts - time.time() * 1000) < 60_000
 
 
-async def test_u36_a_wait_until_a_date_is_counted_on_the_upstreams_own_clock(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_wait_until_a_date_is_counted_on_the_upstreams_own_clock(gateway: Gateway, provider: Provider) -> None:
     dates = {"date": "Thu, 01 Jan 2099 00:00:00 GMT", "retry-after": "Thu, 01 Jan 2099 00:00:30 GMT"}
     provider.on("m", fail(429, "slow down", headers=dates))
     answer = await gateway.client.chat()

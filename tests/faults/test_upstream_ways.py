@@ -1,4 +1,4 @@
-"""F-U1 to U4: upstreams that cannot be reached. Nothing was sent, nothing is booked, and the next channel answers."""
+"""Upstreams that cannot be reached. Nothing was sent, nothing is booked, and the next channel answers."""
 
 import asyncio
 import datetime as dt
@@ -49,7 +49,7 @@ async def saved_by_the_next(gateway: Gateway, provider: Provider) -> None:
     assert [a.kind for a in gateway.records[-1].attempts] == [FailureKind.NETWORK, None]
 
 
-async def test_u1_a_refused_connection(gateway: Gateway, provider: Provider) -> None:
+async def test_a_refused_connection(gateway: Gateway, provider: Provider) -> None:
     gateway.channel("http://127.0.0.1:1/v1")
     refused_unbilled(gateway, await gateway.client.chat(), "Connection refused")
     await saved_by_the_next(gateway, provider)
@@ -80,14 +80,14 @@ def names_of_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ("host", "reason"),
     [("nowhere", "not known"), ("servfail", "Temporary failure"), ("stalled", "not found within")],
 )
-async def test_u2_a_name_that_is_not_found(gateway: Gateway, provider: Provider, host: str, reason: str) -> None:
+async def test_a_name_that_is_not_found(gateway: Gateway, provider: Provider, host: str, reason: str) -> None:
     gateway.channel(f"http://{host}.test/v1")
     refused_unbilled(gateway, await gateway.client.chat(), reason)
     await saved_by_the_next(gateway, provider)
 
 
 @pytest.mark.usefixtures("names_of_the_test")
-async def test_u2_a_name_that_stalls_holds_up_no_other_channel(gateway: Gateway, provider: Provider) -> None:
+async def test_a_name_that_stalls_holds_up_no_other_channel(gateway: Gateway, provider: Provider) -> None:
     gateway.channel("http://stalled.test/v1", "stalled")
     gateway.channel(provider.base_url, name="well")
     provider.on("m", speak())
@@ -164,7 +164,7 @@ async def _garbage(peer: Socket) -> None:
         ("garbage", "TLS failed"),
     ],
 )
-async def test_u3_bad_tls_is_refused_with_its_reason(
+async def test_bad_tls_is_refused_with_its_reason(
     gateway: Gateway, provider: Provider, authority: trustme.CA, kind: str, reason: str
 ) -> None:
     async with bad_tls(kind, authority) as port:
@@ -174,7 +174,7 @@ async def test_u3_bad_tls_is_refused_with_its_reason(
 
 
 @pytest.mark.usefixtures("trusting")
-async def test_u3_a_handshake_that_hangs_is_cut(gateway: Gateway, provider: Provider, authority: trustme.CA) -> None:
+async def test_a_handshake_that_hangs_is_cut(gateway: Gateway, provider: Provider, authority: trustme.CA) -> None:
     async with bad_tls("hang", authority) as port:
         gateway.channel(f"https://127.0.0.1:{port}/v1", timeouts=SOON)
         refused_unbilled(gateway, await gateway.client.chat(), "connect deadline of 0.3 s", "upstream_timeout")
@@ -182,7 +182,7 @@ async def test_u3_a_handshake_that_hangs_is_cut(gateway: Gateway, provider: Prov
 
 
 @pytest.mark.usefixtures("trusting")
-async def test_u3_the_key_and_the_prompt_were_not_told(gateway: Gateway, authority: trustme.CA) -> None:
+async def test_the_key_and_the_prompt_were_not_told(gateway: Gateway, authority: trustme.CA) -> None:
     heard = bytearray()
 
     async def listen(peer: Socket) -> None:
@@ -196,7 +196,7 @@ async def test_u3_the_key_and_the_prompt_were_not_told(gateway: Gateway, authori
     assert heard == b""
 
 
-async def test_u4_a_host_that_swallows_what_is_sent(gateway: Gateway, provider: Provider) -> None:
+async def test_a_host_that_swallows_what_is_sent(gateway: Gateway, provider: Provider) -> None:
     """Its queue of new connections is full: the system drops what comes, as a firewall does."""
     hole = socket.create_server(("127.0.0.1", 0), backlog=0)
     port = hole.getsockname()[1]

@@ -71,7 +71,7 @@ TEXT = ": hello\n\nevent: x\ndata: one\n\ndata: two\ndata: too\n\nid: 7\n\ndata:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_in4_every_split_gives_the_same_bytes_except_for_the_terminal_event(end: str) -> None:
+def test_every_split_gives_the_same_bytes_except_for_the_terminal_event(end: str) -> None:
     came = TEXT.replace("\n", end).encode()
     passed, terminal = came[: came.rindex(b"data: end")], came[came.rindex(b"data: end") :]
     for size in range(1, len(came) + 1):
@@ -229,13 +229,13 @@ def failed(status: int, kind: FailureKind, body: bytes = b'{"error":{}}') -> Fai
         (500, FailureKind.SERVER, False),
     ],
 )
-def test_in10_a_channel_without_the_api_is_distinguished_from_one_without_the_model(
+def test_a_channel_without_the_api_is_distinguished_from_one_without_the_model(
     status: int, kind: FailureKind, lacks: bool
 ) -> None:
     assert failed(status, kind).lacks_api is lacks
 
 
-def test_in49_only_the_clients_mistakes_are_reported_in_the_upstreams_words() -> None:
+def test_only_the_clients_mistakes_are_reported_in_the_upstreams_words() -> None:
     body = b'{"error": {"message":"thinking.type"}}'
     assert failed(400, FailureKind.CLIENT, body).verbatim == UpstreamText(body.decode())
     assert not failed(400, FailureKind.CLIENT, b"<html>").verbatim

@@ -45,7 +45,7 @@ async def test_the_request_arrives_as_prepared(upstreams: Upstreams, provider: P
     assert head.get("user-agent").startswith("tollkeeper/")
 
 
-async def test_in65_a_plain_answer_may_take_nine_minutes(
+async def test_a_plain_answer_may_take_nine_minutes(
     upstreams: Upstreams, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing but the limit of the whole call ends it."""

@@ -149,9 +149,7 @@ async def test_of_several_keys_that_of_a_token_counts(gateway: Gateway, headers:
     assert (answer.status, answer.head.get("x-should-retry")) == (status, "" if status == 200 else "false")
 
 
-async def test_in53_a_probe_without_a_key_is_not_a_failed_login(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_probe_without_a_key_is_not_a_failed_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "AuthThrottle", partial(AuthThrottle, own=lambda _: False))
     async with running(tmp_path) as gateway:
         for _ in range(MOST + 1):

@@ -39,7 +39,7 @@ async def test_good_streams_are_not_named(
 
 
 @pytest.mark.parametrize("on", [True, False])
-async def test_in160_a_fault_of_a_renderer_is_logged_with_the_call(
+async def test_a_fault_of_a_renderer_is_logged_with_the_call(
     gateway: Gateway,
     provider: Provider,
     caplog: pytest.LogCaptureFixture,

@@ -154,7 +154,7 @@ async def test_the_ledger_says_what_the_upstream_reported(
 
 
 @EVERY
-async def test_in171_every_record_is_exported_and_verified(gateway: Gateway, provider: Provider, name: str) -> None:
+async def test_every_record_is_exported_and_verified(gateway: Gateway, provider: Provider, name: str) -> None:
     provider.on("m", upstream())
     await call(gateway.client, name)
     assert {"api", "native", "cache_write_long_tokens"} <= set(FIELDS)
@@ -211,7 +211,7 @@ async def test_without_money_every_api_is_refused(gateway: Gateway, provider: Pr
     assert (answer.head.get("x-should-retry"), "error" in answer.json) == ("false", True)
 
 
-async def test_in173_streams_of_all_apis_do_not_mix(gateway: Gateway, provider: Provider) -> None:
+async def test_streams_of_all_apis_do_not_mix(gateway: Gateway, provider: Provider) -> None:
     names = [name for name, case in CASES.items() if case.streams]
     models = [f"m{number}" for number in range(10)]
     gateway.channel(provider.base_url, *models)
@@ -237,9 +237,7 @@ async def test_in173_streams_of_all_apis_do_not_mix(gateway: Gateway, provider: 
         ("/api/none", {}),
     ],
 )
-async def test_in175_an_unknown_path_has_the_form_of_its_api(
-    gateway: Gateway, path: str, headers: dict[str, str]
-) -> None:
+async def test_an_unknown_path_has_the_form_of_its_api(gateway: Gateway, path: str, headers: dict[str, str]) -> None:
     answer = await gateway.client.ask("POST", path, b"{}", dict(headers))
     assert answer.status == 404
     anthropic = "messages" in path or headers
@@ -265,7 +263,7 @@ async def test_a_fallback_that_may_write_more_puts_no_limit_on_the_model_that_an
     assert (record.held, record.marks) == (DOLLAR // 50, ())
 
 
-async def test_in176_every_list_has_the_same_models(gateway: Gateway, provider: Provider) -> None:
+async def test_every_list_has_the_same_models(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "a-1", "a-2", "b-1")
     client = gateway.token("some", models=("a-*",))
     openai = [model["id"] for model in (await client.get("/v1/models")).json["data"]]

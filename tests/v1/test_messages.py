@@ -55,7 +55,7 @@ async def post(
     return answer
 
 
-async def test_in2_native_bytes_pass_both_ways_as_they_are(native: Gateway, provider: Provider) -> None:
+async def test_native_bytes_pass_both_ways_as_they_are(native: Gateway, provider: Provider) -> None:
     body = b'{ "max_tokens" : 100,"model":"m", "x": {"y": 1.50},\n "messages":[{"role":"user","content":"Hi \\ud83d"}]}'
     provider.on(
         "m", reply(b' {"type":"message","content":[ ],"model":"m-2025","usage":{"input_tokens":1,"output_tokens":2}}')
@@ -68,7 +68,7 @@ async def test_in2_native_bytes_pass_both_ways_as_they_are(native: Gateway, prov
     )
 
 
-async def test_in1_an_alias_changes_the_models_name_alone(gateway: Gateway, provider: Provider) -> None:
+async def test_an_alias_changes_the_models_name_alone(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "fast=claude-x", dialect=Dialect.ANTHROPIC)
     gateway.price("fast")
     provider.on("claude-x", speak_messages())
@@ -79,7 +79,7 @@ async def test_in1_an_alias_changes_the_models_name_alone(gateway: Gateway, prov
     assert streamed[0]["message"]["model"] == "fast"
 
 
-async def test_in2_a_native_stream_passes_as_it_is(native: Gateway) -> None:
+async def test_a_native_stream_passes_as_it_is(native: Gateway) -> None:
     answer = await post(native, {**HELLO, "stream": True})
     assert answer.body == b"".join(message_events(message(model="m")))
     assert answer.head.get("content-type").startswith("text/event-stream")
@@ -87,7 +87,7 @@ async def test_in2_a_native_stream_passes_as_it_is(native: Gateway) -> None:
     assert (record.input, record.output, record.finish) == (9, 12, "stop")
 
 
-async def test_in3_odd_json_passes_a_renaming_relay_value_by_value(gateway: Gateway, provider: Provider) -> None:
+async def test_odd_json_passes_a_renaming_relay_value_by_value(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "fast=claude-x", dialect=Dialect.ANTHROPIC)
     provider.on("claude-x", speak_messages())
     turns = b'[{"role":"user","z":{"b":1.0e1,"a":[ ]},"content":"\\ud83d \\u00e9"}]'
@@ -95,7 +95,7 @@ async def test_in3_odd_json_passes_a_renaming_relay_value_by_value(gateway: Gate
     assert provider.last.body == b'{"q":null,"model":"claude-x","max_tokens":1,"messages":' + turns + b"}"
 
 
-async def test_in24_a_native_system_prompt_passes_byte_for_byte(gateway: Gateway, provider: Provider) -> None:
+async def test_a_native_system_prompt_passes_byte_for_byte(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "fast=claude-x", dialect=Dialect.ANTHROPIC)
     provider.on("claude-x", speak_messages())
     billing = b'{"type":"text","text":"x-anthropic-billing-header: cc_version=1;"}'
@@ -107,9 +107,7 @@ async def test_in24_a_native_system_prompt_passes_byte_for_byte(gateway: Gateway
 
 
 @pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.OPENAI])
-async def test_in51_the_beta_query_goes_to_anthropic_alone(
-    gateway: Gateway, provider: Provider, dialect: Dialect
-) -> None:
+async def test_the_beta_query_goes_to_anthropic_alone(gateway: Gateway, provider: Provider, dialect: Dialect) -> None:
     gateway.channel(provider.base_url, dialect=dialect)
     native = dialect is Dialect.ANTHROPIC
     provider.on("m", speak_messages() if native else speak())
@@ -117,7 +115,7 @@ async def test_in51_the_beta_query_goes_to_anthropic_alone(
     assert provider.last.path.endswith("?beta=true") is native
 
 
-async def test_in12_cached_and_written_tokens_are_counted_once(native: Gateway, provider: Provider) -> None:
+async def test_cached_and_written_tokens_are_counted_once(native: Gateway, provider: Provider) -> None:
     spent: Doc = {"input_tokens": 100, "cache_read_input_tokens": 800, "cache_creation_input_tokens": 100}
     spent["cache_creation"] = {"ephemeral_5m_input_tokens": 40, "ephemeral_1h_input_tokens": 60}
     provider.on("m", speak_messages(message(spent=spent)))
@@ -127,7 +125,7 @@ async def test_in12_cached_and_written_tokens_are_counted_once(native: Gateway, 
     assert record.cache_write_long == 60
 
 
-async def test_in13_the_clients_credentials_stay_here(native: Gateway, provider: Provider) -> None:
+async def test_the_clients_credentials_stay_here(native: Gateway, provider: Provider) -> None:
     key = native.client.key
     private = {"cookie": "c=1", "x-claude-code-session-id": "s", "x-app": "cli", "x-stainless-lang": "js"}
     await post(native, headers={"authorization": None, "x-api-key": key, **private}, path=PATH + "?key=k&beta=true")
@@ -137,7 +135,7 @@ async def test_in13_the_clients_credentials_stay_here(native: Gateway, provider:
     assert (head.get("x-api-key"), provider.last.path) == ("sk-upstream-canary", "/v1/messages?beta=true")
 
 
-async def test_in50_betas_are_joined_and_go_on_in_order(native: Gateway, provider: Provider) -> None:
+async def test_betas_are_joined_and_go_on_in_order(native: Gateway, provider: Provider) -> None:
     body = dumps(HELLO)
     raw = native.client.request("POST", PATH, body, {"anthropic-version": "2024-01-01", "anthropic-beta": "a-1"})
     peer = await native.client.connect()
@@ -153,9 +151,7 @@ async def test_a_version_is_sent_if_the_client_has_none(native: Gateway, provide
     assert provider.last.head.get("anthropic-version") == "2023-06-01"
 
 
-async def test_in7_in8_thoughts_of_others_are_left_out_and_the_vendors_own_stay(
-    native: Gateway, provider: Provider
-) -> None:
+async def test_thoughts_of_others_are_left_out_and_the_vendors_own_stay(native: Gateway, provider: Provider) -> None:
     own = {"type": "thinking", "thinking": "", "signature": SIGNATURE}
     ours = [{"type": "thinking", "thinking": "x", "signature": seal} for seal in ("", "tk1.p", "tk1.g.e30=")]
     turns: list[Doc] = [
@@ -169,7 +165,7 @@ async def test_in7_in8_thoughts_of_others_are_left_out_and_the_vendors_own_stay(
     assert sent == [turns[0], {"role": "assistant", "content": [own, text_block()]}, turns[3]]
 
 
-async def test_in9_the_owners_overrides_are_in_native_words(gateway: Gateway, provider: Provider) -> None:
+async def test_the_owners_overrides_are_in_native_words(gateway: Gateway, provider: Provider) -> None:
     overrides = Overrides(
         set={"temperature": 0.5, "reasoning_effort": "low", "stop": "END", "seed": 1},
         remove=("user", "max_tokens"),
@@ -196,7 +192,7 @@ async def test_a_cap_above_the_models_limit_is_lowered(gateway: Gateway, provide
     assert (provider.last.json["max_tokens"], answer.head.get("x-gateway-output-limit")) == (50, "50")
 
 
-async def test_in11_in29_a_session_stays_with_its_channel(gateway: Gateway, provider: Provider) -> None:
+async def test_a_session_stays_with_its_channel(gateway: Gateway, provider: Provider) -> None:
     for name in ("up", "b", "c", "d"):
         gateway.channel(provider.base_url, name=name, dialect=Dialect.ANTHROPIC)
     provider.on("m", speak_messages())
@@ -210,7 +206,7 @@ async def test_in11_in29_a_session_stays_with_its_channel(gateway: Gateway, prov
     assert "dev-canary" not in str(gateway.records)
 
 
-async def test_in49_a_native_refusal_is_passed_on_word_by_word(native: Gateway, provider: Provider) -> None:
+async def test_a_native_refusal_is_passed_on_word_by_word(native: Gateway, provider: Provider) -> None:
     body = b'{"type":"error","error":{"type":"invalid_request_error","message":"thinking.type: adaptive is not known"}}'
     provider.on("m", reply(body, status=400))
     for _ in range(2):
@@ -238,7 +234,7 @@ UPSTREAM_ERRORS = [
 
 
 @pytest.mark.parametrize("case", UPSTREAM_ERRORS, ids=lambda case: str(case[0]))
-async def test_in48_upstream_errors_have_the_vendors_form(
+async def test_upstream_errors_have_the_vendors_form(
     native: Gateway, provider: Provider, case: tuple[int, str, int, str, str | None]
 ) -> None:
     status, kind, ours, named, again = case
@@ -249,7 +245,7 @@ async def test_in48_upstream_errors_have_the_vendors_form(
     assert (answer.head.get("x-should-retry") or None) == again
 
 
-async def test_in48_our_own_errors_have_it_too(gateway: Gateway) -> None:
+async def test_our_own_errors_have_it_too(gateway: Gateway) -> None:
     cases = [
         (await post(gateway, {**HELLO, "model": "none"}), 404, "not_found_error"),
         (await post(gateway, {"model": "m", "messages": []}), 400, "invalid_request_error"),
@@ -266,7 +262,7 @@ async def test_in48_our_own_errors_have_it_too(gateway: Gateway) -> None:
     assert cases[0][0].error["message"].startswith("model: 'none'")
 
 
-async def test_in48_a_spent_budget_is_a_limit_that_a_client_does_not_retry(gateway: Gateway) -> None:
+async def test_a_spent_budget_is_a_limit_that_a_client_does_not_retry(gateway: Gateway) -> None:
     gateway.grant(-(10**10))
     answer = await post(gateway)
     assert (answer.status, answer.error["type"], answer.head.get("x-should-retry")) == (
@@ -277,7 +273,7 @@ async def test_in48_a_spent_budget_is_a_limit_that_a_client_does_not_retry(gatew
     assert answer.error["details"] == {"error_code": "enforced_spend_limit_reached"}
 
 
-async def test_in21_max_tokens_is_required_and_may_be_zero(native: Gateway, provider: Provider) -> None:
+async def test_max_tokens_is_required_and_may_be_zero(native: Gateway, provider: Provider) -> None:
     answer = await post(native, {name: value for name, value in HELLO.items() if name != "max_tokens"})
     assert (answer.status, answer.error["message"], answer.error["param"]) == (
         400,
@@ -288,7 +284,7 @@ async def test_in21_max_tokens_is_required_and_may_be_zero(native: Gateway, prov
     assert provider.last.json["max_tokens"] == 0
 
 
-async def test_in21_without_output_a_translated_answer_is_empty(gateway: Gateway, provider: Provider) -> None:
+async def test_without_output_a_translated_answer_is_empty(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("word"))
     answer = await post(gateway, {**HELLO, "max_tokens": 0})
     assert (answer.json["content"], answer.json["stop_reason"]) == ([], "max_tokens")
@@ -296,7 +292,7 @@ async def test_in21_without_output_a_translated_answer_is_empty(gateway: Gateway
     assert (len(streamed), grammar_faults(streamed)) == (4, [])
 
 
-async def test_in22_keys_in_every_form(native: Gateway) -> None:
+async def test_keys_in_every_form(native: Gateway) -> None:
     key = native.client.key
     forms: list[Mapping[str, str | None]] = [
         {},
@@ -307,7 +303,7 @@ async def test_in22_keys_in_every_form(native: Gateway) -> None:
     assert [(await post(native, headers=form)).status for form in forms] == [200] * 4
 
 
-async def test_in39_in45_a_stream_that_breaks_ends_with_an_error(native: Gateway, provider: Provider) -> None:
+async def test_a_stream_that_breaks_ends_with_an_error(native: Gateway, provider: Provider) -> None:
     events = message_events(message())
     for count in range(1, len(events) - 1):
         provider.on("m", say_events(*events[:count]))
@@ -329,13 +325,13 @@ async def test_an_error_before_anything_else_is_a_status(native: Gateway, provid
     assert (answer.status, answer.json["error"]["type"]) == (529, "overloaded_error")
 
 
-async def test_in4_a_stream_in_single_bytes_passes_the_same(native: Gateway, provider: Provider) -> None:
+async def test_a_stream_in_single_bytes_passes_the_same(native: Gateway, provider: Provider) -> None:
     body = b"".join(message_events(message(text_block("H")))).replace(b"\n", b"\r\n")
     provider.on("m", stream_bytes(body, size=7))
     assert (await post(native, {**HELLO, "stream": True})).body == body
 
 
-async def test_v22_json_for_a_stream_and_events_for_none(native: Gateway, provider: Provider) -> None:
+async def test_json_for_a_stream_and_events_for_none(native: Gateway, provider: Provider) -> None:
     tool = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}
     thought = {"type": "thinking", "thinking": "Hm", "signature": SIGNATURE}
     doc = message(thought, text_block(), tool, model="m", stop="tool_use")
@@ -347,12 +343,12 @@ async def test_v22_json_for_a_stream_and_events_for_none(native: Gateway, provid
     assert [(record.input, record.output) for record in native.records] == [(9, 12), (9, 12)]
 
 
-async def test_in52_base_urls_with_and_without_v1(native: Gateway) -> None:
+async def test_base_urls_with_and_without_v1(native: Gateway) -> None:
     found = [(await post(native, path=path)).status for path in ("/messages", "/v1/v1/messages", "//v1/messages/")]
     assert found == [200, 200, 200]
 
 
-async def test_in54_a_native_channel_counts(native: Gateway, provider: Provider) -> None:
+async def test_a_native_channel_counts(native: Gateway, provider: Provider) -> None:
     native.grant(-(10**10))
     body = {name: value for name, value in HELLO.items() if name != "max_tokens"}
     answer = await post(native, body, path=PATH + "/count_tokens?beta=true", headers=BETA)
@@ -363,7 +359,7 @@ async def test_in54_a_native_channel_counts(native: Gateway, provider: Provider)
 
 
 @pytest.mark.parametrize("script", [fail(404), fail(500), fail(429), fail(401)])
-async def test_in54_an_estimate_replaces_a_count_that_fails(native: Gateway, provider: Provider, script: Any) -> None:
+async def test_an_estimate_replaces_a_count_that_fails(native: Gateway, provider: Provider, script: Any) -> None:
     provider.on("m", script)
     answer = await post(native, {**HELLO, "system": "word " * 400}, path=PATH + "/count_tokens")
     assert (answer.status, 300 < answer.json["input_tokens"] < 500) == (200, True)
@@ -378,13 +374,13 @@ async def test_a_count_says_what_is_wrong_with_the_request(native: Gateway, prov
     assert (await post(native, {**HELLO, "model": "none"}, path=PATH + "/count_tokens")).status == 404
 
 
-async def test_in55_elsewhere_a_count_asks_nobody(gateway: Gateway, provider: Provider) -> None:
+async def test_elsewhere_a_count_asks_nobody(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
     answer = await post(gateway, path=PATH + "/count_tokens")
     assert (answer.status, answer.json["input_tokens"] > 0, provider.exchanges) == (200, True, [])
 
 
-async def test_in56_discovery_gets_a_page(gateway: Gateway, provider: Provider) -> None:
+async def test_discovery_gets_a_page(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "claude-a", "claude-b", "m")
     asked = await gateway.client.ask("GET", "/v1/models?limit=2", headers=BETA)
     assert ([model["id"] for model in asked.json["data"]], asked.json["has_more"]) == (["claude-a", "claude-b"], True)
@@ -447,7 +443,7 @@ async def test_am19_the_call_that_repeats_a_broken_stream_is_marked(
         ("anthropic", {"type": "any"}, ()),
     ],
 )
-async def test_in167_a_choice_of_tools_that_ollama_ignores_is_marked(
+async def test_a_choice_of_tools_that_ollama_ignores_is_marked(
     gateway: Gateway, provider: Provider, preset: str, choice: Doc, marks: tuple[str, ...]
 ) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC, preset=preset)
@@ -481,7 +477,7 @@ async def test_a_large_request_passes_as_it_is(gateway: Gateway, provider: Provi
     assert provider.last.json == {**HELLO, "model": "claude-x", "messages": turns, "stream": True}
 
 
-async def test_v12_the_hold_covers_the_cap_and_the_input(native: Gateway, provider: Provider) -> None:
+async def test_the_hold_covers_the_cap_and_the_input(native: Gateway, provider: Provider) -> None:
     held: list[int] = []
 
     async def look(exchange: Any) -> None:
@@ -494,7 +490,7 @@ async def test_v12_the_hold_covers_the_cap_and_the_input(native: Gateway, provid
     assert native.record.held == held[0]
 
 
-async def test_v21_limits_of_the_vendor_are_passed_on_and_its_names_of_the_account_are_not(
+async def test_limits_of_the_vendor_are_passed_on_and_its_names_of_the_account_are_not(
     native: Gateway, provider: Provider
 ) -> None:
     limits = {
@@ -508,7 +504,7 @@ async def test_v21_limits_of_the_vendor_are_passed_on_and_its_names_of_the_accou
     assert [name for name in private if head.get(name)] == []
 
 
-async def test_in59_blocks_that_nobody_here_knows_pass_as_they_are(native: Gateway, provider: Provider) -> None:
+async def test_blocks_that_nobody_here_knows_pass_as_they_are(native: Gateway, provider: Provider) -> None:
     blocks: list[Doc] = [
         {"type": "redacted_thinking", "data": "x" * 50},
         {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "a"}},
@@ -525,7 +521,7 @@ async def test_in59_blocks_that_nobody_here_knows_pass_as_they_are(native: Gatew
     assert (await post(native)).body == dumps(doc)
 
 
-async def test_in60_every_step_of_an_answer_is_counted(native: Gateway, provider: Provider) -> None:
+async def test_every_step_of_an_answer_is_counted(native: Gateway, provider: Provider) -> None:
     doc = message()
     steps = [{"type": kind, "input_tokens": 100, "output_tokens": 10} for kind in ("compaction", "message")]
     doc["usage"] |= {"iterations": steps}
@@ -538,7 +534,7 @@ async def test_in60_every_step_of_an_answer_is_counted(native: Gateway, provider
     assert counts == [(200, 20, ()), (300, 30, ("upstream_extra=iteration:fallback_message",))]
 
 
-async def test_in61_a_long_signature_is_held_for_by_the_eighth(native: Gateway, provider: Provider) -> None:
+async def test_a_long_signature_is_held_for_by_the_eighth(native: Gateway, provider: Provider) -> None:
     thought = {"type": "thinking", "thinking": "", "signature": "A" * 48_000}
     turns = [*HELLO["messages"], {"role": "assistant", "content": [thought, text_block()]}, *HELLO["messages"]]
     body = dumps({**HELLO, "max_tokens": 1, "messages": turns})
@@ -547,7 +543,7 @@ async def test_in61_a_long_signature_is_held_for_by_the_eighth(native: Gateway, 
     assert 6_000 * 2_500 < native.record.held < 6_300 * 2_500
 
 
-async def test_in64_a_balance_that_pays_for_one_call_refuses_the_second(native: Gateway, provider: Provider) -> None:
+async def test_a_balance_that_pays_for_one_call_refuses_the_second(native: Gateway, provider: Provider) -> None:
     native.grant(-(10**10) + 15 * 10**8)
     go_on = asyncio.Event()
 
@@ -565,14 +561,14 @@ async def test_in64_a_balance_that_pays_for_one_call_refuses_the_second(native: 
     assert "this call may need" in second.error["message"]
 
 
-async def test_in54_fourteen_counts_at_once(native: Gateway, provider: Provider) -> None:
+async def test_fourteen_counts_at_once(native: Gateway, provider: Provider) -> None:
     client = native.token("slow", limits=Limits(rpm=1))
     answers = await asyncio.gather(*(post(client, path=PATH + "/count_tokens") for _ in range(14)))
     assert [answer.json for answer in answers] == [{"input_tokens": 42}] * 14
     assert native.records == []
 
 
-async def test_in174_a_long_day_of_a_program(native: Gateway, provider: Provider) -> None:
+async def test_a_long_day_of_a_program(native: Gateway, provider: Provider) -> None:
     blocks = [
         {"type": "tool_result", "tool_use_id": f"t{n}", "content": [text_block("x" * 500)]} for n in range(15_000)
     ]

@@ -67,7 +67,7 @@ CALLS = (
 )
 
 
-async def test_in37_in38_in42_reasoning_text_and_interleaved_calls(gateway: Gateway, provider: Provider) -> None:
+async def test_reasoning_text_and_interleaved_calls(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", stream(*CALLS, chunk(usage=usage(9, 12))))
     events = await streamed(gateway)
     thought, text, first, second = blocks(events)
@@ -78,7 +78,7 @@ async def test_in37_in38_in42_reasoning_text_and_interleaved_calls(gateway: Gate
     assert last(events)["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
 
 
-async def test_in37_a_plain_answer_has_the_same_blocks(gateway: Gateway, provider: Provider) -> None:
+async def test_a_plain_answer_has_the_same_blocks(gateway: Gateway, provider: Provider) -> None:
     calls = [tool_call(0, "c0", "f", '{"a":1}'), tool_call(1, "c1", "g", "")]
     said = choice("So", finish="tool_calls", reasoning_content="Hm", tool_calls=calls)
     provider.on("m", reply(whole("m", said, spent=usage(9, 12))))
@@ -88,7 +88,7 @@ async def test_in37_a_plain_answer_has_the_same_blocks(gateway: Gateway, provide
     assert (found["stop_reason"], found["stop_sequence"]) == ("tool_use", None)
 
 
-async def test_in37_gemini(gateway: Gateway, provider: Provider) -> None:
+async def test_gemini(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
     call = {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": "sig"}
     parts = [{"text": "Hm", "thought": True}, {"text": "So"}, call]
@@ -104,7 +104,7 @@ async def test_in37_gemini(gateway: Gateway, provider: Provider) -> None:
     assert last(events)["usage"]["output_tokens"] == gateway.record.output == 12
 
 
-async def test_in161_googles_signature_comes_back_to_google(gateway: Gateway, provider: Provider) -> None:
+async def test_googles_signature_comes_back_to_google(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
     call = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "sig"}
     provider.other = reply({"candidates": [{"content": {"parts": [call]}, "finishReason": "STOP"}]})
@@ -116,9 +116,7 @@ async def test_in161_googles_signature_comes_back_to_google(gateway: Gateway, pr
     assert sent[0]["thoughtSignature"] == "sig"
 
 
-async def test_in62_googles_signature_comes_back_after_a_restart(
-    gateway: Gateway, provider: Provider, home: Path
-) -> None:
+async def test_googles_signature_comes_back_after_a_restart(gateway: Gateway, provider: Provider, home: Path) -> None:
     """It travels with the conversation: a gateway that never saw the call knows it too."""
     gateway.channel(provider.base_url, dialect=Dialect.GEMINI)
     call = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "sig"}
@@ -134,7 +132,7 @@ async def test_in62_googles_signature_comes_back_after_a_restart(
     assert sent[0]["thoughtSignature"] == "sig"
 
 
-async def test_in63_deepseek_gets_its_reasoning_back_with_the_tool_turn(gateway: Gateway, provider: Provider) -> None:
+async def test_deepseek_gets_its_reasoning_back_with_the_tool_turn(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, preset="deepseek")
     provider.on("m", stream(*CALLS[:1], chunk(delta(tool_calls=[tool_call(0, "c0", "f", "{}")])), CALLS[-1]))
     said = blocks(await streamed(gateway))
@@ -146,7 +144,7 @@ async def test_in63_deepseek_gets_its_reasoning_back_with_the_tool_turn(gateway:
     assert (turn["reasoning_content"], turn["tool_calls"][0]["id"]) == ("Hm", "c0")
 
 
-async def test_in34_the_clients_names_of_its_tools_come_back(gateway: Gateway, provider: Provider) -> None:
+async def test_the_clients_names_of_its_tools_come_back(gateway: Gateway, provider: Provider) -> None:
     name = "mcp__server__" + "x" * 100
 
     async def script(exchange: Exchange) -> None:
@@ -164,7 +162,7 @@ async def test_in34_the_clients_names_of_its_tools_come_back(gateway: Gateway, p
     assert blocks(await streamed(gateway, {**STREAM, "tools": tools}))[0]["name"] == name
 
 
-async def test_in39_usage_is_complete_if_the_upstream_has_none(gateway: Gateway, provider: Provider) -> None:
+async def test_usage_is_complete_if_the_upstream_has_none(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", stream(chunk(delta("Hello there")), STOP))
     events = await streamed(gateway)
     names = {"input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"}
@@ -176,7 +174,7 @@ async def test_in39_usage_is_complete_if_the_upstream_has_none(gateway: Gateway,
 
 
 @pytest.mark.parametrize("plain", [True, False])
-async def test_in40_cached_tokens_are_not_counted_twice(gateway: Gateway, provider: Provider, plain: bool) -> None:
+async def test_cached_tokens_are_not_counted_twice(gateway: Gateway, provider: Provider, plain: bool) -> None:
     spent = usage(1000, 5, prompt_tokens_details={"cached_tokens": 800, "cache_write_tokens": 100})
     provider.on("m", reply(whole("m", spent=spent)) if plain else stream(chunk(delta("x")), STOP, chunk(usage=spent)))
     found = (await post(gateway)).json["usage"] if plain else last(await streamed(gateway))["usage"]
@@ -184,13 +182,13 @@ async def test_in40_cached_tokens_are_not_counted_twice(gateway: Gateway, provid
     assert counts == [100, 800, 100]
 
 
-async def test_in41_the_last_report_counts(gateway: Gateway, provider: Provider) -> None:
+async def test_the_last_report_counts(gateway: Gateway, provider: Provider) -> None:
     later = usage(1000, 5, prompt_tokens_details={"cached_tokens": 800})
     provider.on("m", stream(chunk(delta("x", finish="stop"), usage=usage(1000, 5)), chunk(usage=later)))
     assert last(await streamed(gateway))["usage"]["cache_read_input_tokens"] == 800
 
 
-async def test_in44_arguments_that_the_limit_cut(gateway: Gateway, provider: Provider) -> None:
+async def test_arguments_that_the_limit_cut(gateway: Gateway, provider: Provider) -> None:
     half = chunk(delta(tool_calls=[tool_call(0, "c0", "f", '{"a":"x')]))
     provider.on("m", stream(half, chunk(delta(finish="length"))))
     events = await streamed(gateway)
@@ -205,7 +203,7 @@ async def test_arguments_that_are_not_json_are_kept_in_a_plain_answer(gateway: G
 
 
 @pytest.mark.parametrize("chunks", [(), (chunk(delta("Hi")),), CALLS[:4], CALLS[:-1]])
-async def test_in45_an_upstream_that_dies(gateway: Gateway, provider: Provider, chunks: tuple[Doc, ...]) -> None:
+async def test_an_upstream_that_dies(gateway: Gateway, provider: Provider, chunks: tuple[Doc, ...]) -> None:
     provider.on("m", cut(*chunks))
     answer = await post(gateway, STREAM)
     if not chunks:
@@ -216,7 +214,7 @@ async def test_in45_an_upstream_that_dies(gateway: Gateway, provider: Provider, 
     assert events[-1]["request_id"] == gateway.record.id
 
 
-async def test_in46_an_empty_answer_has_an_empty_block(gateway: Gateway, provider: Provider) -> None:
+async def test_an_empty_answer_has_an_empty_block(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", stream(chunk(delta("", role="assistant")), STOP))
     assert blocks(await streamed(gateway)) == [{"type": "text", "text": ""}]
 
@@ -230,7 +228,7 @@ async def test_stop_reasons(gateway: Gateway, provider: Provider, finish: str, r
     assert (await post(gateway)).json["stop_reason"] == reason
 
 
-async def test_in26_a_stop_sequence_that_the_upstream_names(gateway: Gateway, provider: Provider) -> None:
+async def test_a_stop_sequence_that_the_upstream_names(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", reply(whole("m", {**choice(), "stop_reason": "END"})))
     found = (await post(gateway)).json
     assert (found["stop_reason"], found["stop_sequence"]) == ("stop_sequence", "END")
@@ -249,7 +247,7 @@ class TestSilence:
     def patience(self) -> CallDeadlines:
         return CallDeadlines(first_event=0.1, keep_alive=0.05, tick=0.02)
 
-    async def test_in14_in47_pings_keep_a_client_waiting(self, gateway: Gateway, provider: Provider) -> None:
+    async def test_pings_keep_a_client_waiting(self, gateway: Gateway, provider: Provider) -> None:
         async def script(exchange: Exchange) -> None:
             await asyncio.sleep(0.4)
             await speak("Hi")(exchange)
@@ -262,7 +260,7 @@ class TestSilence:
 
 
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.ANTHROPIC])
-async def test_in15_a_stream_whose_money_is_gone_ends_as_at_its_limit(
+async def test_a_stream_whose_money_is_gone_ends_as_at_its_limit(
     gateway: Gateway, provider: Provider, dialect: Dialect
 ) -> None:
     native = dialect is Dialect.ANTHROPIC

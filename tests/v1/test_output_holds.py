@@ -45,9 +45,7 @@ def poor(gateway: Gateway) -> None:
 
 
 @EVERY
-async def test_in64_the_refusal_names_the_call_that_holds_the_money(
-    gateway: Gateway, provider: Provider, api: str
-) -> None:
+async def test_the_refusal_names_the_call_that_holds_the_money(gateway: Gateway, provider: Provider, api: str) -> None:
     gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC if api == "messages" else Dialect.OPENAI)
     poor(gateway)
     go_on, answer = asyncio.Event(), speak_messages() if api == "messages" else upstream()
@@ -67,7 +65,7 @@ async def test_in64_the_refusal_names_the_call_that_holds_the_money(
 
 
 @EVERY
-async def test_in64_with_a_smaller_hold_both_calls_run_and_their_caps_go_out_unchanged(
+async def test_with_a_smaller_hold_both_calls_run_and_their_caps_go_out_unchanged(
     gateway: Gateway, provider: Provider, api: str
 ) -> None:
     native = api == "messages"

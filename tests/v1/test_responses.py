@@ -10,7 +10,7 @@ from tests.fakes.replies import choice, dumps, reply, usage, whole
 UPGRADE = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-key": "AAAA", "sec-websocket-version": "13"}
 
 
-async def test_in87_a_websocket_is_refused_at_once(gateway: Gateway) -> None:
+async def test_a_websocket_is_refused_at_once(gateway: Gateway) -> None:
     answer = await gateway.client.get("/v1/responses", UPGRADE)
     assert (answer.status, answer.error["code"]) == (426, "websocket_not_supported")
     assert (await gateway.client.get("/v1/responses")).status == 405
@@ -32,7 +32,7 @@ async def test_the_path_is_found_however_it_is_spelled(gateway: Gateway, provide
     assert answer.json["output"][0]["content"][0]["text"] == "Hi"
 
 
-async def test_in102_input_tokens_are_counted_for_nothing(gateway: Gateway, provider: Provider) -> None:
+async def test_input_tokens_are_counted_for_nothing(gateway: Gateway, provider: Provider) -> None:
     client = gateway.token("poor", limits=Limits(rpm=1))
     body = dumps({"model": "m", "input": "How many tokens are these?", "instructions": "Count."})
     answers = [await client.ask("POST", "/v1/responses/input_tokens", body) for _ in range(3)]
@@ -43,7 +43,7 @@ async def test_in102_input_tokens_are_counted_for_nothing(gateway: Gateway, prov
     assert (gateway.records, provider.exchanges) == ([], [])
 
 
-async def test_in102_an_unknown_model_has_no_tokens(gateway: Gateway) -> None:
+async def test_an_unknown_model_has_no_tokens(gateway: Gateway) -> None:
     answer = await gateway.client.ask("POST", "/v1/responses/input_tokens", dumps({"model": "x", "input": "hi"}))
     assert answer.refusal == (400, "model_not_found", "model")
 

@@ -53,7 +53,7 @@ def piece(api: str, text: str, finish: str | None = None) -> bytes:
 
 
 @STREAMED
-async def test_in164_the_first_piece_arrives_before_the_upstream_sends_the_second(
+async def test_the_first_piece_arrives_before_the_upstream_sends_the_second(
     gateway: Gateway, provider: Provider, api: str
 ) -> None:
     gateway.channel(provider.base_url)
@@ -83,9 +83,7 @@ async def test_in164_the_first_piece_arrives_before_the_upstream_sends_the_secon
 
 
 @pytest.mark.parametrize("api", ["messages", "responses", "chat"])
-async def test_in163_a_long_stream_of_a_hundred_calls_ends_as_it_should(
-    provider: Provider, home: Any, api: str
-) -> None:
+async def test_a_long_stream_of_a_hundred_calls_ends_as_it_should(provider: Provider, home: Any, api: str) -> None:
     """It is silent so often that signs of life come between its calls."""
     quick = CallDeadlines(first_event=0.05, keep_alive=0.02, stall=20, tick=0.01)
 
@@ -130,7 +128,7 @@ async def test_in163_a_long_stream_of_a_hundred_calls_ends_as_it_should(
 
 @STREAMED
 @pytest.mark.parametrize("data", [event({"error": {"message": "no slot is free", "type": "server_error"}})])
-async def test_in168_an_error_as_the_first_event_is_a_status(
+async def test_an_error_as_the_first_event_is_a_status(
     gateway: Gateway, provider: Provider, api: str, data: bytes
 ) -> None:
     """llama.cpp answers 200 before it knows whether it can."""
@@ -158,9 +156,7 @@ REPEATED = (
 """What relays of Anthropic's models write in chat completions: the thought in pieces, then once more with its seal."""
 
 
-async def test_in169_a_thought_that_comes_again_with_its_seal_is_shown_once(
-    gateway: Gateway, provider: Provider
-) -> None:
+async def test_a_thought_that_comes_again_with_its_seal_is_shown_once(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url)
     provider.on("m", stream(*REPEATED))
     events = read_events((await post(gateway, {**HELLO, "stream": True})).body)
@@ -176,7 +172,7 @@ async def test_in169_a_thought_that_comes_again_with_its_seal_is_shown_once(
     assert (thought["thinking"], text["text"]) == ("Let me see.", "So")
 
 
-async def test_in169_in_a_response_too(gateway: Gateway, provider: Provider) -> None:
+async def test_in_a_response_too(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url)
 
     async def script(exchange: Exchange) -> None:
@@ -209,7 +205,7 @@ def strictly(exchange: Exchange) -> str:
 
 
 @pytest.mark.parametrize("thinks", [False, True])
-async def test_in166_two_turns_with_tools_have_the_shapes_that_mistral_wants(
+async def test_two_turns_with_tools_have_the_shapes_that_mistral_wants(
     gateway: Gateway, provider: Provider, thinks: bool
 ) -> None:
     gateway.channel(provider.base_url, preset="mistral")
@@ -258,7 +254,7 @@ OVERHEAD = 7
 
 @pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.GEMINI])
 @pytest.mark.parametrize("prompt", PROMPTS)
-async def test_in162_the_first_count_of_the_input_is_not_above_the_last(
+async def test_the_first_count_of_the_input_is_not_above_the_last(
     gateway: Gateway, provider: Provider, prompt: str, dialect: Dialect
 ) -> None:
     """Programs take the larger of both, and would shorten their conversation too early."""

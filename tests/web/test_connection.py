@@ -152,7 +152,7 @@ async def test_a_head_may_have_a_hundred_headers(count: int, status: int) -> Non
 
 
 @pytest.mark.parametrize("settings", [Settings(connections=2), Settings(address_connections=2)])
-async def test_c12_too_many_connections_are_turned_away(settings: Settings) -> None:
+async def test_too_many_connections_are_turned_away(settings: Settings) -> None:
     async with opened(hello, ConnectionLimits(lambda: settings, lambda _: False)) as (client, listener):
         kept = [await client.connect() for _ in range(2)]
         for peer in kept:

@@ -101,16 +101,16 @@ def test_a_plain_request() -> None:
         ([text("You are"), text(BILLING)], "You are\n\n" + BILLING),
     ],
 )
-def test_in23_system_texts_become_one_message_without_the_billing_line(system: Any, said: str) -> None:
+def test_system_texts_become_one_message_without_the_billing_line(system: Any, said: str) -> None:
     assert translated(system=system)["messages"][0] == {"role": "system", "content": said}
 
 
-def test_in25_a_system_message_among_the_others_stays_there() -> None:
+def test_a_system_message_among_the_others_stays_there() -> None:
     inner = {"role": "system", "content": "now"}
     assert turns(*HELLO, inner, assistant(text("a")))[1] == inner
 
 
-def test_in25_a_local_server_gets_it_at_the_top() -> None:
+def test_a_local_server_gets_it_at_the_top() -> None:
     inner = {"role": "system", "content": [text("now")]}
     found = turns(*HELLO, inner, system="You are", preset="llamacpp")
     assert found == [{"role": "system", "content": "You are\n\nnow"}, *HELLO]
@@ -122,7 +122,7 @@ def test_texts_of_a_message_become_one_unless_there_is_more() -> None:
     assert turns(user(text("a"), IMAGE)) == [user(text("a"), IMAGE_PART)]
 
 
-def test_in30_cache_marks_go_where_they_are_understood() -> None:
+def test_cache_marks_go_where_they_are_understood() -> None:
     marked = text("a", cache_control={"type": "ephemeral", "ttl": "1h"})
     assert turns(user(marked), preset="openrouter") == [user(marked)]
     plain = translation(messages=[user(marked)], cache_control={"type": "ephemeral"})
@@ -130,7 +130,7 @@ def test_in30_cache_marks_go_where_they_are_understood() -> None:
     assert plain.order.removed == ("cache_control",)
 
 
-def test_in33_results_come_first_and_each_is_a_message() -> None:
+def test_results_come_first_and_each_is_a_message() -> None:
     calls = [use(), {**use(), "id": "t2"}]
     second = {**result(text("b")), "tool_use_id": "t2"}
     assert turns(assistant(*calls), user(text("so"), result(text("a")), second))[1:] == [
@@ -140,7 +140,7 @@ def test_in33_results_come_first_and_each_is_a_message() -> None:
     ]
 
 
-def test_in32_a_failed_result_with_an_image() -> None:
+def test_a_failed_result_with_an_image() -> None:
     assert turns(MADE, user(result(text("no"), IMAGE, is_error=True)))[1:] == [
         {"role": "tool", "tool_call_id": "t1", "content": "Error: no\n\n[image of tool result t1]"},
         user(IMAGE_PART),
@@ -203,7 +203,7 @@ def sealed(kind: SealKind, content: bytes = b"") -> Doc:
     return {**SIGNED, "signature": wrap(Seal(kind, content))}
 
 
-def test_in6_a_vendors_thoughts_go_to_no_other() -> None:
+def test_a_vendors_thoughts_go_to_no_other() -> None:
     assert turns(assistant(SIGNED, {"type": "redacted_thinking", "data": "x"}, text("a"))) == [
         {"role": "assistant", "content": "a"}
     ]
@@ -247,7 +247,7 @@ def test_choices(choice: Doc, chat: object) -> None:
     assert translated(tools=[TOOL], tool_choice=choice)["tool_choice"] == chat
 
 
-def test_in34_a_long_name_is_shortened_everywhere() -> None:
+def test_a_long_name_is_shortened_everywhere() -> None:
     name = "mcp__server__" + "x" * 100
     found = translation(tools=[{**TOOL, "name": name}], messages=[*HELLO, assistant(use(name))])
     (tool,) = json.loads(bytes(found.order.fields["tools"]))
@@ -256,7 +256,7 @@ def test_in34_a_long_name_is_shortened_everywhere() -> None:
     assert json.loads(bytes(found.order.fields["messages"]))[1]["tool_calls"][0]["function"]["name"] == sent
 
 
-def test_in35_tools_that_the_vendor_runs() -> None:
+def test_tools_that_the_vendor_runs() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
     found = translation(tools=[TOOL, search])
     assert found.order.removed == ("tools.web_search",)
@@ -274,7 +274,7 @@ def test_tools_that_the_client_runs_get_their_schema() -> None:
         translated(tools=[{"type": "computer_20250124", "name": "computer"}])
 
 
-def test_in26_openai_takes_four_stop_sequences() -> None:
+def test_openai_takes_four_stop_sequences() -> None:
     stops = list("abcdef")
     found = translation(stop_sequences=stops, preset="openai")
     assert (json.loads(bytes(found.order.fields["stop"])), found.order.removed) == (stops[:4], ("stop_sequences",))
@@ -294,19 +294,19 @@ def test_in26_openai_takes_four_stop_sequences() -> None:
         (None, "low", "low"),
     ],
 )
-def test_in27_in165_thinking_becomes_an_effort(thinking: Doc | None, effort: str | None, word: str | None) -> None:
+def test_thinking_becomes_an_effort(thinking: Doc | None, effort: str | None, word: str | None) -> None:
     config = None if effort is None else {"effort": effort}
     assert translated(thinking=thinking, output_config=config).get("reasoning_effort") == word
 
 
-def test_in28_a_form_of_the_answer() -> None:
+def test_a_form_of_the_answer() -> None:
     form = {"type": "json_schema", "schema": {"type": "object"}}
     wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}
     assert translated(output_config={"format": form})["response_format"] == wanted
     assert translated(output_format=form)["response_format"] == wanted
 
 
-def test_in29_openai_sees_a_digest_of_the_user() -> None:
+def test_openai_sees_a_digest_of_the_user() -> None:
     user_id = json.dumps({"device_id": "canary", "session_id": "11111111-2222"})
     found = translated(metadata={"user_id": user_id}, service_tier="standard_only", top_k=1, preset="openai")
     assert (len(found["safety_identifier"]), found["service_tier"], "top_k" in found) == (32, "default", False)
@@ -329,7 +329,7 @@ def test_the_clients_name_of_a_conversation(headers: dict[str, str], user_id: st
     assert session_of(headers, {"metadata": msgspec.Raw(dumps({"user_id": user_id}))}) == session
 
 
-def test_in31_what_is_lost_is_named_or_refused() -> None:
+def test_what_is_lost_is_named_or_refused() -> None:
     found = translation(context_management={"edits": []}, betas=["x"], speed="fast", container=None, metadata={"a": 1})
     assert found.order.removed == ("metadata", "context_management", "betas", "speed")
     for more in ({"mcp_servers": [{"url": "x"}]}, {"container": {"skills": [1]}}):

@@ -42,7 +42,7 @@ ROWS: list[tuple[GatewayError, int, str]] = [
 @pytest.mark.parametrize(
     ("error", "status", "kind"), ROWS, ids=lambda value: getattr(value, "code", None) or str(value)
 )
-def test_in48_every_row_of_the_table(error: GatewayError, status: int, kind: str) -> None:
+def test_every_row_of_the_table(error: GatewayError, status: int, kind: str) -> None:
     assert MESSAGES.status(error) == status
     body = json.loads(MESSAGES.error_body(error, "req_1"))
     assert (body["type"], body["request_id"], body["error"]["type"]) == ("error", "req_1", kind)

@@ -46,11 +46,11 @@ def chat_call(id: str, name: str = "f", arguments: str = "{}") -> dict[str, Any]
 USER = {"role": "user", "content": "go"}
 
 
-def test_in98_a_string_is_what_the_user_says() -> None:
+def test_a_string_is_what_the_user_says() -> None:
     assert read("hi")[1] == [{"role": "user", "content": "hi"}]
 
 
-def test_in98_easy_and_full_messages_with_parts_of_any_name() -> None:
+def test_easy_and_full_messages_with_parts_of_any_name() -> None:
     assert messages(
         {"role": "developer", "content": [{"type": "input_text", "text": "d"}]},
         {"role": "user", "content": "u"},
@@ -91,7 +91,7 @@ def test_text_after_a_call_joins_its_message() -> None:
     assert found[0] == {"role": "assistant", "content": "working", "tool_calls": [chat_call("a")]}
 
 
-def test_in83_a_call_without_a_result_gets_one_and_a_result_without_a_call_is_a_text() -> None:
+def test_a_call_without_a_result_gets_one_and_a_result_without_a_call_is_a_text() -> None:
     assert messages(USER, call("a"), USER, output("zzz")) == [
         USER,
         {"role": "assistant", "content": None, "tool_calls": [chat_call("a")]},
@@ -106,7 +106,7 @@ def test_the_same_id_in_two_turns_keeps_its_results_apart() -> None:
     assert [one["content"] for one in found] == [None, "1", None, "2"]
 
 
-def test_in97_an_image_in_a_result_follows_as_what_the_user_shows() -> None:
+def test_an_image_in_a_result_follows_as_what_the_user_shows() -> None:
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "original"}
     found = messages(call("a"), call("b"), output("a", [{"type": "input_text", "text": "see"}, image]), output("b"))
     assert found[1]["content"] == "see\n\n[image of tool result a]"
@@ -150,18 +150,18 @@ def test_images_files_and_sounds_of_a_message() -> None:
         ({"role": 5}, "input[1].role", "invalid_type"),
     ],
 )
-def test_in103_what_only_the_vendor_has_is_a_fault_with_its_place(item: Any, param: str, code: str) -> None:
+def test_what_only_the_vendor_has_is_a_fault_with_its_place(item: Any, param: str, code: str) -> None:
     with pytest.raises(BadRequest) as caught:
         read([USER, item])
     assert (caught.value.param, caught.value.code) == (param, code)
 
 
-def test_in79_a_call_in_a_namespace_has_its_flat_name() -> None:
+def test_a_call_in_a_namespace_has_its_flat_name() -> None:
     (found, _) = messages(call("a", "get", namespace="crm"))
     assert found["tool_calls"] == [chat_call("a", "crm__get")]
 
 
-def test_in80_a_custom_call_and_its_output() -> None:
+def test_a_custom_call_and_its_output() -> None:
     patch = '*** Begin\n"x" \\ é'
     given = {"type": "custom_tool_call", "call_id": "a", "name": "apply_patch", "input": patch}
     found = messages(given, {"type": "custom_tool_call_output", "call_id": "a", "output": "ok"})
@@ -170,7 +170,7 @@ def test_in80_a_custom_call_and_its_output() -> None:
     assert found[1] == {"role": "tool", "tool_call_id": "a", "content": "ok"}
 
 
-def test_in81_a_search_for_tools_adds_what_it_found() -> None:
+def test_a_search_for_tools_adds_what_it_found() -> None:
     new = {"type": "function", "name": "paint", "parameters": {"type": "object"}}
     items = [
         {"type": "tool_search_call", "call_id": "s", "execution": "client", "arguments": {"query": "paint"}},
@@ -218,7 +218,7 @@ def reasoning(seal: Seal | None = None, text: str = "") -> dict[str, Any]:
     return {"type": "reasoning", "id": "rs", "summary": summary, "encrypted_content": sealed}
 
 
-def test_in77_sealed_blocks_stand_on_the_message_that_follows() -> None:
+def test_sealed_blocks_stand_on_the_message_that_follows() -> None:
     block = {"type": "thinking", "thinking": "hm", "signature": "sig"}
     seal = Seal(SealKind.ANTHROPIC, json.dumps([block]).encode())
     conversation, found = read([USER, reasoning(seal), call("a"), output("a")])

@@ -48,7 +48,7 @@ def args(text: str, index: int = 0) -> bytes:
 @pytest.mark.sampled(80)
 @pytest.mark.parametrize("size", [0, 1, 7])
 @pytest.mark.parametrize(("dialect", "case"), RECORDED, ids=lambda value: getattr(value, "name", None) or str(value))
-def test_in72_every_recorded_stream_is_a_valid_response(dialect: Dialect, case: chat.Case, size: int) -> None:
+def test_every_recorded_stream_is_a_valid_response(dialect: Dialect, case: chat.Case, size: int) -> None:
     made = of_dialect(dialect)
     found = rendered(case.came, size, made, **ENCRYPTED)
     if case.error:
@@ -70,7 +70,7 @@ def test_a_split_changes_nothing(dialect: Dialect, case: chat.Case) -> None:
     assert b"".join(at_once.out.split()) == b"".join(in_bytes.out.split())
 
 
-def test_in73_text_and_two_calls_are_three_items() -> None:
+def test_text_and_two_calls_are_three_items() -> None:
     calls = [tool_call(0, "a", "f", '{"x":1}'), tool_call(1, "b", "g", "")]
     found = answer(chat.HI, say(tool_calls=calls), args('{"y":2}', 1), finish("tool_calls"))
     assert [item["type"] for item in found.items] == ["message", "function_call", "function_call"]
@@ -79,12 +79,12 @@ def test_in73_text_and_two_calls_are_three_items() -> None:
     assert found.response["status"] == "completed"
 
 
-def test_in74_calls_alone_bring_no_message() -> None:
+def test_calls_alone_bring_no_message() -> None:
     found = answer(say(tool_calls=[tool_call(0, "a", "f", "{}")]), finish("tool_calls"))
     assert [item["type"] for item in found.items] == ["function_call"]
 
 
-def test_in75_reasoning_and_text_in_their_order() -> None:
+def test_reasoning_and_text_in_their_order() -> None:
     found = answer(
         say(reasoning_content="one"),
         chat.HI,
@@ -96,7 +96,7 @@ def test_in75_reasoning_and_text_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("reasoning", [{"summary": "auto"}, {}, None])
-def test_in76_reasoning_is_a_summary_and_the_content_where_none_is_wanted(reasoning: Any) -> None:
+def test_reasoning_is_a_summary_and_the_content_where_none_is_wanted(reasoning: Any) -> None:
     found = answer(say(reasoning_content="why"), say(reasoning_content=" not"), chat.HI, finish(), reasoning=reasoning)
     (part,) = found.items[0]["summary"]
     assert part["text"] == "why not"
@@ -104,7 +104,7 @@ def test_in76_reasoning_is_a_summary_and_the_content_where_none_is_wanted(reason
     assert ("content" in found.items[0]) == (not reasoning)
 
 
-def test_in77_thinking_of_anthropic_is_sealed_in_its_item() -> None:
+def test_thinking_of_anthropic_is_sealed_in_its_item() -> None:
     data = (
         anthropic.start()
         + anthropic.thinking("Hm", "SIG==")
@@ -126,7 +126,7 @@ def test_in77_thinking_of_anthropic_is_sealed_in_its_item() -> None:
     assert "thinking_blocks" not in _messages(turn, Dialect.OPENAI)[1]
 
 
-def test_in77_without_the_wish_nothing_is_sealed() -> None:
+def test_without_the_wish_nothing_is_sealed() -> None:
     data = anthropic.start() + anthropic.thinking("Hm", "SIG==") + anthropic.text("x", index=1) + anthropic.end()
     found = checked(rendered(data, made=of_dialect(Dialect.ANTHROPIC)).ended)
     assert [item["type"] for item in found.items] == ["reasoning", "message"]
@@ -140,7 +140,7 @@ def test_reasoning_that_nobody_signed_comes_back_as_text() -> None:
     assert _messages(turn, Dialect.OPENAI)[0]["reasoning_content"] == "why"
 
 
-def test_in79_a_call_in_a_namespace_has_its_own_name() -> None:
+def test_a_call_in_a_namespace_has_its_own_name() -> None:
     space = {"type": "namespace", "name": "crm", "description": "d", "tools": [{"type": "function", "name": "get"}]}
     found = answer(say(tool_calls=[tool_call(0, "a", "crm__get", "{}")]), finish(), tools=[space])
     assert (found.items[0]["name"], found.items[0]["namespace"]) == ("get", "crm")
@@ -151,7 +151,7 @@ CUSTOM = [{"type": "custom", "name": "patch"}]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
-def test_in80_the_input_of_a_custom_tool_is_unwrapped_while_it_comes(size: int) -> None:
+def test_the_input_of_a_custom_tool_is_unwrapped_while_it_comes(size: int) -> None:
     text = '*** Begin\n+ "quoted" \\ back \u00e9 \U0001f600 end\t'
     arguments = json.dumps({"input": text})
     pieces = [arguments[start : start + size] for start in range(0, len(arguments), size)]
@@ -188,7 +188,7 @@ def test_custom_input_in_another_form_is_read_at_the_end(arguments: str, text: s
     assert found.items[0]["input"] == text
 
 
-def test_in81_a_search_for_tools_has_an_object() -> None:
+def test_a_search_for_tools_has_an_object() -> None:
     search = {"type": "tool_search", "execution": "client", "parameters": {"type": "object"}}
     found = answer(say(tool_calls=[tool_call(0, "a", "tool_search", '{"query":"q"}')]), finish(), tools=[search])
     item = found.items[0]
@@ -220,7 +220,7 @@ def test_the_clients_own_tools_are_items_of_their_own(kind: str, arguments: Any,
     assert wanted.items() <= found.items[0].items()
 
 
-def test_in88_usage_has_its_details() -> None:
+def test_usage_has_its_details() -> None:
     details = {"prompt_tokens_details": {"cached_tokens": 800}, "completion_tokens_details": {"reasoning_tokens": 30}}
     spent = event(chunk(usage=usage(1000, 50, **details)))
     assert answer(chat.HI, finish(), spent).response["usage"] == {
@@ -235,14 +235,14 @@ def test_in88_usage_has_its_details() -> None:
 @pytest.mark.parametrize(
     ("reason", "why"), [("length", "max_output_tokens"), ("content_filter", "content_filter")], ids=str
 )
-def test_in89_an_answer_that_was_cut_is_incomplete(reason: str, why: str) -> None:
+def test_an_answer_that_was_cut_is_incomplete(reason: str, why: str) -> None:
     found = answer(chat.HI, finish(reason))
     assert found.ending == "response.incomplete"
     assert found.response["incomplete_details"] == {"reason": why}
     assert found.items[0]["status"] == "incomplete"
 
 
-def test_in89_money_that_is_gone_ends_as_the_limit_does() -> None:
+def test_money_that_is_gone_ends_as_the_limit_does() -> None:
     found = rendered(chat.ROLE + chat.HI)
     out = found.out + found.stream.cut_short()
     said = checked(out + found.stream.tail(SPENT, estimated=True))
@@ -250,7 +250,7 @@ def test_in89_money_that_is_gone_ends_as_the_limit_does() -> None:
     assert said.items[0]["content"][0]["text"] == "Hi"
 
 
-def test_in91_a_stream_that_ends_behind_its_finish_is_complete() -> None:
+def test_a_stream_that_ends_behind_its_finish_is_complete() -> None:
     assert answer(chat.HI, finish(), done=b"").ending == "response.completed"
 
 
@@ -263,7 +263,7 @@ def test_an_empty_answer_has_no_items() -> None:
     assert answer(finish()).items == []
 
 
-def test_in84_the_answer_says_that_nothing_is_stored() -> None:
+def test_the_answer_says_that_nothing_is_stored() -> None:
     found = answer(chat.HI, finish(), store=True)
     assert found.response["store"] is False
 
@@ -284,7 +284,7 @@ def test_the_request_is_repeated_in_the_response() -> None:
     assert {name: response[name] for name in given} == given
 
 
-def test_in104_probabilities_are_on_the_pieces_and_on_the_part() -> None:
+def test_probabilities_are_on_the_pieces_and_on_the_part() -> None:
     one = {
         "token": "Hi",
         "logprob": -0.1,

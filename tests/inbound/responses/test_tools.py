@@ -45,7 +45,7 @@ def test_a_function_is_nested() -> None:
     ]
 
 
-def test_in79_functions_of_namespaces_stay_apart() -> None:
+def test_functions_of_namespaces_stay_apart() -> None:
     spaces = [
         {"type": "namespace", "name": name, "description": f"about {name}", "tools": [function("get")]}
         for name in ("crm", "erp")
@@ -57,7 +57,7 @@ def test_in79_functions_of_namespaces_stay_apart() -> None:
     assert found.name(ClientTool(ToolKind.FUNCTION, "get", "crm")) == "crm__get"
 
 
-def test_in79_a_long_name_of_a_namespace_is_shortened_the_same_way_always() -> None:
+def test_a_long_name_of_a_namespace_is_shortened_the_same_way_always() -> None:
     space = {"type": "namespace", "name": "n" * 60, "description": "d", "tools": [function("get"), function("put")]}
     found = table(space)
     names = [one["name"] for one in functions(found)]
@@ -75,33 +75,33 @@ def test_a_function_that_spells_like_one_of_a_namespace_gets_a_name_of_its_own()
     assert found.tool(second) == ClientTool(ToolKind.FUNCTION, "b", "a")
 
 
-def test_in80_a_custom_tool_becomes_a_function_that_says_its_grammar() -> None:
+def test_a_custom_tool_becomes_a_function_that_says_its_grammar() -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": 'start: "x"'}
     (one,) = functions(table({"type": "custom", "name": "apply_patch", "description": "patches", "format": grammar}))
     assert one["description"] == 'patches\n\nInput must match this lark grammar:\nstart: "x"'
     assert one["parameters"]["required"] == ["input"]
 
 
-def test_in81_a_search_that_the_client_runs_is_a_function() -> None:
+def test_a_search_that_the_client_runs_is_a_function() -> None:
     found = table(SEARCH)
     assert functions(found) == [{"name": "tool_search", "description": "finds", "parameters": {"type": "object"}}]
     assert found.tool("tool_search").kind is ToolKind.TOOL_SEARCH
 
 
 @pytest.mark.parametrize("kind", ["web_search", "web_search_preview", "file_search", "code_interpreter", "mcp"])
-def test_in82_tools_of_the_vendor_are_left_out_and_named(kind: str) -> None:
+def test_tools_of_the_vendor_are_left_out_and_named(kind: str) -> None:
     found = table({"type": kind}, function("f"))
     assert (found.omitted, len(found.offers)) == ([kind], 1)
     assert choice(found, "required") == ToolChoice(mode="required")
 
 
-def test_in82_a_choice_of_the_vendors_tool_is_refused() -> None:
+def test_a_choice_of_the_vendors_tool_is_refused() -> None:
     with pytest.raises(BadRequest) as refused:
         choice(table({"type": "web_search"}, function("f")), {"type": "web_search"})
     assert (refused.value.code, refused.value.param) == ("unsupported_parameter", "tool_choice")
 
 
-def test_in82_required_with_none_but_the_vendors_tools_is_refused() -> None:
+def test_required_with_none_but_the_vendors_tools_is_refused() -> None:
     with pytest.raises(BadRequest, match="web_search"):
         choice(table({"type": "web_search"}), "required")
     assert choice(table({"type": "web_search"}), "auto") == ToolChoice()
