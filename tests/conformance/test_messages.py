@@ -88,7 +88,7 @@ async def test_counting_and_models(gateway: Gateway) -> None:
         models = [model async for model in client.models.list(limit=1)]
         one = await client.models.retrieve("m")
         with pytest.raises(error("NotFoundError")):
-            await client.models.retrieve("none")  # IN57
+            await client.models.retrieve("none")
     assert (count.input_tokens > 0, [model.id for model in models], one.type) == (True, ["m"], "model")
     assert [record.request for record in gateway.records] == ["GET /v1/models/none"]
 

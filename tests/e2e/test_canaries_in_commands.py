@@ -46,7 +46,7 @@ async def test_commands(home: Path, provider: Provider) -> None:
         for number in range(7):
             words = ("chat", "--model", "m", PROMPT)
             await _run(home, *words)  # it may print the prompt: it is the client
-            await _run(home, "channel", "clear", "up")
+            await _run(home, "channel", "resume", "up")
             out[f"test {number}"] = await _run(home, "channel", "test", "up", *(("--model", "m") if number % 2 else ()))
         commands = (
             *("usage list", "usage list --json", "usage export", "usage summary --by channel", "channel list"),

@@ -119,10 +119,11 @@ class CanaryRun:
 
 
 def kept_in(home: Path) -> dict[str, bytes]:
-    """The files of a home; of the configuration without the fields in which its secrets are kept."""
+    """The files of a home; of the configuration and its history without the fields in which secrets are kept."""
     files = [path for path in home.rglob("*") if path.is_file() and path.stat().st_size and path.name != "run.json"]
     found = {path.name: path.read_bytes().strip(b"\0") for path in files}
-    return {name: _without_secrets(data) if name.startswith("config") else data for name, data in found.items()}
+    secret = ("config", "history")
+    return {name: _without_secrets(data) if name.startswith(secret) else data for name, data in found.items()}
 
 
 def _without_secrets(config: bytes) -> bytes:

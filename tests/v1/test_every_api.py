@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,6 @@ from tests.fakes.disk import REASONS, Disk
 from tests.fakes.gateway import GRANTED, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import dumps, reply, speak
-from tests.house import files_in
 
 HELLO = "Say hello."
 
@@ -112,10 +110,6 @@ def docs_of(answer: Answer) -> list[Doc]:
     return [json.loads(data) for data in found]
 
 
-CONTRACT = {*range(1, 17), *range(20, 66), *range(70, 105), *range(110, 128), *range(130, 143), *range(160, 178)}
-"""Numbers of the cases of the inbound APIs. A test has those that it proves in its name, its ids or a comment."""
-
-
 def test_every_api_is_tested_here() -> None:
     assert set(APIS) == set(CASES)
 
@@ -127,12 +121,6 @@ def test_every_api_has_a_sample_call_for_front_ends() -> None:
 def test_the_doctor_can_test_every_api_but_these() -> None:
     """Programs that speak these are few; a new API belongs here or in ``TESTED``."""
     assert set(APIS) - set(TESTED) == {"completions", "ollama"}
-
-
-def test_every_case_of_the_contract_has_a_test() -> None:
-    tests = "\n".join(source.text for source in files_in("tests"))
-    found = re.findall(r"(?:(?<=_)in|(?<=\")in|(?<=# )IN)(\d+)(?!\d)", tests)
-    assert sorted(CONTRACT - {int(number) for number in found}) == []
 
 
 @EVERY

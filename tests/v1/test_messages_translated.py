@@ -84,7 +84,7 @@ async def test_a_plain_answer_has_the_same_blocks(gateway: Gateway, provider: Pr
     provider.on("m", reply(whole("m", said, spent=usage(9, 12))))
     found = (await post(gateway)).json
     assert [block["type"] for block in found["content"]] == ["thinking", "text", "tool_use", "tool_use"]
-    assert [block["input"] for block in found["content"][2:]] == [{"a": 1}, {}]  # IN43
+    assert [block["input"] for block in found["content"][2:]] == [{"a": 1}, {}]
     assert (found["stop_reason"], found["stop_sequence"]) == ("tool_use", None)
 
 

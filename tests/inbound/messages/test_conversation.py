@@ -232,7 +232,7 @@ FUNCTION = {"name": "f", "description": "d", "parameters": {"type": "object"}, "
 def test_tools_and_the_choice_among_them() -> None:
     found = translated(tools=[TOOL], tool_choice={"type": "any", "disable_parallel_tool_use": True})
     assert found["tools"] == [{"type": "function", "function": FUNCTION}]
-    assert (found["tool_choice"], found["parallel_tool_calls"]) == ("required", False)  # IN36
+    assert (found["tool_choice"], found["parallel_tool_calls"]) == ("required", False)
 
 
 @pytest.mark.parametrize(
