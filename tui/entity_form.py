@@ -124,6 +124,6 @@ class EntityForm:
         for field in self._table:
             if field.name not in but:
                 value = found.setdefault(field.name, getattr(self._source, field.name))
-                if self._edited is None or values[field.id] != field.kind.part(value):  # a view is no value to send
+                if self._edited is None or values[field.id] != field.kind.part(value):  # views show more than is sent
                     found[field.name] = field.kind.put(value, values[field.id])
         return found
