@@ -26,7 +26,9 @@ LISTED = [
     ListedModel(name="o3", state="new", served=False, public="", context=None, told=None),
     ListedModel(name="old", state="gone", served=False, public="", context=None, told=None),
 ]
-FRESH = ListingView(channel="x", patterns=[], time_ms=now(), stale=False, error="", models=LISTED)
+DAY_MS = 86_400_000
+FRESH = ListingView(channel="x", patterns=[], time_ms=Millis(now() + DAY_MS), stale=False, error="", models=LISTED)
+"""For as long as the tests may take."""
 
 
 def test_presets_are_listed() -> None:
