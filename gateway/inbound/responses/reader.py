@@ -313,12 +313,22 @@ def _extras(response: Fields) -> tuple[str, ...]:
 
 def _with_tools(response: Fields) -> msgspec.Raw:
     """The usage, with the counts of the vendor's own tools, which are beside it."""
-    if "tool_usage" not in response:
-        return response["usage"]
-    usage = rawjson.maybe(response["usage"])
-    return (
-        rawjson.raw({**usage, "tool_usage": response["tool_usage"]}) if isinstance(usage, dict) else response["usage"]
-    )
+    tools = response.get("tool_usage") or _searches_in(response.get("output", _EMPTY))
+    usage = rawjson.maybe(response["usage"]) if tools else None
+    return rawjson.raw({**usage, "tool_usage": tools}) if isinstance(usage, dict) else response["usage"]
+
+
+def _searches_in(output: msgspec.Raw) -> dict[str, int]:
+    """How often the vendor searched, by the items of a response: not every upstream counts these."""
+    if bytes(output).find(b'_search_call"') < 0:
+        return {}
+    found = dict[str, int]()
+    for item in rawjson.objects(output):
+        kind, action = rawjson.maybe(item.get("type")), rawjson.maybe(item.get("action"))
+        does = action.get("type") if isinstance(action, dict) else "search"  # it may open a page, which is free
+        if kind in ("web_search_call", "file_search_call") and does == "search":
+            found[kind.removesuffix("_call")] = found.get(kind.removesuffix("_call"), 0) + 1
+    return found
 
 
 def _as_requested(response: Fields, order: Order) -> Fields:

@@ -95,3 +95,34 @@ def test_the_number_after_the_last_piece_is_known() -> None:
     made = stream()
     made.feed(delta(3) + delta(4) + delta(5))
     assert b'"sequence_number":6' in made.tail(NOTHING, estimated=False)
+
+
+SEARCHED: list[dict[str, Any]] = [
+    {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "a"}},
+    {"type": "web_search_call", "id": "ws_2", "status": "completed", "action": {"type": "open_page", "url": "b"}},
+    {"type": "web_search_call", "id": "ws_3", "status": "completed"},
+    {"type": "file_search_call", "id": "fs_1", "status": "completed", "queries": ["c"]},
+]
+"""Two searches of the web, a page that was opened, which is free, and a search of files."""
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_searches_are_counted_by_their_items_where_the_vendor_has_no_counts(*, streamed: bool) -> None:
+    answer = response(*SEARCHED, message("Hello"))
+    reader = ResponsesReader(order_of(), channel())
+    if streamed:
+        made = ResponsesStream(channel(), reader)
+        made.feed(event("response.created", 0, response={**answer, "status": "in_progress", "output": []}))
+        made.feed(event("response.completed", 1, response=answer))
+    else:
+        reader.whole(json.dumps(answer).encode())
+    assert reader.reported is not None
+    assert dict(reader.reported.parts) == {"searches": 2, "file_searches": 1}
+
+
+def test_the_vendors_own_counts_of_searches_come_first() -> None:
+    reader = ResponsesReader(order_of(), channel())
+    answer = response(*SEARCHED, message("Hello"))
+    reader.whole(json.dumps({**answer, "tool_usage": {"web_search": {"num_requests": 7}}}).encode())
+    assert reader.reported is not None
+    assert dict(reader.reported.parts) == {"searches": 7}
