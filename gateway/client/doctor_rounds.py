@@ -70,7 +70,7 @@ async def _prices(client: ControlClient) -> Step:
         return _error_step("the prices", error)
     if lines := news_lines(news):
         return Step(name="the prices", result="warning", text="; ".join(lines), fix="'tollkeeper price news' has all")
-    text = f"as in the list of {news.as_of}" if news.as_of else "there is no price list to compare them with"
+    text = f"as in the list of {news.as_of}" if news.as_of else "no price list to compare them with"
     return Step(name="the prices", result="ok", text=text)
 
 

@@ -55,7 +55,7 @@ def prices_in(text: str, file: str) -> dict[str, dict[str, Any]]:
             raise click.BadParameter(f"{place}: '{plain(model)}' has a price already in this file")
         found[model] = _body(entry, f"{place} ('{plain(model)}')")
     if not found:
-        raise click.BadParameter("there are no prices in it")
+        raise click.BadParameter("it has no prices")
     return found
 
 

@@ -1,5 +1,7 @@
 """Quota: the most that a call may use, whether that can be afforded, and how much is held for it.
 
+Long: what is needed, what is left and what is held are one calculation.
+
 Every budget that applies (the account's balance and budgets, the group's, the token's) is looked at together, before
 anything is committed. A hold is the most that the call's input and the output that its caps allow can cost; without a
 cap it is what a usual answer costs, or all that is left.
@@ -20,8 +22,6 @@ choose one anyway, as Anthropic's dialect does, that is at least ``LEAST_OUTPUT`
 
 The owner of a token may have its calls hold less than their caps allow (``Token.hold_output``), for programs that
 always ask for far more than they use. Their caps go out unchanged, so such a call may cost more than its hold.
-
-Long: what is needed, what is left and what is held are one calculation.
 """
 
 from bisect import bisect_right

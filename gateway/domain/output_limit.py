@@ -157,7 +157,8 @@ def read_limit(
     own = [rawjson.maybe(fields.get(name)) for name in caps]
     bounded = any(type(value) is int and value >= 1 for value in own)
     cap = max(found.caps, default=0)
-    within, beside = (found.thinking, found.predicted) if thinks_within else (0, found.thinking + found.predicted)
+    thinking = max(found.budget + max(found.inner, cap) - cap, found.inner)
+    within, beside = (thinking, found.predicted) if thinks_within else (0, thinking + found.predicted)
     capped = min(max(cap, within) + beside, MOST_TOKENS) if cap else 0
     usual = min(max(DEFAULT_OUTPUT, within) + beside, MOST_TOKENS) if found.unbounded or not bounded else 0
     least = usual if found.unbounded else 0 if cap else min(max(1, within) + beside, MOST_TOKENS)
@@ -192,7 +193,10 @@ class _Findings:
         self.caps: list[int] = []
         self.unbounded = False
         """A cap says that there is none: llama.cpp takes -1 so."""
-        self.thinking = 0
+        self.budget = 0
+        """The largest budget for thinking."""
+        self.inner = 0
+        """The largest cap inside of an object about thinking: one for that, or of the whole output."""
         self.predicted = 0
         self.choices = 1
 
@@ -222,7 +226,11 @@ class _Findings:
         elif meaning is _Meaning.CHOICES:
             self._multiply(_amount(value) or 1)
         elif meaning is _Meaning.THINKING or thinking:
-            self.thinking = max(self.thinking, min(_amount(value) or 0, MOST_TOKENS))
+            amount = min(_amount(value) or 0, MOST_TOKENS)
+            if meaning is _Meaning.THINKING:
+                self.budget = max(self.budget, amount)
+            else:
+                self.inner = max(self.inner, amount)
         else:
             self._add_cap(value)
 

@@ -49,7 +49,7 @@ class PriceNews(msgspec.Struct, frozen=True, kw_only=True):
     """All that the owner should know of the prices."""
 
     as_of_ms: Millis | None = None
-    """When the price list was last brought up to date; None: there is no list."""
+    """When the price list was last brought up to date; None without a list."""
     as_of: str = ""
     """The same as a day in UTC."""
     stale: bool = False

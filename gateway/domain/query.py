@@ -1,5 +1,7 @@
 """Query: the small language that picks calls: the filter of the console, of ``usage list``, ``tail`` and ``export``.
 
+Long: every kind of word, what it means and how it is written are read together.
+
 Words are separated by spaces and all must hold; ``!`` before a word negates it; double quotes keep spaces together.
 A bare word is looked for in every text field. ``field:value`` looks in one; fields may be written in full (``token:``),
 and an unknown one is an error:
@@ -22,8 +24,6 @@ quotes is part of the value.
 ``cost>0.01``, ``status>=400``, ``model=gpt-4o`` and ``model!=gpt-4o`` are understood, too.
 
 A parsed word is a condition: a value, so that the store can derive from it what to search the bytes of its files for.
-
-Long: every kind of word, what it means and how it is written are read together.
 """
 
 import re

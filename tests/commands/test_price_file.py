@@ -59,7 +59,7 @@ def test_the_list_of_prices_can_be_read_back() -> None:
         ("p.json", "[1]", "entry 1: must be an object"),
         ("p.json", "{", "is not JSON"),
         ("p.toml", "=", "is not TOML"),
-        ("p.csv", "model,input,output\n", "there are no prices in it"),
+        ("p.csv", "model,input,output\n", "it has no prices"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(file: str, text: str, said: str) -> None:

@@ -91,6 +91,8 @@ def test_dialects_with_one_cap_send_the_newer_one(dialect: Dialect) -> None:
         ({"nChoices": "5"}, 50),
         ({"thinking": {"type": "enabled", "budget_tokens": 50_000}}, 50_010),
         ({"reasoning": {"max_tokens": 50_000}}, 50_010),
+        ({"budget_tokens": 7, "thinking": {"max_tokens": 40}}, 50),
+        ({"budget_tokens": 40, "thinking": {"max_tokens": 40}}, 80),
         ({"extra_body": {"google": {"thinking_config": {"thinking_budget": 50_000}}}}, 50_010),
         ({"reasoning": {"effort": "high"}, "thinking_budget": -1}, 10),
         ({"prediction": {"type": "content", "content": "x" * 264}}, 110),

@@ -113,7 +113,7 @@ def _steps(choice: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def join_chunks(events: Iterable[bytes]) -> dict[str, Any]:
-    """The answer that chunks bring, which were edited: there is no doubt what belongs where."""
+    """The answer that chunks bring. They were edited before, so each names the choice and the call it belongs to."""
     answer: dict[str, Any] = {}
     choices: dict[int, dict[str, Any]] = {}
     for some in events:

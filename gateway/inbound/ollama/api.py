@@ -64,7 +64,7 @@ class _Ollama(InboundApi):
         return (model.removesuffix(LATEST) if model.endswith(LATEST) else model + LATEST,)
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
-        """There is no way to write them."""
+        """Empty: lines of JSON have no comments."""
         return b""
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
