@@ -1,22 +1,22 @@
-"""Books: the truth about money. What is left is never stored; it is granted - spent - held.
+"""Books: the single source of every balance. A balance is never stored; it is granted - spent - held.
 
-Granted is the sum of the grants in the configuration, spent the sum of the call log, held what running calls may cost.
-One line of the log is both the record of a call and its charge, so a crash cannot separate them. A hold is on disk
-before the upstream request; the record is on disk before the last byte of the answer goes out.
+Granted is the sum of the grants in the configuration, spent is the sum of the call log, and held is what running calls
+may cost. One line of the log is both the record of a call and its charge, so a crash cannot separate them. A hold is on
+disk before the upstream request is sent; the record is on disk before the last byte of the answer goes out.
 
-What a client was shown and what its record says is the same, whatever the disk does:
+What a client saw and what its record says always agree, whatever the disk does:
 
-- A good answer whose record cannot be written is withheld. Its client gets an error, and the call costs nothing: should
-  the disk take the record later, it contains that error; should the gateway die before, the call is found as lost.
-- A good answer whose record was written, but cannot be synced although its owner wants that, is withheld as well, and
-  the record is replaced where it stands. Where the disk refuses even that, the record stands and the answer goes out.
-- Records of failures, and of clients who have left, may wait in memory: nobody relies on them.
+- If the record of a good answer cannot be written, the answer is withheld: its client gets an error, and the call costs
+  nothing. A record that is written later contains that error; if the gateway dies first, the call counts as lost.
+- If the record was written but cannot be synced, and the owner wants it synced, the answer is withheld as well and the
+  record is replaced in place. If the disk refuses even that, the record stands and the answer goes out.
+- Records of failures, and of clients that have disconnected, may wait in memory: nobody relies on them.
 
-``Holds`` is what running calls may cost, in memory only. ``Counters`` is what settled calls have cost since a moment.
-The first question for a moment is answered from the sums of the log, once; from then on every settled call is added, so
-that asking again costs nothing. Calls are booked by their start.
+``Holds`` keeps what running calls may cost, in memory only. ``Counters`` keeps what settled calls have cost since a
+given moment: the first question about a moment reads the sums of the log, and from then on each settled call is added,
+so asking again costs nothing. A call counts from the moment it started.
 
-Long: the three parts of one sum.
+Long: holds, counters and the log are the three parts of one sum.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ from gateway.store.sums import Span
 
 Kind = Literal["account", "token", "group", "channel"]
 Scope = tuple[Kind, str]
-"""What calls draw on: ``("account", "")``, a token or channel by id, a group by name."""
+"""What a call is charged to: ``("account", "")``, a token or channel by id, a group by name."""
 
 ACCOUNT: Scope = ("account", "")
 
@@ -59,11 +59,11 @@ class HeldAmounts(msgspec.Struct, frozen=True, gc=False):
 
 
 KEPT = 1000
-"""Sums that are kept up."""
+"""How many sums are kept up to date."""
 
 
 class HeldSums:
-    """Nano-dollars, tokens and calls while they change."""
+    """A running sum of nano-dollars, tokens and calls."""
 
     __slots__ = ("calls", "nanos", "tokens")
 
@@ -71,14 +71,14 @@ class HeldSums:
         self.nanos, self.tokens, self.calls = nanos, tokens, calls
 
     def count(self, call: Running, sign: int) -> None:
-        """Add what a running call holds, or subtract it."""
+        """Add what a running call holds; with ``sign`` -1, subtract it."""
         self.nanos += sign * call.held
         self.tokens += sign * call.held_tokens
         self.calls += sign
 
 
 def scopes(call: Record | Running) -> tuple[Scope, ...]:
-    """All that a call draws on."""
+    """Everything that a call is charged to."""
     return _scopes(call.token, call.group, call.channel)
 
 
@@ -88,14 +88,14 @@ def _scopes(token: str, group: str, channel: str) -> tuple[Scope, ...]:
 
 
 class Holds:
-    """Each running call holds once, from ``add`` to ``remove``. Sums are kept up for those who were asked for."""
+    """What running calls hold, each from ``add`` to ``remove``. Sums are kept for the scopes that were asked for."""
 
     def __init__(self) -> None:
         self._running: dict[CallId, Running] = {}
         self._held: dict[Scope, HeldSums] = {}
         self.running: Mapping[CallId, Running] = MappingProxyType(self._running)
         self.nanos = 0
-        """What all of them hold together."""
+        """The total of all holds."""
 
     def add(self, call: Running) -> None:
         self._running[call.id] = call
@@ -104,7 +104,7 @@ class Holds:
             self._count(call, 1)
 
     def replace(self, call: Running) -> None:
-        """Something new is known of a call; one that runs no more is left alone."""
+        """Replace what is known of a running call; does nothing if the call has ended."""
         before = self._running.get(call.id)
         if before is None:
             return
@@ -115,7 +115,7 @@ class Holds:
             self._count(call, 1)
 
     def remove(self, call_id: CallId) -> bool:
-        """End a hold; whether there was one."""
+        """End a hold. Returns whether there was one."""
         call = self._running.pop(call_id, None)
         if call is None:
             return False
@@ -142,17 +142,17 @@ class Holds:
 
 
 MOMENTS = 2 * len(Window)
-"""Moments kept for each scope: when each window began, and as many earlier ones."""
+"""Moments kept for each scope: the starts of its windows, and as many earlier ones."""
 
 EVER = Millis(0)
 _NEVER = Millis(sums.FOREVER)
 
 DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group": "group", "channel": "channel"}
-"""Which sums answer for a scope; those of the account are all of the groups'."""
+"""Which sums of the log belong to a scope. The account's are those of all groups."""
 
 
 class SpentAmounts(msgspec.Struct, frozen=True, gc=False):
-    """What settled calls used; ``tokens`` are input and output tokens, ``calls`` those that were not refused."""
+    """What settled calls used. ``tokens`` are input and output tokens; ``calls`` leaves out refused ones."""
 
     nanos: Nanos = Nanos(0)
     tokens: int = 0
@@ -163,7 +163,7 @@ _NO_MOMENTS: dict[Millis, HeldSums] = {}
 
 
 class Counters:
-    """Counts the log, and the records that still wait for the disk: ``backlog`` returns them under ``lock``."""
+    """Counts the log and the records that still wait for the disk, which ``backlog`` returns under ``lock``."""
 
     def __init__(
         self, calls: CallLog, backlog: Callable[[], list[Record]], lock: AbstractContextManager[object]
@@ -172,9 +172,9 @@ class Counters:
         self._spent: dict[Scope, dict[Millis, HeldSums]] = {}
         self._used: dict[str, int] | None = None
         self.bounds: dict[Scope, set[Millis]] = {}
-        """More moments that are kept: when a name went from one group to another."""
+        """Further moments that are kept: when a name went from one group to another."""
         self.total: HeldSums | None = None
-        """All calls there ever were, once ``sum_up`` has counted them."""
+        """The sum of all calls ever made, once ``sum_up`` has counted them."""
 
     def spent(self, scope: Scope, since: Millis = EVER) -> SpentAmounts:
         if scope == ACCOUNT and since == EVER:
@@ -192,7 +192,7 @@ class Counters:
         return SpentAmounts(Nanos(found.nanos), found.tokens, found.calls)
 
     def last_used(self, token: TokenId) -> Millis | None:
-        """When the token's latest call began."""
+        """Returns when the token's latest call began."""
         if self._used is None:
             self._used = {}
             with self.lock:
@@ -205,7 +205,7 @@ class Counters:
         return None if found is None else Millis(found)
 
     def replace(self, old: Record, new: Record) -> None:
-        """Another record of the same call takes the place of one that was added."""
+        """Replace a record that was added by another one of the same call."""
         cost, tokens = new.cost - old.cost, new.input + new.output - old.input - old.output
         tallies = [self.total] if self.total is not None else []
         for scope in scopes(old) if self._spent else ():
@@ -234,12 +234,12 @@ class Counters:
             used[record.token] = ts
 
     def known(self) -> list[tuple[Scope, Millis, SpentAmounts]]:
-        """Everything that is kept up."""
+        """Returns all sums that are kept."""
         asked = [(scope, since) for scope, moments in self._spent.items() for since in moments]
         return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *asked]]
 
     def sum_up(self) -> HeldSums:
-        """All calls there ever were."""
+        """Returns the sum of all calls ever made."""
         if self.total is None:
             with self.lock:
                 self.total = self._count(ACCOUNT, EVER)
@@ -259,13 +259,13 @@ class Counters:
 
 
 class RenamedSums:
-    """What calls used and hold; of a group that was renamed also what they did under the names that it had."""
+    """What calls used and hold. For a renamed group this includes calls made under its former names."""
 
     def __init__(self, entities: Entities, counters: Counters, holds: Holds) -> None:
         self._entities, self._counters, self._holds = entities, counters, holds
         self._groups: Mapping[str, Group] = {}
         self._spans: dict[str, list[NameSpan]] = {}
-        """Of groups that had other names, or whose name another group had, by their names now."""
+        """By the group's present name: spans of groups that were renamed, or whose name another group had before."""
         self._changed = EVER
         """When a name last went to another group."""
 
@@ -302,14 +302,14 @@ class RenamedSums:
         return HeldAmounts(Nanos(nanos), tokens, sum(part.calls for part in parts))
 
     def running_in(self, scope: Scope) -> list[Running]:
-        """The running calls that draw on it."""
+        """Returns the running calls that are charged to it."""
         spans, running = self._of(scope), self._holds.running.values()
         if not spans:
             return [call for call in running if scope in scopes(call)]
         return [call for call in running if any(span.has(call) for span in spans)]
 
     def name_spans(self, group: str) -> Sequence[NameSpan]:
-        """Which names a group had when; empty if neither it nor another one with its name was renamed."""
+        """Returns which names a group had, and when; empty if no rename ever concerned its name."""
         return self._of(("group", group))
 
     def _of(self, scope: Scope) -> list[NameSpan]:
@@ -327,13 +327,13 @@ class RenamedSums:
 _FREE = nullcontext()
 
 BACKLOG = 1000
-"""Refused calls are no longer noted when so many records wait for the disk."""
+"""When this many records wait for the disk, refused calls are not recorded."""
 
 
 class Books:
-    """Holds and settlements. Everything but ``sync`` comes from one thread; nothing but ``synced`` waits for the disk.
+    """Opens and settles calls. All methods but ``sync`` belong to one thread, and only ``synced`` waits for the disk.
 
-    Without a recorder they can only be read: what would write raises StoreError.
+    Without a recorder the books can only be read: methods that would write raise StoreError.
     """
 
     def __init__(self, entities: Entities, calls: CallLog, recorder: Recorder | None) -> None:
@@ -341,30 +341,30 @@ class Books:
         self._recorder = recorder or cast("Recorder", _NoRecorder())
         self._holds = Holds()
         self.running: Mapping[CallId, Running] = self._holds.running
-        """The calls that hold something."""
+        """The running calls, which hold something."""
         self._withheld: dict[CallId, Record] = {}
-        """Records that replace those of withheld answers, until ``kept`` returns them."""
+        """The records that replaced those of withheld answers, until ``kept`` returns them."""
         self.write: Callable[[], None] = recorder.write if recorder else _nothing
-        """Writes the records of the calls that were settled to be written soon, by one write. Raises nothing."""
+        """Writes the records of the calls settled with ``soon``, in one write. Raises nothing."""
         self.counters = Counters(calls, recorder.waiting, recorder.lock) if recorder else Counters(calls, list, _FREE)
         sums = RenamedSums(entities, self.counters, self._holds)
         self.spent = sums.spent
-        """What the calls used that began at a moment or later, if they have ended."""
+        """Returns what ended calls used that began at or after a moment."""
         self.held = sums.held
-        """What the running calls may use."""
+        """Returns what running calls may use."""
         self.running_in = sums.running_in
-        """The running calls that draw on a scope."""
+        """Returns the running calls that are charged to a scope."""
         self.name_spans = sums.name_spans
-        """Which names a group had when."""
+        """Returns which names a group had, and when."""
         self.last_used = self.counters.last_used
-        """When a token's latest call began."""
+        """Returns when a token's latest call began."""
         self.trouble = recorder.trouble if recorder else Trouble()
         if recorder:
             recorder.on_withheld = self._withhold
 
     @property
     def healthy(self) -> bool:
-        """False: the disk refuses. ``open`` tries once more before it raises Unavailable."""
+        """False while the disk refuses writes. ``open`` tries once more before it raises Unavailable."""
         return not self.trouble.text
 
     def balance(self) -> Nanos:
@@ -377,7 +377,7 @@ class Books:
         return Nanos(self.balance() - self._holds.nanos)
 
     def open(self, call: Running) -> None:
-        """Hold what a call may cost: one line on disk, then in memory. Raises Unavailable if it cannot be written."""
+        """Hold what a call may cost: first one line on disk, then in memory. Raises Unavailable if the write fails."""
         if call.id in self.running or not is_call_id(call.id):
             raise InternalError(f"call {call.id!r} is already open, or its id is not valid")
         try:
@@ -387,10 +387,10 @@ class Books:
         self._holds.add(call)
 
     def update(self, call: Running) -> None:
-        """Replace what is known of a running call; one that has ended is left alone.
+        """Replace what is known of a running call; does nothing if the call has ended.
 
-        Another channel is written down as well, if the disk takes it: should the gateway die, the one that may bill the
-        call is known. All else is kept in memory only.
+        A change of channel is also written to disk if possible, so that after a crash the channel that may bill the
+        call is known. Everything else is kept in memory only.
         """
         before = self.running.get(call.id)
         self._holds.replace(call)
@@ -399,11 +399,11 @@ class Books:
                 self._recorder.begin(call)
 
     def settle(self, record: Record, *, soon: bool = False) -> Record:
-        """Charge a call, write its record and end its hold; the record as it is kept, with the balance after it.
+        """Charge a call, write its record and end its hold. Returns the record as kept, with the balance after it.
 
-        If the disk refuses, a good answer is to be withheld, and the record says so. ``soon``: the record is written by
-        ``write``, to be called before the end of the call is reported; then ``kept`` gives it. A call that was settled
-        before stays as it is, and its first record is returned. Raises InternalError for a call that was never opened.
+        If the disk refuses, a good answer must be withheld, and the returned record says so. With ``soon`` the record
+        waits for ``write``, which must run before the end of the call is reported; ``kept`` then returns it. Settling
+        twice changes nothing and returns the first record. Raises InternalError for a call that was never opened.
         """
         if self._holds.remove(record.id):
             return self._book(record, soon=soon)
@@ -414,13 +414,13 @@ class Books:
         return first
 
     def kept(self, record: Record) -> Record:
-        """The record as ``write`` has left it: the same, or once the one in its place if the answer is withheld."""
+        """Returns the record as ``write`` left it: itself, or (once) its replacement if the answer is withheld."""
         return self._withheld.pop(record.id, record)
 
     async def confirmed(self, record: Record) -> Record:
-        """The record, once it is safe from a power cut. If the disk refuses, the answer is withheld and it says so.
+        """Wait until the record is safe from a power cut. Returns it, or its replacement if the answer is withheld.
 
-        It stays as it is if it can no longer be replaced: it is safe by now, or the disk refuses that as well.
+        If the disk refuses the sync, the answer is withheld, unless the record cannot be replaced: then it stands.
         """
         recorder = self._recorder
         try:
@@ -433,12 +433,12 @@ class Books:
         return record
 
     def note(self, record: Record) -> None:
-        """Keep the record of a call that was refused and never held anything. Raises nothing."""
+        """Record a call that was refused and so never held anything. Raises nothing."""
         if len(self._recorder.waiting()) < BACKLOG:
             self._book(record)
 
     def recover(self, found: Mapping[CallId, Running]) -> int:
-        """Record calls that were running when the gateway died as lost, each once; how many there were."""
+        """Record the calls that were running when the gateway died as lost, once each. Returns their number."""
         recorded = self._calls.present(set(found), min((call.ts for call in found.values()), default=EVER))
         self._recorder.forget(recorded)
         for call in found.values():
@@ -447,18 +447,18 @@ class Books:
         return len(found) - len(recorded)
 
     def sync(self) -> bool:
-        """Make everything written survive a power cut; whether the disk is well. Raises OSError if it refuses."""
+        """Make everything written survive a power cut. Returns whether all is written; raises OSError on refusal."""
         return self._recorder.sync()
 
     async def synced(self) -> None:
-        """Until all that was written before is safe from a power cut. Raises Unavailable if the disk refuses."""
+        """Wait until all earlier writes are safe from a power cut. Raises Unavailable if the disk refuses."""
         try:
             await self._recorder.synced()
         except OSError as exc:
             raise unavailable(exc) from exc
 
     def _book(self, record: Record, *, soon: bool = False) -> Record:
-        """The record is this call's own and nobody has seen it: it is completed, not copied."""
+        """Add the balance and write. The record is changed in place: nobody else has seen it yet."""
         msgspec.structs.force_setattr(record, "balance", Nanos(self.balance() - record.cost))
         self.counters.add(record)
         if soon:
@@ -473,11 +473,11 @@ class Books:
 
 
 def _nothing() -> None:
-    """What there is to write for who only reads."""
+    """Writes nothing: for a process that only reads."""
 
 
 class _NoRecorder:
-    """Stands for the recorder of who only reads."""
+    """Stands in for the recorder in a process that only reads."""
 
     def __getattr__(self, name: str) -> Any:
         raise StoreError("this process only reads the store")

@@ -1,6 +1,6 @@
-"""CallLog: the typed face of the log. Records go in and come out; the newest are found first, without an index.
+"""CallLog: the log with typed records. Searches run from the newest record back, in the files and without an index.
 
-Filters are searched for in the files themselves (see ``search``).
+``search`` has the filters.
 """
 
 import re
@@ -31,20 +31,20 @@ _decode = msgspec.json.Decoder(Record).decode
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found, and how far it came."""
+    """What a search found, and how far back it looked."""
 
     records: list[Record]
     """Newest first."""
     cursor: int | None = None
-    """The search goes on below this number; None: there is nothing left to search."""
+    """Where the search can go on: below this number. None if everything was searched."""
     back_to: Millis = Millis(0)
-    """When the oldest call that was looked at began."""
+    """When the oldest call that was examined began."""
     left: int = 0
-    """How many calls were not looked at."""
+    """How many calls were not examined."""
 
 
 class SortedCalls(msgspec.Struct, frozen=True, kw_only=True):
-    """The first calls in an order, of those that were looked at, and how far that came."""
+    """The first calls in an order, of those examined, and how far back the search looked."""
 
     calls: list[CallView]
     progress: SearchResult
@@ -64,7 +64,7 @@ class CallLog:
         return sum(segment.n for segment in self.log.segments if not segment.gone)
 
     def append(self, records: Iterable[Record], *, in_new_file: bool = False) -> None:
-        """All or none, by one write. Raises OSError as ``Log.append`` does."""
+        """Append all records or none, in one write. Raises OSError as ``Log.append`` does."""
         lines: list[LogLine] = []
         for number, record in enumerate(records, self.log.last + 1):
             line = pack(number, _encode(record))
@@ -72,9 +72,9 @@ class CallLog:
         self.log.append(lines, in_new_file=in_new_file)
 
     def amend(self, old: Record, new: Record) -> bool:
-        """Replace a record that is not yet safe from a power cut with another one of the same call.
+        """Replace a record that is not yet safe from a power cut by another one of the same call.
 
-        False if the old one stays: it is safe by now, or the disk refuses.
+        Returns False if the old one stays, because it is safe by now or the disk refuses.
         """
 
         def remake(line: bytes) -> bytes | None:
@@ -84,18 +84,18 @@ class CallLog:
         return self.log.amend(b'"id":"%s"' % old.id.encode(), remake, old, new)
 
     def get(self, call_id: CallId) -> Record | None:
-        """The record with this id; None if there is none or the text is not an id."""
+        """Returns the record with this id; None if it is unknown or not an id."""
         found = self._locate(call_id)
         return _decode(body_of(found)) if found else None
 
     def newest(self, limit: int) -> list[Record]:
-        """The calls that ended last, newest first."""
+        """Returns the calls that ended last, newest first."""
         return self.find(CallFilter(), limit=limit)
 
     def numbered(self, top: int, limit: int) -> list[Record]:
-        """The records numbered ``top``, ``top - 1``, … in the order of their ends.
+        """Returns the records numbered ``top``, ``top - 1``, … in the order in which calls ended.
 
-        The oldest kept is 1, the newest ``count``; numbers beyond them are passed over.
+        The oldest record kept is number 1, the newest ``count``; numbers outside of that range are skipped.
         """
         with self.log.lock:
             kept = [(segment, segment.n, segment.end) for segment in self.log.segments if not segment.gone]
@@ -114,15 +114,15 @@ class CallLog:
         return records
 
     def find(self, where: CallFilter, *, limit: int, before: CallId | None = None) -> list[Record]:
-        """The calls that ended last among those wanted, newest first; with ``before``, only those that ended earlier.
+        """Returns the matching calls that ended last, newest first; with ``before``, only those that ended earlier.
 
-        Calls lie in the order of their ends, so pages neither overlap nor leave anything out while calls come in.
+        Records are stored in the order in which calls ended, so pages neither overlap nor skip any as calls come in.
         """
         below = FOREVER if before is None else self.place(before)
         return self.search(where, limit=limit, below=below, patience=SearchDeadline()).records
 
     def place(self, call_id: CallId) -> int:
-        """The number below which a search finds the calls that ended before this one; 0 if there is no such call."""
+        """Returns the number below which a search finds the calls that ended before this one; 0 if it is unknown."""
         found = self._locate(call_id)
         return id_of(found) if found else 0
 
@@ -135,7 +135,7 @@ class CallLog:
         below: int = FOREVER,
         patience: SearchDeadline,
     ) -> SearchResult:
-        """The calls that ended last among those wanted, newest first, until there are enough or the patience is over.
+        """Search for matching calls, newest first, until there are enough or the deadline passes.
 
         ``below`` is the cursor of an earlier search.
         """
@@ -164,9 +164,9 @@ class CallLog:
         below: int = FOREVER,
         patience: SearchDeadline,
     ) -> SortedCalls:
-        """The first calls in an order among those wanted that are looked at until the patience is over.
+        """Search for matching calls until the deadline passes, and return the first ones in an order.
 
-        The best of all are among those that a search and the ones that continue it find.
+        Continue the search by its cursor and merge the results to get the first ones of all calls.
         """
         found: list[CallView] = []
         for step in LogSearch(where, query).steps(self.log.segments[::-1], below):
@@ -184,10 +184,10 @@ class CallLog:
         return SortedCalls(calls=order.best(found, limit), progress=SearchResult(records=[]))
 
     def sums(self, by: Dimension, since: Millis, until: Millis, step: Step) -> Sums:
-        """Sums of calls that began in ``since <= ts < until``, in total, by value and over time.
+        """Returns sums of calls that began in ``since <= ts < until``: in total, by value and over time.
 
-        Days and months are local ones. A UTC hour (or, in what is older than forty days, a UTC day) belongs to the
-        local day in which it begins; months are exact as far as the calls at their edges are kept.
+        Days and months are local. A UTC hour (for calls older than forty days, a UTC day) belongs to the local day in
+        which it begins; months are exact as long as the calls at their edges are kept.
         """
         span = Span(since, until)
         if not step:
@@ -199,11 +199,11 @@ class CallLog:
         return _sums_of(self.log.segments, rows, _series(table, _START_OF[step]))
 
     def latency(self, by: Dimension, since: Millis, until: Millis, step: Step) -> LatencyTable:
-        """Histograms of the calls that ``sums`` adds up, by value and over time, as far as their records are kept."""
+        """Returns histograms of the calls that ``sums`` adds up and whose records are kept, by value and over time."""
         return self._latency.table(self.log.segments, by, Span(since, until), step, _START_OF[step])
 
     def present(self, wanted: set[CallId], since: Millis) -> set[CallId]:
-        """Which of these calls, none of which began earlier, have a record."""
+        """Returns which of these calls, all of which began at ``since`` or later, have a record."""
         found: set[CallId] = set()
         for segment in self.log.segments:
             if wanted and segment.n and segment.t1 >= since:
@@ -212,7 +212,7 @@ class CallLog:
         return found
 
     def _locate(self, call_id: CallId) -> bytes | None:
-        """The line of a call. Its id contains the time it began, so most segments need no look."""
+        """Returns the line of a call. Its id contains the time it began, so most segments can be skipped."""
         if not is_call_id(call_id):
             return None
         moment = int(call_id[4:16], 16)
@@ -225,7 +225,7 @@ class CallLog:
 
 
 def count_older(calls: CallLog, call_id: CallId) -> int | None:
-    """How many of the records that are kept are older than this one; None if there is none with this id."""
+    """Returns how many of the records kept are older than this one; None if the id is unknown."""
     place, older = calls.place(call_id), 0
     for segment in [one for one in calls.log.segments if not one.gone and one.n and one.first <= place]:
         if segment.last < place:
@@ -238,13 +238,13 @@ def count_older(calls: CallLog, call_id: CallId) -> int | None:
 
 
 def expiring_records(calls: CallLog, before: int) -> ExpiringRecords:
-    """What is deleted if older calls need not be kept: files of which all calls began before this moment."""
+    """Returns the files whose calls all began before this moment: they may be deleted."""
     old = [one for one in calls.log.segments if one.n and not one.gone and one.t1 < before]
     return ExpiringRecords(records=sum(one.n for one in old), days=len({one.t0 // DAY for one in old}))
 
 
 def has_deleted(calls: CallLog, since: int) -> bool:
-    """Whether records of calls that began since this moment were deleted for their age."""
+    """Returns whether records of calls that began since this moment were deleted for their age."""
     return any(one.gone and one.t1 >= since for one in calls.log.segments)
 
 
@@ -254,7 +254,7 @@ def _so_far(segments: Iterable[Segment], records: list[Record], number: int, bac
 
 
 def filtered_sums_of(calls: CallLog, selection: CallSelection, by: Dimension, step: Step) -> tuple[Sums, LatencyTable]:
-    """What ``sums`` and ``latency`` give, of the calls that fit and whose records are kept."""
+    """Returns what ``sums`` and ``latency`` return, for matching calls whose records are kept."""
     found = filtered_sums(calls.log.segments[::-1], selection, by, _START_OF[step])
     series = _series(found.sums.table(by), _START_OF[step]) if step else []
     return _sums_of(calls.log.segments, found.sums.totals(by), series), found.latency
@@ -266,7 +266,7 @@ def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], series: list[
 
 
 def _by_month(segments: Sequence[Segment], by: Dimension, span: Span) -> Table:
-    """The sums of each local month: the calls at its edges are counted one by one, as those of a span."""
+    """Returns the sums of each local month. The calls at its edges are counted one by one."""
     table: Table = {}
     start = Millis(max(span.since, min((segment.t0 for segment in segments if segment.t1), default=span.until)))
     last = Millis(min(span.until, max((segment.t1 + 1 for segment in segments), default=0)))

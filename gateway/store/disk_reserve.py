@@ -1,4 +1,4 @@
-"""DiskReserve: disk space kept back, so that calls which are running when the disk gets full can still be recorded."""
+"""DiskReserve: disk space held back so that running calls can still be recorded when the disk fills up."""
 
 import errno
 import os
@@ -10,9 +10,9 @@ from gateway.store import files
 SIZE = 1 << 20
 """Bytes: the records of two thousand calls."""
 LEAST = 64 << 10
-"""Bytes that must be there: on a disk with little room less is kept back than usual."""
+"""The fewest bytes that will do: on a nearly full disk less is held back than usual."""
 NO_SPACE = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
-"""What the system says when the disk, or the user's share of it, is full."""
+"""The system's errors for a full disk or an exhausted quota."""
 
 
 class DiskReserve:
@@ -23,7 +23,7 @@ class DiskReserve:
         self.there = False
 
     def take(self) -> None:
-        """Reserve the space, or as much of it as there is. Raises OSError if that is too little."""
+        """Reserve the space, or as much of it as possible. Raises OSError if that is too little."""
         if self.there:
             return
         if files.kind_of(self._path):  # a link, a pipe: nothing of ours is behind it
@@ -37,7 +37,7 @@ class DiskReserve:
         self.there = True
 
     def give_up(self) -> bool:
-        """Free the space; whether there was any to free."""
+        """Free the space. Returns whether any was held."""
         there, self.there = self.there, False
         if there:
             try:
@@ -48,7 +48,7 @@ class DiskReserve:
 
 
 def _fill(fd: int, size: int) -> None:
-    """Take the space, or half of it, and so on."""
+    """Take the space; if that fails, half of it, and so on."""
     while True:
         os.ftruncate(fd, 0)
         try:

@@ -1,7 +1,7 @@
 """TinyDB's JSON file for the configuration: replaced as a whole on every write.
 
-One document a line, so that the file is small and a diff readable. Every read is a private copy: what a caller does to
-a document changes nothing, and a write that fails changes nothing either.
+The file has one document a line, so that it is small and its diffs readable. Every read returns a private copy, which
+callers may change without effect. A write that fails changes nothing.
 """
 
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from gateway.store.errors import StoreDamaged
 from gateway.store.folder import ordinary
 
 Tables = dict[str, dict[str, Any]]
-"""Table name to document id to document: TinyDB's whole world."""
+"""Table name to document id to document, as TinyDB has it."""
 
 FORMAT = 2
-"""Of ``config.json``. Format 1 was never released."""
+"""The format of ``config.json``. Format 1 was never released."""
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Tables).decode
 
 
 class AtomicStorage(Storage):
-    """``TinyDB(path, storage=AtomicStorage)``. Raises StoreDamaged if the file is there and is not such a document."""
+    """For ``TinyDB(path, storage=AtomicStorage)``. Raises StoreDamaged if the file exists and is not valid."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -49,7 +49,7 @@ class AtomicStorage(Storage):
 
 
 def layout(tables: Mapping[str, Mapping[Any, Any]]) -> bytes:
-    """The file's bytes. Raises TypeError for what JSON cannot hold."""
+    """Returns the file's bytes. Raises TypeError for values that JSON cannot hold."""
     parts = [
         b"%s:{\n%s\n}" % (encode(name), b",\n".join(b"%s:%s" % (encode(str(i)), encode(d)) for i, d in docs.items()))
         for name, docs in tables.items()

@@ -1,6 +1,6 @@
 """Entities: everything the owner configures, as TinyDB tables in ``config.json`` and as one Registry in memory.
 
-A change of it is one atomic write, whatever it comprises. The version before the last change stays as
+Each change is one atomic write, however much it contains. The version before the last change stays in
 ``config.old.json``.
 """
 
@@ -36,7 +36,7 @@ _KINDS: dict[Table, tuple[type[Entity], str]] = {
     "lists": (UpstreamModels, "channel"),
     "retired": (RetiredKey, "digest"),
 }
-"""Table to the type of its entities and the field that is their key; the first two hold one entity each."""
+"""Maps a table to the type of its entities and to their key field. The first two tables hold one entity each."""
 
 
 _Rows = dict[Table, dict[str, Entity]]
@@ -44,10 +44,10 @@ _Rows = dict[Table, dict[str, Entity]]
 
 
 class Entities:
-    """``registry`` is replaced by every change.
+    """Reads and changes the configuration; every change replaces ``registry``.
 
-    Raises StoreTooNew, OSError, and StoreDamaged for a file that is not valid; also for a missing one if it is
-    ``expected``, because a store with calls has had a configuration.
+    Raises StoreTooNew, OSError, and StoreDamaged for an invalid file. A missing file is damage too if one is
+    ``expected``: a store with calls has had a configuration.
     """
 
     def __init__(self, path: Path, *, writer: bool = True, expected: bool = False, moment: int = 0) -> None:
@@ -59,15 +59,15 @@ class Entities:
         if tables is not None:
             _check_format(path, tables)
         self.applied = _applied_number(tables)
-        """The number of the newest entry of the history that is contained."""
+        """The number of the newest history entry that this configuration contains."""
         self.edited = tables is not None and _checksum(tables) != tables["meta"]["1"].get("crc", _checksum(tables))
-        """Something else than this program changed the file."""
+        """Whether another program or a person changed the file."""
         self.kept: Path | None = None
-        """Where the file lies as that left it: the next change will write it in our layout again."""
+        """Where a copy of the edited file was kept. The next change writes the file in this program's layout."""
         rows, self._ids = _understand(path, tables or {})
         self.registry = _registry(rows)
         self.granted = self.registry.granted
-        """The sum of the grants, kept because every call asks."""
+        """The sum of the grants, kept because every call needs it."""
         if writer and self.edited:
             with suppress(OSError):  # the next start will do
                 self.kept = files.keep(path, self._storage.raw, moment, "changed")
@@ -76,10 +76,10 @@ class Entities:
             self._storage.write(_documents(_rows(self.registry), self._ids, self.applied))
 
     def apply(self, changes: Sequence[Change], entry: int = 0) -> list[Change]:
-        """Make all of the changes or none, in one atomic write; the changes that undo them, in their order.
+        """Make all of the changes or none, in one atomic write. Returns the changes that undo them, in order.
 
-        ``entry``: the number of the history's entry for them; 0: they have none. Raises Unavailable if the disk
-        refuses, and InternalError for a change that is not valid in itself.
+        ``entry`` is the number of their history entry, or 0 without one. Raises Unavailable if the disk refuses, and
+        InternalError for an invalid change.
         """
         rows = _rows(self.registry)
         ids = {table: dict(numbers) for table, numbers in self._ids.items()}
@@ -97,7 +97,7 @@ class Entities:
 
 
 def _change(entities: dict[str, Entity], ids: dict[str, int], change: Change, newest: dict[Table, int]) -> Change:
-    """Make one change; the one that undoes it. ``newest``: the last document id of each table."""
+    """Make one change and return the one that undoes it. ``newest`` has the last document id of each table."""
     kind, field = _KINDS[change.table]
     before = entities.get(change.key)
     if change.value is None:
@@ -158,7 +158,7 @@ def _understand(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str
 
 
 def _registry(rows: _Rows) -> Registry:
-    """What is not there has its defaults."""
+    """Returns the Registry. What the tables lack gets its default."""
     return msgspec.convert(
         {
             **{table: entities for table, entities in rows.items() if _KINDS[table][1]},
@@ -183,7 +183,7 @@ def _applied_number(tables: Tables | None) -> int:
 
 
 def _documents(rows: _Rows, ids: dict[Table, dict[str, int]], applied: int) -> dict[str, dict[int, object]]:
-    """The tables of the file: entities by document id; JSON is made of them as they are written."""
+    """Returns the file's tables: entities by document id. They become JSON when they are written."""
     tables: dict[str, dict[int, object]] = {"meta": {}}
     for table, entities in rows.items():
         tables[table] = {ids[table][key]: entity for key, entity in entities.items()}

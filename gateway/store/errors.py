@@ -1,4 +1,4 @@
-"""What can be wrong with a store as a whole, in words that show its owner what to do."""
+"""Errors of a store as a whole. Their messages tell the owner what to do."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ RETRY_AFTER_S = 5.0
 
 
 class StoreError(GatewayError):
-    """The store cannot do that; nothing was changed."""
+    """The store could not do what was asked; nothing was changed."""
 
     default_code = "store_failed"
 
@@ -33,13 +33,13 @@ class StoreTooNew(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """A file that cannot be replaced by another one is missing or damaged."""
+    """An irreplaceable file is missing or damaged."""
 
     default_code = "store_damaged"
 
 
 def cannot_open(home: Path, exc: OSError) -> StoreError:
-    """The system's refusal, and what its owner can do."""
+    """Returns the error for a system error on opening, with what the owner can do."""
     file = Path(os.fsdecode(exc.filename)) if isinstance(exc.filename, str | bytes | Path) else home
     inside = ordinary(file) != home and ordinary(file).is_relative_to(home.resolve())
     where = f" ({plain(file.name)})" if inside or (file.is_relative_to(home) and file != home) else ""
@@ -53,9 +53,9 @@ def cannot_open(home: Path, exc: OSError) -> StoreError:
 
 
 class Trouble:
-    """The disk's error, in words that name no path; empty while all is well.
+    """The disk's present error, in words that name no path; empty while all is well.
 
-    ``on_change`` is called when trouble begins and when it ends, from whichever thread.
+    ``on_change`` is called when an error appears and when it ends, from any thread.
     """
 
     def __init__(self) -> None:
@@ -64,11 +64,11 @@ class Trouble:
 
     @property
     def text(self) -> str:
-        """Why new calls are rejected; empty if they are not."""
+        """Why new calls are rejected; empty if they are accepted."""
         return self.write or self.sync
 
     def say(self, *, write: str | None = None, sync: str | None = None) -> None:
-        """Something new about writing, about syncing, or both; an empty text ends it."""
+        """Set the error of writing, of syncing, or of both; an empty text clears it."""
         before = self.text
         self.write = self.write if write is None else write
         self.sync = self.sync if sync is None else sync
@@ -77,7 +77,7 @@ class Trouble:
 
 
 def unavailable(exc: OSError) -> Unavailable:
-    """The disk's error, for a caller that wanted something written."""
+    """Returns the disk's error for a caller that wanted something written."""
     return Unavailable(
         f"the gateway cannot write to its store: {reason(exc)}. It recovers as soon as the disk does",
         code="store_unavailable",

@@ -31,22 +31,22 @@ import msgspec
 _HAS_PWRITE = hasattr(os, "pwrite")
 """Windows has none."""
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
-"""Opening a named pipe would wait for somebody who writes to it."""
+"""Without it, opening a named pipe waits for a writer."""
 _ALWAYS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 WINDOWS_TRIES = 20
-"""Windows refuses to replace or delete a file while a reader has it open, for a moment only."""
+"""Windows refuses, for a moment, to replace or delete a file that a reader has open."""
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder and the ones above it; this one is 0700 afterwards."""
+    """Create the folder and its parents. This one gets mode 0700."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     if sys.platform != "win32" and stat.S_IMODE(path.stat().st_mode) != 0o700:
         path.chmod(0o700)
 
 
 def open_file(path: Path, flags: int) -> int:
-    """A descriptor of a file that has mode 0600 from now on."""
+    """Returns a descriptor. The file has mode 0600 from now on."""
     fd = os.open(path, flags | _ALWAYS, 0o600)
     if sys.platform != "win32" and stat.S_IMODE(os.fstat(fd).st_mode) != 0o600:
         os.fchmod(fd, 0o600)
@@ -54,7 +54,7 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def open_to_read(path: Path) -> BinaryIO:
-    """A file to be read. Raises FileNotFoundError, as other OSErrors."""
+    """Opens a file for reading. Raises FileNotFoundError and other OSErrors."""
     fd = os.open(path, os.O_RDONLY | _AT_ONCE | _ALWAYS)
     if not stat.S_ISREG(mode := os.fstat(fd).st_mode):
         os.close(fd)
@@ -63,7 +63,7 @@ def open_to_read(path: Path) -> BinaryIO:
 
 
 def kind_of(path: Path) -> str:
-    """What is there instead of a file: ``a symbolic link``; empty for a regular file, or nothing."""
+    """Returns what lies at the path instead of a file, such as ``a symbolic link``; empty for a file or nothing."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def _kind(mode: int) -> str:
 
 
 def close_to_others(folder: Path) -> None:
-    """Give every file in a folder mode 0600. Links are left alone, and so is what the system refuses."""
+    """Give every file in a folder mode 0600. Links are skipped, and so is what the system refuses."""
     if sys.platform == "win32":
         return
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
@@ -88,13 +88,13 @@ def close_to_others(folder: Path) -> None:
 
 
 def fetch(fd: int, start: int, length: int) -> None:
-    """Ask the system to read a part of a file ahead; it need not."""
+    """Ask the system to read a part of a file ahead. It may ignore this."""
     if sys.platform == "linux":
         os.posix_fadvise(fd, start, length, os.POSIX_FADV_WILLNEED)
 
 
 def read(path: Path) -> bytes:
-    """The whole content; empty if there is no such file."""
+    """Returns the whole content; empty if the file is missing."""
     try:
         file = open_to_read(path)
     except FileNotFoundError:
@@ -104,7 +104,7 @@ def read(path: Path) -> bytes:
 
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Replace a file: a reader finds the old bytes or the new ones; if durable, also after a power cut."""
+    """Replace a file. A reader finds the old bytes or the new ones; if durable, this holds after a power cut too."""
     new = path.with_name(path.name + ".tmp")
     try:
         write_new(new, data, durable=durable)
@@ -117,7 +117,7 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def write_new(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Write a file from its beginning; what it held before is gone. If durable, its content is on the disk then."""
+    """Write a new file over whatever was there. If durable, its content is on the disk afterwards."""
     fd = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         write_all(fd, data)
@@ -141,14 +141,14 @@ def rename(new: Path, path: Path) -> None:
 
 
 def create(path: Path, data: bytes) -> None:
-    """Create a file that must not exist yet: it has all of its content as soon as it has its name. It is not synced."""
+    """Create a file that must not exist yet. It appears with all of its content, but is not synced."""
     if path.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     replace(path, data, durable=False)
 
 
 def keep(path: Path, data: bytes, moment: int, suffix: str = "damaged") -> Path:
-    """Keep what a file held, beside it as ``<name>.<moment>.<suffix>``; where. Raises OSError."""
+    """Write a copy of a file's content beside it as ``<name>.<moment>.<suffix>``. Returns its path. Raises OSError."""
     kept = path.with_name(f"{path.name}.{moment}.{suffix}")
     while kept.exists():
         moment += 1
@@ -158,7 +158,7 @@ def keep(path: Path, data: bytes, moment: int, suffix: str = "damaged") -> Path:
 
 
 class ShortWrite(OSError):
-    """A write that failed; the file has the first ``written`` bytes of the data."""
+    """A write failed; the file has the first ``written`` bytes of the data."""
 
     def __init__(self, cause: OSError, written: int) -> None:
         super().__init__(cause.errno or errno.EIO, reason(cause))
@@ -179,7 +179,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def write_at(fd: int, data: bytes, at: int) -> None:
-    """Write at an offset: with one system call, unless the disk takes no more than a part. Raises ShortWrite."""
+    """Write at an offset: one system call, unless the disk takes only a part. Raises ShortWrite."""
     done = 0
     try:
         while done < len(data):
@@ -197,12 +197,12 @@ def write_at(fd: int, data: bytes, at: int) -> None:
 
 
 def _full() -> OSError:
-    """A disk that gets full takes a part and says nothing. Asked for the rest it gives the reason, or takes nothing."""
+    """Returns the error behind a partial write. Asked for the rest, a full disk gives its reason or takes nothing."""
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def reason(exc: OSError) -> str:
-    """The system's error, in words and without the path, which concerns the owner alone."""
+    """Returns the system's error in words, without the path, which only the owner may see."""
     return exc.strerror or str(exc)
 
 
@@ -215,7 +215,7 @@ def sync(fd: int) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make names of new and replaced files durable; Windows does so by itself."""
+    """Make the names of new and replaced files durable. Windows does so by itself."""
     if sys.platform == "win32":
         return
     fd = os.open(path, os.O_RDONLY)
@@ -226,13 +226,13 @@ def sync_folder(path: Path) -> None:
 
 
 FORMAT = 1
-"""Grows when the layout changes; documents themselves have no schema."""
+"""The layout's version. Documents themselves have no schema."""
 
 TAIL = b"\n}}\n"
 CRC = b'"_crc":"'
 
 _SPACED = re.compile(rb" (?:(?<=[{\[,:] )|(?=[}\],:]))").search
-"""Finds a blank between two parts of a line; also some blanks in texts."""
+"""Finds a space between two tokens of a line; also some spaces inside of strings."""
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
@@ -241,41 +241,41 @@ _FORMAT_IN_HEAD = re.compile(rb'\{\s*"meta":\s*\{\s*"1":\s*\{\s*"format":\s*(\d+
 
 
 def head(table: str) -> bytes:
-    """The first line of a file of one table."""
+    """Returns the first line of a file with one table."""
     return b'{"meta":{"1":{"format":%d}},"%s":{' % (FORMAT, table.encode())
 
 
 def format_of(data: bytes) -> int | None:
-    """The format that a file's first bytes tell; None if they are none of ours."""
+    """Returns the format number in a file's first bytes; None if it is not one of our files."""
     found = _FORMAT_IN_HEAD.match(data)
     return int(found[1]) if found else None
 
 
 def pack(doc_id: int, body: bytes) -> bytes:
-    """One line without its comma; ``body`` is a JSON object."""
+    """Returns a document's line without its comma. ``body`` is a JSON object."""
     line = b'"%d":%s%s' % (doc_id, body[:-1], b"," if len(body) > 2 else b"")
     return b'%s%s%08x"}' % (line, CRC, zlib.crc32(line))
 
 
 def fit(doc_id: int, body: bytes, size: int) -> bytes | None:
-    """The same in exactly so many bytes, filled up with blanks; None if it is longer."""
+    """Returns the line padded with spaces to an exact size in bytes; None if it is longer."""
     missing = size - len(pack(doc_id, body))
     return pack(doc_id, body[:-1] + b" " * missing + b"}") if missing >= 0 else None
 
 
 def intact(line: bytes) -> bool:
-    """Whether the line is exactly as it was packed."""
+    """Returns whether the line is exactly as it was packed."""
     cut = line.rfind(CRC)
     return cut > 0 and line[cut:] == b'%s%08x"}' % (CRC, zlib.crc32(line[:cut]))
 
 
 def canonical(line: bytes) -> bytes:
-    """An intact line as this program writes it, which is the same line unless something else wrote it.
+    """Returns an intact line as this program writes it, which differs only if something else wrote it.
 
-    Searches for bytes rely on it: JSON allows other escapes and blanks, and a checksum fits any of them.
+    Searches compare bytes and need this: JSON allows other escapes and spaces, and a checksum fits any of them.
     """
     if not (b"\\" in line or b"\t" in line or b"\r" in line or _SPACED(line)):
-        return line  # neither escapes nor blanks: there is no other way to write it
+        return line  # no escapes and no spaces: this is the only way to write it
     try:
         document = _decode(body_of(line))
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -286,20 +286,20 @@ def canonical(line: bytes) -> bytes:
 
 
 def id_of(line: bytes) -> int:
-    """The document id of an intact line."""
+    """Returns the document id of an intact line."""
     return int(line[1 : line.index(b'"', 1)])
 
 
 def body_of(line: bytes) -> bytes:
-    """The document of an intact line, its checksum included."""
+    """Returns the document of an intact line, including its checksum."""
     return line[line.index(b":") + 1 :]
 
 
 def join(lines: Iterable[bytes], *, first: bool) -> bytes:
-    """What is put between the present end of a file and its closing braces."""
+    """Returns the bytes to put between the present end of a file and its closing braces."""
     return (b"\n" if first else b"\n,") + b"\n,".join(lines)
 
 
 def split(data: bytes) -> Iterator[bytes]:
-    """The lines without their commas, in the order of the file, whatever is in them."""
+    """Yields the lines without their commas, in file order, damaged ones too."""
     return (raw.removeprefix(b",") for raw in data.split(b"\n"))

@@ -1,7 +1,7 @@
-"""Filtered sums: what the calls come to that a filter and a query pick.
+"""Filtered sums: the sums of the calls that match a filter and a query.
 
-Rollups know the calls of one value of one dimension; which of them also fit something else, only their records tell. So
-calls whose records were deleted are not in these sums.
+Rollups have sums by the values of one dimension. What else those calls match is only in their records, so calls whose
+records were deleted are missing here.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ from gateway.store.sums import FOREVER, value_of
 
 
 class CallSelection(NamedTuple):
-    """Which calls, and how long to look for them."""
+    """Which calls to sum up, and how long to search."""
 
     where: CallFilter
     query: Query
@@ -42,7 +42,9 @@ class FilteredSums(msgspec.Struct, frozen=True):
 def filtered_sums(
     segments: Iterable[Segment], selection: CallSelection, by: Dimension, start_of: Callable[[int], int]
 ) -> FilteredSums:
-    """The calls that fit, as far as the patience went. ``start_of`` gives the start of the day or hour of an hour."""
+    """Returns the sums of matching calls found before the deadline. ``start_of`` maps an hour to the start of its day
+    or hour.
+    """
     found, patience, start_of = FilteredSums(Rollup(), {}), selection.patience, cache(start_of)
     for step in LogSearch(selection.where, selection.query).steps(segments, FOREVER):
         for line in step.lines:

@@ -1,9 +1,9 @@
-"""Folder: a data folder that is held open. All its files are reached through it, and so they stay in it.
+"""Folder: a data folder that is held open, so that all of its files are reached through it.
 
-A path may lead elsewhere while a server runs: the folder was renamed, deleted, or a backup was put there. The server
-then must not touch what is there now, which may belong to another server. So its paths begin with a name of the open
-folder that the system offers. Where there is none (Windows, which renames no folder in use, and a few other systems)
-they begin with the folder's ordinary path.
+A path may change its meaning while a server runs: the folder is renamed or deleted, or a backup is put in its place.
+The server must then leave alone what is there now, which may belong to another server. So paths begin with a name that
+the system gives to the open folder. Where a system has no such name (Windows, which renames no folder in use, and a few
+others), they begin with the ordinary path.
 """
 
 import os
@@ -11,22 +11,22 @@ import sys
 from pathlib import Path
 
 NAMES = ("/proc/self/fd/{fd}", "/.vol/{dev}/{ino}")
-"""Of an open folder: on Linux, and on macOS."""
+"""Names of an open folder, on Linux and on macOS."""
 
 
 class Folder:
-    """To be closed. Raises OSError if it cannot be opened."""
+    """Close it after use. Raises OSError if it cannot be opened."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self.fd = -1 if sys.platform == "win32" else os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._known = home.stat() if self.fd < 0 else os.fstat(self.fd)
         self.path = self._lasting_path()
-        """What paths of its files begin with."""
+        """The start of its files' paths."""
 
     @property
     def misplaced(self) -> str:
-        """Why its path does not lead to it; empty if it does, or if nobody can tell at present."""
+        """Says why the path leads elsewhere; empty if it does not, or if this cannot be found out now."""
         try:
             found = self._home.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -36,7 +36,7 @@ class Folder:
         return "" if os.path.samestat(found, self._known) else "was replaced by another folder"
 
     def close(self) -> None:
-        """Its paths lead nowhere afterwards."""
+        """Close the folder. Its paths are invalid afterwards."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -53,6 +53,6 @@ class Folder:
 
 
 def ordinary(path: Path) -> Path:
-    """The path as its owner knows it: where the file is now."""
+    """Returns the path as the owner knows it: where the file is now."""
     held = str(path).startswith(("/proc/self/fd/", "/.vol/"))
     return Path(os.path.realpath(path.parent)) / path.name if held else path

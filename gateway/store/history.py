@@ -20,17 +20,17 @@ from gateway.store.errors import StoreDamaged
 from gateway.store.folder import ordinary
 
 KEPT = 500
-"""Entries."""
+"""How many entries are kept."""
 BYTES = 1 << 20
-"""Of all entries together; the newest one is kept whatever its size."""
+"""The most bytes of all entries. The newest one is kept whatever its size."""
 FORMAT = 1
 FORMER_KEYS = "history-keys.json"
-"""Of an earlier version, deleted by the next change."""
+"""A file of an earlier version. The next change deletes it."""
 _encode = msgspec.json.Encoder().encode
 
 
 class History:
-    """Read when it is first used. ``applied`` gives the number of the newest entry that the configuration contains."""
+    """The entries, read on first use. ``applied`` returns the number of the newest entry in the configuration."""
 
     def __init__(
         self, home: Path, applied: Callable[[], int], now: Callable[[], Millis], note: Callable[[str], None]
@@ -45,7 +45,7 @@ class History:
 
     @property
     def next_id(self) -> int:
-        """The number of the next entry."""
+        """Returns the number of the next entry."""
         entries = self.entries
         return max(self._applied(), entries[-1].id if entries else 0) + 1
 
@@ -55,7 +55,7 @@ class History:
         self._write(_newest([*loaded.entries, entry], [*loaded.raw, _encode(entry)]))
 
     def discard(self, number: int) -> None:
-        """Take the newest entry out again: its change was not made."""
+        """Remove the newest entry again, because its change was not made."""
         loaded = self._load()
         if loaded.entries and loaded.entries[-1].id == number:
             self._loaded = _LoadedHistory(loaded.entries[:-1], loaded.raw[:-1])
@@ -63,7 +63,7 @@ class History:
                 self._write(self._loaded)
 
     def clear(self) -> None:
-        """Forget everything. Raises OSError."""
+        """Delete all entries. Raises OSError."""
         self._write(_LoadedHistory([], []))
 
     def _write(self, new: "_LoadedHistory") -> None:
@@ -91,7 +91,7 @@ class History:
         found.sort(key=lambda entry: entry.id)
         applied = self._applied()
         entries = [entry for entry in found if entry.id <= applied]
-        if not whole or len(found) - len(entries) > 1:  # one is what a crash leaves
+        if not whole or len(found) - len(entries) > 1:  # a crash leaves one
             what = "was damaged" if not whole else "is newer than the configuration"
             with suppress(OSError):
                 kept = files.keep(path, files.read(path), self._now(), "damaged" if not whole else "changed")
@@ -100,7 +100,7 @@ class History:
         return _LoadedHistory(entries, [_encode(entry) for entry in entries])
 
     def _former_keys(self) -> dict[str, str]:
-        """The removed keys that an earlier version kept in a file of their own, by what stands for them."""
+        """Returns the removed keys that an earlier version kept in a file of their own, by their placeholders."""
         try:
             tables = AtomicStorage(self._home / FORMER_KEYS).read() or {}
             return {str(one["id"]): str(one["key"]) for one in tables.get("keys", {}).values()}
@@ -109,14 +109,14 @@ class History:
 
 
 class _LoadedHistory(msgspec.Struct, frozen=True):
-    """What the file has; ``raw`` is each entry as it is written."""
+    """The file's content. ``raw`` has each entry as it is written."""
 
     entries: list[HistoryEntry]
     raw: list[bytes]
 
 
 def _newest(entries: list[HistoryEntry], raw: list[bytes]) -> _LoadedHistory:
-    """The newest ones that may be kept."""
+    """Returns the newest entries, as many as may be kept."""
     size, first = 0, len(raw)
     while first and len(raw) - first < KEPT and (first == len(raw) or size + len(raw[first - 1]) <= BYTES):
         first -= 1

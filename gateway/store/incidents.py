@@ -1,7 +1,7 @@
-"""The incidents of a home, in ``incidents.json``, so that they are known after a restart.
+"""The incidents of a home, kept in ``incidents.json`` across restarts.
 
-The file is small, replaced as a whole, and not synced: what a power cut takes is the news of the last seconds. A file
-that cannot be read counts as empty; the incidents are a help, not a record of money.
+The file is small, replaced as a whole, and not synced: a power cut loses the last seconds. A file that cannot be read
+counts as empty. Incidents help the owner; they are no record of money.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from gateway.domain.incidents import LIMIT, Incident
 from gateway.store import files
 
 SIZE_LIMIT = 4 << 20
-"""Bytes; anything larger is not our file."""
+"""The most bytes that are read. A larger file is not ours."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[Incident]).decode
@@ -27,13 +27,13 @@ class IncidentFile:
         self.path = path
 
     def load(self) -> list[Incident]:
-        """Oldest first; none if the file is missing or damaged."""
+        """Returns the incidents, oldest first; none if the file is missing or damaged."""
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), files.open_to_read(self.path) as file:
             return _decode(file.read(SIZE_LIMIT))[-LIMIT:]
         return []
 
     def save(self, incidents: Sequence[Incident]) -> bool:
-        """Replace the file; False if the disk refuses."""
+        """Replace the file. Returns False if the disk refuses."""
         try:
             files.replace(self.path, msgspec.json.format(_encode(incidents)) + b"\n", durable=False)
         except OSError:

@@ -1,12 +1,12 @@
-"""The calls that are running, in a file, so that after a crash they are known, and the records made for such calls.
+"""The file of running calls, which survives a crash, and the records made for calls that a crash or the disk cut off.
 
-One line when a call begins (all that is known of it) and one when it has ended (its id); the latter not before its
-record is safe from a power cut, so that at any moment one of the two files knows of it. The file is emptied whenever
-nothing runs, and rewritten when it has grown.
+A call writes one line when it begins (all that is known of it) and one when it ends (its id). The second is written
+only when its record is safe from a power cut, so at any moment one of the two files has the call. The file is emptied
+when no call runs, and rewritten when it has grown.
 
-An answer is released after its record. If the disk refuses the record, the answer is withheld: the client gets an
-error, and the record, should the disk take it later, says the same and charges nothing. So does the record of a call
-that a crash cut off before its record was written.
+An answer is released after its record is written. If the disk refuses the record, the answer is withheld: the client
+gets an error, and the record, if it is written later, has the same error and charges nothing. So does the record of a
+call that a crash cut off.
 """
 
 import errno
@@ -27,10 +27,10 @@ from gateway.store import files
 from gateway.store.errors import RETRY_AFTER_S
 
 LIMIT = 4 << 20
-"""Bytes after which the file is rewritten with what still runs."""
+"""The size in bytes at which the file is rewritten with the calls that still run."""
 
 PROBE = 8192
-"""Bytes; more than what a file may take without asking for new space."""
+"""Bytes to write as a test: more than a file can take without asking for new space."""
 
 _FLAGS = os.O_RDWR | os.O_APPEND
 
@@ -39,26 +39,26 @@ _decode = msgspec.json.Decoder(Running | str).decode
 
 
 class Inflight:
-    """``running`` is what the file says. Every line begins and ends with a newline, so a torn one spoils no other.
+    """``running`` is what the file says. Each line begins and ends with a newline, so a torn line damages no other.
 
-    Calls begin in one thread; all else may happen in another one, except ``sync``, ``compact`` and ``close``, of which
-    only one runs at a time.
+    Calls begin in one thread. Everything else may happen in another one, but of ``sync``, ``compact`` and ``close``
+    only one may run at a time.
     """
 
     def __init__(self, path: Path, *, writer: bool = True, limit: int = LIMIT, moment: int = 0) -> None:
         self.path, self._limit = path, limit
         self.running: dict[CallId, Running] = {}
         self.unreadable = self._load()
-        """Lines that are not valid; a crash leaves at most one."""
+        """How many lines are invalid; a crash leaves at most one."""
         self.kept: Path | None = None
-        """Where the file with them lies."""
+        """Where a copy of the file with these lines was kept."""
         self._fd = -1
         self._size = 0
         self._dirty = False
         self._stale = False
-        """A sync failed: what it was to cover is safe only in a new file."""
+        """A sync failed: only a new file can make its lines safe."""
         self._torn = False
-        """What a failed write has left stands behind the last line."""
+        """The remains of a failed write follow the last line."""
         self._lock = threading.Lock()
         if writer:
             if self.unreadable:
@@ -69,17 +69,17 @@ class Inflight:
 
     @property
     def grown(self) -> bool:
-        """Whether it is time to ``compact``."""
+        """Whether it is time to call ``compact``."""
         return self._size > self._limit or self._stale
 
     def begin(self, call: Running) -> None:
-        """Note a call before it starts, or note it again. Raises OSError, and then nothing is noted."""
+        """Write a call down before it starts, or again. Raises OSError, and then nothing is written."""
         with self._lock:
             self._write(b"\n%s\n" % _encode(call))
             self.running[call.id] = call
 
     def probe(self) -> None:
-        """See whether there is room for more. Raises OSError if not."""
+        """Check that the disk has room. Raises OSError if not."""
         with self._lock:
             self._write(b"\n" * PROBE)
             self._size -= PROBE
@@ -87,7 +87,7 @@ class Inflight:
             self._cut()
 
     def end(self, call_ids: Iterable[CallId]) -> None:
-        """Note that calls have their records. If this cannot be written, the records will show it at the next start."""
+        """Write down that calls have their records. If this fails, the next start finds the records."""
         with self._lock, suppress(OSError):
             ended = [call_id for call_id in call_ids if self.running.pop(call_id, None)]
             if self.running and ended:
@@ -97,7 +97,7 @@ class Inflight:
                 self._size, self._torn = 0, False
 
     def compact(self) -> None:
-        """Rewrite the file with what runs now; calls may begin meanwhile. Raises OSError."""
+        """Rewrite the file with the calls that run now. Calls may begin meanwhile. Raises OSError."""
         new = self.path.with_name(self.path.name + ".tmp")
         with self._lock:
             self._cut()
@@ -110,7 +110,7 @@ class Inflight:
         self._stale = False
 
     def sync(self) -> None:
-        """Make what was noted survive a power cut. Raises OSError, until the file is rewritten, if a sync fails."""
+        """Make all lines survive a power cut. Raises OSError if a sync fails, and again until the file is rewritten."""
         with self._lock:
             if not (self._dirty or self._stale) or self._fd < 0:
                 return
@@ -128,7 +128,7 @@ class Inflight:
             self._close()
 
     def _put_in_place(self, new: Path, begun: bytes) -> None:
-        """Add what began meanwhile, which is as little synced as it was in the old file, and let the new one be it."""
+        """Add calls that began meanwhile (unsynced, as they were in the old file), and put the new file in place."""
         fd = files.open_file(new, _FLAGS)
         try:
             files.write_all(fd, begun)
@@ -166,7 +166,7 @@ class Inflight:
         self._dirty = True
 
     def _cut(self) -> None:
-        """End the file behind its last line. Nothing is added while that fails: a later cut would take it, too."""
+        """Truncate the file after its last line. Nothing is added while this fails: a later cut would remove it too."""
         if self._torn:
             os.ftruncate(self._fd, self._size)
             self._torn = False
@@ -187,14 +187,14 @@ class Inflight:
 
 
 WITHHELD: Final = "store_failed"
-"""Code of a call whose answer was withheld."""
+"""The error code of a call whose answer was withheld."""
 
 STATUS: Final = 503
-"""What its client gets."""
+"""The HTTP status that its client gets."""
 
 
 def lost_record(call: Running) -> Record:
-    """The record of a call that a crash cut off: it costs the user nothing, its channel may have billed it."""
+    """Returns the record of a call that a crash cut off. It costs the user nothing; its channel may have billed it."""
     return Record(
         id=call.id,
         ts=call.ts,
@@ -218,7 +218,7 @@ def lost_record(call: Running) -> Record:
 
 
 def withheld(record: Record, reason: str) -> Record:
-    """The record of a call whose answer is withheld: what it would have cost is possible cost of its channel."""
+    """Returns the record of a call whose answer is withheld. Its cost becomes a possible cost of its channel."""
     return msgspec.structs.replace(
         record,
         status=STATUS,
@@ -244,5 +244,5 @@ def withheld(record: Record, reason: str) -> Record:
 
 
 def refusal(record: Record) -> Unavailable:
-    """What the client of a withheld answer gets: the record's own words."""
+    """Returns the error that the client of a withheld answer gets: the record's own words."""
     return Unavailable(record.error or "the answer is withheld", code=record.code, retry_after_s=RETRY_AFTER_S)

@@ -23,14 +23,14 @@ EXACT_BITS = 6
 """Times below 2**6 milliseconds have a bucket each."""
 
 CACHE_BYTES = 16 << 20
-"""Encoded counts that are kept: a year of 3,000 calls a day by model takes about 5 MiB."""
+"""The most bytes of encoded counts: a year of 3,000 calls a day by model takes about 5 MiB."""
 
 UNCOUNTED = (Outcome.REFUSED, Outcome.LOST)
-"""Their durations say nothing about upstreams."""
+"""Outcomes whose durations say nothing about upstreams."""
 
 
 def bucket_of(ms: int) -> int:
-    """The bucket of a time: exact below 64 ms, then 32 buckets for each doubling."""
+    """Returns the bucket of a time: exact below 64 ms, then 32 buckets for each doubling."""
     if ms < 1 << EXACT_BITS:
         return max(0, ms)
     shift = ms.bit_length() - EXACT_BITS
@@ -38,17 +38,17 @@ def bucket_of(ms: int) -> int:
 
 
 def time_of(bucket: int) -> int:
-    """The milliseconds in the middle of a bucket."""
+    """Returns the milliseconds in the middle of a bucket."""
     shift = max(0, (bucket >> (EXACT_BITS - 1)) - 1)
     return ((bucket - (shift << (EXACT_BITS - 1))) << shift) + (1 << shift) // 2
 
 
 Histogram = dict[int, int]
-"""Bucket to the number of its calls."""
+"""Maps a bucket to its number of calls."""
 
 
 def percentile(histogram: Histogram, share: float) -> int | None:
-    """The time that this share of the calls did not exceed, in milliseconds; None without calls."""
+    """Returns the time that this share of the calls did not exceed, in milliseconds; None without calls."""
     left = share * sum(histogram.values())
     for bucket in sorted(histogram):
         left -= histogram[bucket]
@@ -58,7 +58,7 @@ def percentile(histogram: Histogram, share: float) -> int | None:
 
 
 class LatencyCounts(msgspec.Struct, array_like=True, gc=False):
-    """Histograms of some calls."""
+    """Histograms of durations and of times to the first byte."""
 
     durations: Histogram = {}
     first_bytes: Histogram = {}
@@ -79,7 +79,7 @@ class LatencyCounts(msgspec.Struct, array_like=True, gc=False):
 
 
 LatencyTable = dict[str, dict[int, LatencyCounts]]
-"""Value of a dimension to the start of an hour or day (0: without steps) to its histograms."""
+"""Maps a value of a dimension to the start of an hour or day (0: without steps) to histograms."""
 
 
 class CachedTable(msgspec.Struct, frozen=True):
@@ -88,11 +88,11 @@ class CachedTable(msgspec.Struct, frozen=True):
     last: int
     """Number of the newest record in it."""
     data: bytes
-    """Encoded, which takes a tenth of the memory."""
+    """The encoded table, which takes a tenth of the memory."""
 
 
 class LatencyCache:
-    """The tables of segments that were requested before. Requests come from several threads."""
+    """The tables of segments that were requested before. Several threads may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -102,7 +102,7 @@ class LatencyCache:
     def table(
         self, segments: Iterable[Segment], by: Dimension, span: Span, step: str, start_of: Callable[[int], int]
     ) -> LatencyTable:
-        """The calls that began in the span. ``start_of`` gives the start of the hour or day that an hour belongs to."""
+        """Returns the calls that began in the span. ``start_of`` maps an hour to the start of its hour or day."""
         table: LatencyTable = {}
         with self._lock:
             for segment in segments:
@@ -139,7 +139,7 @@ class LatencyCache:
 
 
 def _on_steps(segment: Segment, span: Span, start_of: Callable[[int], int]) -> bool:
-    """Whether the span begins and ends where an hour or day begins, as far as that matters for the segment."""
+    """Returns whether the span begins and ends with an hour or day, as far as that matters for the segment."""
     begins = span.since <= segment.t0 or start_of(span.since // HOUR * HOUR) == span.since
     return begins and (segment.t1 < span.until or start_of(span.until // HOUR * HOUR) == span.until)
 
@@ -187,7 +187,7 @@ def _count(
 
 
 def _calls(block: bytes, decode: Callable[[bytes], Any], decode_all: Callable[[bytes], Any]) -> Iterator[Any]:
-    """Number and call of each intact line, oldest first. Decoding a block at once takes a third of the time."""
+    """Yields number and call of each intact line, oldest first. Decoding a whole block takes a third of the time."""
     try:
         found = decode_all(b"{%s}" % block.strip(b"\n,"))
         if len(found) == block.strip(b"\n").count(b"\n") + 1:
@@ -201,7 +201,7 @@ def _calls(block: bytes, decode: Callable[[bytes], Any], decode_all: Callable[[b
 
 
 def _decoders(by: Dimension) -> tuple[Callable[[bytes], Any], Callable[[bytes], Any]]:
-    """Decoders of a line's call, and of many lines, to what is counted by this dimension."""
+    """Returns decoders of one line and of many lines, to the fields that this dimension needs."""
     pairs = by == "token|model"
     timing = msgspec.defstruct(
         "Timing",

@@ -1,8 +1,8 @@
-"""Ledger: the sums of sealed segments, kept for ever in ``ledger.json``, one line a segment.
+"""Ledger: the sums of sealed segments, kept for ever in ``ledger.json``, one line for each segment.
 
-A segment's sums enter in one atomic write, keyed by its name. A segment named here is never counted again, one that is
-not always is: so every call is counted exactly once, wherever a crash fell. The version before the last write stays as
-``ledger.old.json``; what damage takes from one is found in the other, or in the segments themselves.
+A segment's sums enter in one atomic write, under its name. A segment in the ledger is never counted again, and one that
+is not always is, so each call counts exactly once, wherever a crash hit. The version before the last write stays as
+``ledger.old.json``; what damage takes from one file is found in the other, or in the segments.
 """
 
 from collections.abc import Iterable
@@ -22,24 +22,24 @@ END = TAIL.removeprefix(b"\n")
 """The last line."""
 
 HOURLY_DAYS = 40
-"""After so many days hours become days: charts by the hour and windows of a month need no more."""
+"""After so many days, hourly sums become daily ones. Hourly charts and windows of a month need no more."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(SealedSegment).decode
 
 
 class Ledger:
-    """All sealed segments by name, in their order. Raises StoreTooNew."""
+    """All sealed segments by name, in order. Raises StoreTooNew."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger.json"
         self._old = folder / "ledger.old.json"
         self.damaged = False
-        """Something was lost. The former version, which is kept then, and the segments must make up for it."""
+        """Something was lost. The former version, which is then kept, and the segments must replace it."""
         self.sealed: dict[str, SealedSegment] = {}
         self.version = self.stamp()
         self.there = self._take(self.path)
-        """The file is not missing; it may be empty of segments: then none was ever sealed."""
+        """The file exists. It may have no segments, if none was ever sealed."""
         if self.damaged or not self.there:
             known, lost = self.sealed, self.damaged
             self.sealed = {}
@@ -48,7 +48,7 @@ class Ledger:
         self.sealed = dict(sorted(self.sealed.items(), key=lambda item: item[1].first))
 
     def stamp(self) -> tuple[int, int]:
-        """Changes whenever the file does."""
+        """Returns a value that changes whenever the file does."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -67,14 +67,14 @@ class Ledger:
         self.sealed, self.version, self.there = new, self.stamp(), True
 
     def restore(self, moment: int) -> Path:
-        """Keep a damaged file beside, and rewrite it from what is known; where it was kept. Raises OSError."""
+        """Keep a copy of a damaged file and rewrite it from what is known. Returns the copy's path. Raises OSError."""
         kept = files.keep(self.path, files.read(self.path), moment)
         self.put()
         self.damaged = False
         return kept
 
     def _take(self, path: Path) -> bool:
-        """Add what a file tells, line by line, so that it is never in memory twice; False if there is none."""
+        """Read a file line by line, so that it is never in memory twice. Returns False if it is missing."""
         try:
             file = files.open_to_read(path)
         except FileNotFoundError:
@@ -107,10 +107,10 @@ class Ledger:
 
 
 def check_complete(path: Path, segments: Iterable[Segment]) -> None:
-    """For a ledger that lost something: that the segments in question are there and were counted, else StoreDamaged.
+    """Check that the segments a damaged ledger lost still exist and were counted. Raises StoreDamaged if not.
 
-    Old segments are deleted from the beginning on, so only what lies before a segment that is there can be missing.
-    Calls that damage took from the beginning of a segment are not missing from anywhere else.
+    Old segments are deleted from the beginning, so only what lies before an existing segment can be missing. Calls that
+    damage took from the beginning of a segment are found nowhere else.
     """
     expected, before_is_there = 1, False
     for segment in segments:

@@ -1,4 +1,4 @@
-"""Lock: one writer per store. The kernel drops it when the process dies, however it dies."""
+"""Lock: one writer for each store. The kernel releases it when the process ends, however it ends."""
 
 import errno
 import os
@@ -15,20 +15,20 @@ else:
     import fcntl
 
 _BEYOND_THE_PID = 1 << 30
-"""Windows locks ranges of bytes; this one leaves the process id readable for others."""
+"""Windows locks ranges of bytes. This range leaves the process id readable for others."""
 
 _HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
-"""What the system says when another process has the lock. Anything else is a failure of the system itself."""
+"""The system's errors when another process has the lock. Any other error is a failure of the system itself."""
 
 
 class Lock:
     """Held from construction to ``close``.
 
-    Raises StoreBusy, naming the holder, if another process has it, and OSError for every other reason.
+    Raises StoreBusy, naming the holder, if another process has it, and OSError for any other reason.
     """
 
     def __init__(self, path: Path, folder: int = -1) -> None:
-        """``folder``: the open folder, which is locked too: the file may be deleted, and another one created."""
+        """``folder`` is the open folder. It is locked too, because the file may be deleted and created again."""
         self._fd = open_file(path, os.O_RDWR | os.O_CREAT)
         try:
             _take(self._fd)
@@ -55,7 +55,7 @@ def _busy(fd: int, path: Path) -> StoreBusy:
 
 
 def _take_folder(fd: int) -> None:
-    """A folder cannot be locked everywhere."""
+    """Lock the folder where the system can lock folders."""
     if sys.platform != "win32" and fd >= 0:
         try:
             _take(fd)

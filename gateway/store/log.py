@@ -1,13 +1,12 @@
-"""The call log: all calls that ended, in segments, and the number of the newest record known to be safe.
+"""The call log: all ended calls in segments, and the number of the newest record known to be safe.
 
-Appending costs the same at any size, and opening reads the open segment only. A segment is closed at the end of a day
-(UTC) or when it is big, and the next one begun at once. Closed segments are sealed later: their sums enter the ledger.
+Appending costs the same at any size, and opening reads only the open segment. A segment is closed at the end of a day
+(UTC) or when it is big, and the next one begins at once. Closed segments are sealed later: their sums enter the ledger.
 Calls come from one thread; ``sync`` and ``seal`` may come from another.
 
-Records are numbered without a gap, so one that is missing in the middle shows. That the end is missing, because the
-newest file was deleted or cut, shows only from outside: ``HighWater`` keeps how far the numbers went, in a file of its
-own. It is written after each sync, by the thread that syncs and never on a call's path. It is not synced itself: a
-power cut may leave a smaller number than there was, never a larger one.
+Records are numbered without gaps, so one missing in the middle shows. To show a missing end, ``HighWater`` keeps the
+last number in a file of its own. The syncing thread writes it after each sync, never on a call's path. It is not synced
+itself: after a power cut it may be too small, never too large.
 """
 
 import calendar
@@ -31,11 +30,11 @@ from gateway.store.segment import EMPTY, Segment
 from gateway.store.tail import Mark, PartlyWritten, Tail, reseal, restore
 
 _SLOT = 32
-"""Bytes of one number. There are two places, written alternately, so that a torn write leaves the other one."""
+"""Bytes of one number. Two places are written alternately, so that a torn write leaves the other one."""
 
 
 class HighWater:
-    """``last`` is what the file says when it is opened, and then what was put last; 0 if unknown."""
+    """``last`` is the number in the file when it was opened, and later the number that was last put; 0 if unknown."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,7 +46,7 @@ class HighWater:
         self._slot = found.index(min(found))
 
     def put(self, last: int) -> None:
-        """Note that all records up to this number are safe. What the disk refuses is tried again the next time."""
+        """Write down that all records up to this number are safe. If the disk refuses, the next call tries again."""
         if last <= self.last:
             return
         with suppress(OSError):
@@ -73,19 +72,20 @@ def _number(line: bytes) -> int:
 
 
 LIMIT = 32 << 20
-"""Bytes of a segment, about 60,000 calls: bounds what is read at start, and what stock TinyDB must hold."""
+"""The size of a segment in bytes, about 60,000 calls. It bounds what is read at start, and what stock TinyDB must hold.
+"""
 
 SEAL_AGAIN = 100
-"""Opportunities to let go by after a seal failed: a full disk is not to be asked ten times a second for the same."""
+"""How many chances to skip after a failed seal: a full disk must not be asked ten times a second."""
 
 _NAME = re.compile(r"calls-(\d{8})-(\d{4,9})\.json")
 
 _LAST_MOMENT = 253_402_300_799_999
-"""The end of the year 9999 in milliseconds."""
+"""The end of the year 9999, in milliseconds."""
 
 
 class LogLine(NamedTuple):
-    """One call on its way into the log."""
+    """One call to be appended."""
 
     doc_id: int
     data: bytes
@@ -96,16 +96,16 @@ _data = attrgetter("data")
 
 
 class SegmentView(NamedTuple):
-    """A segment as it was at one moment, whatever is written to it afterwards."""
+    """A segment as it was at one moment, unaffected by later writes."""
 
     segment: Segment
     n: int
     last: int
     sums: SegmentSums
     end: int
-    """Bytes of the file that are never written again."""
+    """The bytes of the file up to here never change again."""
     unsynced: list[bytes]
-    """The lines behind them: these may be replaced in the file, or be written again."""
+    """The lines after them, which may still be replaced or written again."""
 
 
 def _view(segment: Segment, tail: Tail | None) -> SegmentView:
@@ -115,10 +115,10 @@ def _view(segment: Segment, tail: Tail | None) -> SegmentView:
 
 
 class Log:
-    """The folder ``usage``. The writer repairs what it finds when it opens, and says so in ``notes``.
+    """The folder ``usage``. The writer repairs what it finds when it opens, and reports it in ``notes``.
 
-    ``segments`` is a new tuple after every change of it, oldest first, so that it may be walked at any time. Raises
-    OSError, StoreTooNew and StoreDamaged.
+    Every change replaces the tuple ``segments`` (oldest first), so it can be walked at any time. Raises OSError,
+    StoreTooNew and StoreDamaged.
     """
 
     def __init__(
@@ -138,27 +138,27 @@ class Log:
         self._high_water = high_water
         self.notes = [] if notes is None else notes
         self.tell: Callable[[str], None] = self.notes.append
-        """Takes what happens to the files while they grow, for the owner to know."""
+        """Reports what happens to growing files, for the owner."""
         self.damage: list[str] = []
-        """Those of the notes about calls whose cost may be in no sum."""
+        """The notes about calls whose cost may be missing from the sums."""
         self.lock = threading.Lock()
-        """While it is held, no segment grows and no line is replaced; waiting for the disk happens without it."""
+        """While it is held, no segment grows and no line is replaced. Waiting for the disk happens without it."""
         self._sync_lock = threading.Lock()
         self._closed: list[Tail] = []
         self._tail: Tail | None = None
         self._day_end = 0
         self._files, self._files_safe = 1, 0
-        """How many were made, at least, and how many of their names are safe from a power cut."""
+        """At least how many files were made, and how many of their names are safe from a power cut."""
         self._wait_with_seal = 0
         self.segments: tuple[Segment, ...] = ()
         self.last = 0
-        """The newest document id that was given, also if its call is missing."""
+        """The newest document id ever given, even if its call is missing."""
         if writer:
             files.make_folder(folder)
         self._load()
 
     def append(self, lines: Sequence[LogLine], *, in_new_file: bool = False) -> None:
-        """Add calls with growing ids, all or none, by one write; on request in a file that holds none yet.
+        """Append calls with growing ids, all or none, in one write; if asked, in a new file.
 
         Raises OSError, and PartlyWritten if the first of them were added and cannot be undone.
         """
@@ -181,7 +181,7 @@ class Log:
                     self.last = line.doc_id
 
     def amend(self, needle: bytes, remake: Callable[[bytes], bytes | None], old: Countable, new: Countable) -> bool:
-        """Replace the line with the needle, which holds the old call; see ``Tail.amend``."""
+        """Replace the line that contains the needle and holds the old call; see ``Tail.amend``."""
         with self.lock:
             for tail in (self._tail, *self._closed):
                 if tail is not None and tail.amend(needle, remake):
@@ -190,12 +190,12 @@ class Log:
         return False
 
     def views(self) -> list[SegmentView]:
-        """The segments as they are now. Needs the lock."""
+        """Returns the segments as they are now. The caller holds the lock."""
         growing = {tail.segment.name: tail for tail in (*self._closed, self._tail) if tail}
         return [_view(segment, growing.get(segment.name)) for segment in self.segments]
 
     def refresh(self) -> None:
-        """For a reader beside a writer: take in what was added since."""
+        """For a reader beside a writer: read what was added since."""
         known = {segment.name for segment in self.segments}
         if self.ledger.stamp() != self.ledger.version or not known.issuperset(_names(self.folder)):
             self._load()
@@ -223,7 +223,7 @@ class Log:
                 self._high_water.put(last)
 
     def seal(self) -> None:
-        """Enter the sums of closed segments into the ledger, if they are synced, and delete what is too old.
+        """Enter the sums of closed, synced segments into the ledger, and delete what is too old.
 
         If the disk refuses, it is tried again some time later.
         """
@@ -248,7 +248,7 @@ class Log:
             self._retain()
 
     def close(self) -> None:
-        """Sync and let go. Raises OSError if the sync fails; the files are closed anyway."""
+        """Sync and close the files. Raises OSError if the sync fails; the files are closed anyway."""
         try:
             self.sync()
             self.seal()
@@ -274,7 +274,7 @@ class Log:
         before = self._oldest()
         for segment in self.segments:
             if segment.name in self.ledger.sealed and not segment.gone and segment.t1 < before:
-                segment.gone = True  # first: who finds no file then knows why
+                segment.gone = True  # first, so that a reader who finds no file knows why
                 try:
                     segment.path.unlink(missing_ok=True)
                 except OSError:
@@ -337,10 +337,10 @@ class Log:
             check_complete(self.ledger.path, segments)
         if self._writer:
             written = self._high_water.last if self._high_water is not None else 0
-            if written > self.last:  # their ids are given to no other calls: they may be brought back
+            if written > self.last:  # their ids are not given to other calls: the file may be restored
                 self.notes.append(_missing(self.folder, self.last + 1, written))
                 self.last = written
-                if not self.ledger.there:  # else the next start would miss what lies before the next call
+                if not self.ledger.there:  # else the next start would miss the calls in between
                     self.ledger.put()
             if self.ledger.damaged:
                 kept = self.ledger.restore(self._moment)
@@ -349,7 +349,7 @@ class Log:
             self._retain()
 
     def _found(self, name: str) -> Segment:
-        """A segment that is not sealed: the one that grew last, or one that a crash kept from being sealed."""
+        """Open a segment that is not sealed: the last one that grew, or one that a crash kept from being sealed."""
         segment = Segment(self.folder / name)
         segment.last = self.last
         if not self._writer:
@@ -389,7 +389,9 @@ def _order(name: str) -> tuple[str, int]:
 
 
 def _next_name(segments: Sequence[Segment], ts: int) -> str:
-    """The day of the call, but never before the newest day: a clock set back must not reorder the files."""
+    """Returns the name for the call's day, but never before the newest day: a clock set back must not reorder the
+    files.
+    """
     day = time.strftime("%Y%m%d", time.gmtime(min(max(ts, 0), _LAST_MOMENT) // 1000))
     newest, number = _order(segments[-1].name) if segments else ("", 0)
     return f"calls-{day}-0000.json" if day > newest else f"calls-{newest}-{number + 1:04d}.json"

@@ -1,13 +1,13 @@
-"""Writes holds and records, syncs them, and keeps records that the disk refuses until it takes them.
+"""Writes holds and records, syncs them, and keeps records that the disk refuses until it accepts them.
 
-The record of a good answer is written before the answer's end is released. A record goes to the open call file, else
-there into the space that the disk reserve held, else into a new file. If all of these refuse, the record of a good
-answer becomes that of a failure which charges nothing (``inflight.withheld``), and its answer is withheld. What could
-not be written stays in the ``Backlog``. As long as anything is wrong, no new call may begin.
+The record of a good answer is written before the answer's end is released. It goes to the open call file, else into the
+space that the disk reserve held there, else into a new file. If all of these refuse, the record becomes that of a
+failure which charges nothing (``inflight.withheld``), and the answer is withheld. What could not be written stays in
+the ``Backlog``. While anything is wrong, no new call may begin.
 
 ``Syncer`` is the thread that waits for the disk, so that the event loop never does. It works when something was
-written: a tenth of a second later, or at once if somebody waits. All who began to wait before a round of work began
-is served by that round: a group commit.
+written: a tenth of a second later, or at once if a call waits. One round serves all calls that began to wait before it:
+a group commit.
 """
 
 import asyncio
@@ -29,16 +29,16 @@ from gateway.store.inflight import Inflight, withheld
 from gateway.store.tail import PartlyWritten
 
 AGAIN_S = 1.0
-"""How long after work that failed, or was not finished, it is tried again."""
+"""Seconds until failed or unfinished work is tried again."""
 
 Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class Syncer:
-    """Calls ``work`` in its own thread, and ``tidy`` when those who waited have been notified.
+    """Calls ``work`` in its own thread, then notifies the waiting calls, then calls ``tidy``.
 
-    What ``work`` raises is for those who wait. When one of them fails, or ``tidy`` says that not all is done, they are
-    called again a second later.
+    Those who wait get what ``work`` raises. If either fails, or ``tidy`` says that work is left, both are called again
+    a second later.
     """
 
     def __init__(self, work: Callable[[], None], tidy: Callable[[], bool], interval_s: float) -> None:
@@ -54,12 +54,12 @@ class Syncer:
         self._thread.start()
 
     def wake(self) -> None:
-        """Something was written, and the thread is to work. Not needed while ``dirty`` is set."""
+        """Tell the thread that something was written. Not needed while ``dirty`` is set."""
         self.dirty = True
         self._due.set()
 
     async def wait(self) -> None:
-        """Until everything written before is on the disk. Raises OSError if the disk refuses."""
+        """Wait until all earlier writes are on the disk. Raises OSError if the disk refuses."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         with self._lock:
@@ -87,7 +87,7 @@ class Syncer:
 
     def _round(self) -> bool:
         self._due.clear()
-        self.dirty = False  # after the event: what is written before this is part of this round
+        self.dirty = False  # after the event: earlier writes are part of this round
         self._urgent.clear()
         with self._lock:
             waiters, self._waiters = self._waiters, []
@@ -117,9 +117,10 @@ def _tell(waiting: "asyncio.Future[None]", error: Exception | None) -> None:
 
 
 class Recorder:
-    """All methods may be used from the event loop's thread; ``sync`` comes from the syncer's, if there is one.
+    """Its methods belong to the event loop's thread, but ``sync`` to the syncer's, if it exists.
 
-    ``sync_s`` is the pause between two syncs in seconds; with 0 there is no thread, and ``sync`` is the caller's task.
+    ``sync_s`` is the pause between two syncs in seconds. With 0 no thread is started, and the caller must call
+    ``sync``.
     """
 
     def __init__(self, calls: CallLog, inflight: Inflight, reserve: DiskReserve, *, sync_s: float) -> None:
@@ -129,11 +130,11 @@ class Recorder:
         self.trouble = Trouble()
         self._backlog = Backlog(calls, reserve, self.trouble)
         self._safe = 0
-        """So many of the calls whose records are written are safe from a power cut."""
+        """How many of the calls with written records are safe from a power cut."""
         self._sync_lock = threading.Lock()
-        """Between several who sync at a time."""
+        """Lets only one thread sync at a time."""
         self.on_withheld: Callable[[Record, Record], None] = lambda _old, _new: None
-        """Called by ``write`` with the record of an answer that is to be withheld, and with the one in its place."""
+        """Called by ``write`` with the record of an answer to withhold, and with its replacement."""
         try:
             reserve.take()
         except OSError as exc:
@@ -146,7 +147,7 @@ class Recorder:
         return self._backlog.waiting()
 
     def begin(self, call: Running) -> None:
-        """Write the hold of a call. Raises OSError; then nothing is held. First tries to end what is in the way."""
+        """Write the hold of a call, after clearing an earlier failure. Raises OSError, and then nothing is held."""
         with self.lock:
             if self.trouble.sync:
                 raise OSError(errno.EIO, self.trouble.sync)
@@ -161,12 +162,12 @@ class Recorder:
             self._syncer.wake()
 
     def end(self, record: Record) -> None:
-        """Take the record of a call that has ended; ``write`` writes it, with others that came. Raises nothing."""
+        """Take the record of an ended call. ``write`` writes it, together with others. Raises nothing."""
         with self.lock:
             self._backlog.fresh[record.id] = record
 
     def write(self, record: Record | None = None) -> None:
-        """Write the records that came last, and this one. Raises nothing: see ``on_withheld``."""
+        """Write the latest records and this one. Raises nothing: see ``on_withheld``."""
         with self.lock:
             if record is not None:
                 self._backlog.fresh[record.id] = record
@@ -177,7 +178,7 @@ class Recorder:
             self._syncer.wake()
 
     def amend(self, old: Record, new: Record) -> bool:
-        """Replace a written record that could not be synced; False if the old one stays."""
+        """Replace a written record that could not be synced. Returns False if the old one stays."""
         with self.lock:
             amended = self._calls.amend(old, new)
         if self._syncer and not self._syncer.dirty:
@@ -185,18 +186,18 @@ class Recorder:
         return amended
 
     def forget(self, call_ids: Iterable[CallId]) -> None:
-        """Remove calls from the running ones at the next sync: their records are there."""
+        """Remove calls that have their records from the running ones, at the next sync."""
         with self.lock:
             self._backlog.written += call_ids
 
     def sync(self) -> bool:
-        """Make everything survive a power cut; whether all is well. Raises OSError if the disk refuses."""
+        """Make everything survive a power cut. Returns whether no work is left. Raises OSError if the disk refuses."""
         self.write()
         self._make_safe()
         return self._tidy()
 
     async def synced(self) -> None:
-        """Until everything written before is safe from a power cut. Raises OSError."""
+        """Wait until all earlier writes are safe from a power cut. Raises OSError."""
         if self._syncer:
             self.write()
             await self._syncer.wait()
@@ -204,7 +205,7 @@ class Recorder:
             self.sync()
 
     def close(self) -> None:
-        """End the thread; a last sync is part of it."""
+        """End the thread, which syncs once more."""
         if self._syncer:
             self.write()
             self._syncer.close()
@@ -214,7 +215,7 @@ class Recorder:
         self._inflight.close()
 
     def _make_safe(self) -> None:
-        """Sync the records: this is what those wait for who want to be sure."""
+        """Sync the records. Calls that want to be sure wait for this."""
         with self._sync_lock:
             count = len(self._backlog.written)
             try:
@@ -222,13 +223,13 @@ class Recorder:
             except OSError as exc:
                 self.trouble.say(sync=f"the disk refuses to sync: {reason(exc)}")
                 raise
-            except Exception as exc:  # a bug of ours: those who wait cannot rely on anything
+            except Exception as exc:  # a bug of ours: the waiting calls cannot rely on anything
                 self.trouble.say(sync=f"the records cannot be synced: {exc}")
                 raise OSError(errno.EIO, self.trouble.sync) from exc
             self._safe = count
 
     def _tidy(self) -> bool:
-        """All the rest: ends of holds, seals, and what the disk refused before. Whether nothing is left to do."""
+        """Do the rest: ends of holds, seals, and records the disk refused before. Returns whether nothing is left."""
         with self._sync_lock:
             self._end_holds()
             self.trouble.say(sync="")
@@ -255,7 +256,7 @@ class Recorder:
             raise
 
     def _recover(self) -> None:
-        """Do what could not be done. Raises OSError while the disk is as it was."""
+        """Do what failed before. Raises OSError while the disk still refuses."""
         if self._backlog:
             self._backlog.flush()
         self._reserve.take()
@@ -264,19 +265,19 @@ class Recorder:
 
 
 class Backlog:
-    """Everything here needs the recorder's lock."""
+    """Records that are not on the disk yet. Callers hold the recorder's lock."""
 
     def __init__(self, calls: CallLog, reserve: DiskReserve, trouble: Trouble) -> None:
         self._calls, self._reserve, self._trouble = calls, reserve, trouble
         self.fresh: dict[CallId, Record] = {}
-        """Records that came last: they are written before the end of their calls is reported."""
+        """The latest records. They are written before the end of their calls is reported."""
         self._refused: dict[CallId, Record] = {}
-        """Records that the disk has refused."""
+        """Records that the disk refused."""
         self.written: list[CallId] = []
-        """Calls whose records are on the disk, for the recorder to end their holds."""
+        """Calls whose records are on the disk, so that the recorder can end their holds."""
 
     def __bool__(self) -> bool:
-        """Whether the disk has refused any."""
+        """Returns whether the disk refused any."""
         return bool(self._refused)
 
     def waiting(self) -> list[Record]:
@@ -284,16 +285,16 @@ class Backlog:
         return [*self._refused.values(), *self.fresh.values()]
 
     def write(self) -> Sequence[tuple[Record, Record]]:
-        """Write the records that came last. Raises nothing.
+        """Write the latest records. Raises nothing.
 
-        Gives the records of answers that are to be withheld, each with the one that is now in its place.
+        Returns the records of answers to withhold, each with its replacement.
         """
         if not self.fresh:
             return ()
         fresh, self.fresh = self.fresh, {}
         self._refused.update(fresh)
         if self._trouble.write and all(record.failed for record in fresh.values()):
-            return ()  # nobody waits for them: the next hold or sync tries again, not every call
+            return ()  # no call waits for them: the next hold or sync tries again
         try:
             self._append()
         except OSError as first:
@@ -304,14 +305,14 @@ class Backlog:
         return ()
 
     def flush(self) -> None:
-        """Write what the disk has refused. Raises OSError."""
+        """Write the records that the disk refused. Raises OSError."""
         try:
             self._append()
         except OSError as exc:
             self._find_room(exc)
 
     def _find_room(self, first: OSError) -> None:
-        """Write it elsewhere than where the disk has just refused it with this error, which is raised if none does."""
+        """Write it elsewhere after the disk refused it with this error, which is raised if that fails too."""
         if first.errno in NO_SPACE and self._reserve.give_up():
             self._trouble.say(write=f"the disk is full: {reason(first)}")
             with suppress(OSError):
@@ -335,7 +336,7 @@ class Backlog:
             raise
         except OSError:
             raise
-        except Exception as exc:  # by a bug of ours: no call may begin whose record would wait behind this one
+        except Exception as exc:  # a bug of ours: no call may begin whose record would wait after this one
             raise OSError(errno.EIO, f"a record cannot be written: {exc}") from exc
         self.written += self._refused
         self._refused.clear()

@@ -1,7 +1,7 @@
-"""Rollup: sums over calls by hour, of which charts, totals and balances are made.
+"""Rollup: sums of calls by hour, from which charts, totals and balances are made.
 
 While a segment grows, its calls are summed in a Rollup, by hour and by all dimensions at once. When it is sealed, they
-become a Sealed: a table a dimension, kept in the ledger.
+become a SealedSegment: one table for each dimension, kept in the ledger.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,13 +19,16 @@ HOUR = 3_600_000
 DAY = 24 * HOUR
 
 Dimension = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
-"""Of the last one, the values are ``token|model``, and it is kept by day only."""
+"""Values of the last one are ``token
+
+model``. It is kept by day only.
+"""
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 
 class RollupEntry(msgspec.Struct, gc=False):
-    """What sums need to know of one call; a line of the log decodes to it, and a Record will do as well."""
+    """The fields of a call that sums need. A line of the log decodes to it; a Record has them too."""
 
     id: str = ""
     ts: int = 0
@@ -49,7 +52,7 @@ class RollupEntry(msgspec.Struct, gc=False):
 
 
 class Dimensions(Protocol):
-    """What sums are made by."""
+    """The values that a call is summed up under."""
 
     @property
     def token(self) -> str: ...
@@ -66,7 +69,7 @@ class Dimensions(Protocol):
 
 
 class Countable(Dimensions, Protocol):
-    """Record or Entry."""
+    """A Record or a RollupEntry."""
 
     @property
     def ts(self) -> int: ...
@@ -95,7 +98,7 @@ class Countable(Dimensions, Protocol):
 
 
 class Counts(msgspec.Struct, array_like=True, gc=False):
-    """Sums over some calls. Costs are nano-dollars, times milliseconds."""
+    """Sums of some calls. Costs are in nano-dollars, times in milliseconds."""
 
     calls: int = 0
     errors: int = 0
@@ -109,21 +112,21 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     firsts: int = 0
     """How many calls had a first byte: ``ttft / firsts`` is the average."""
     refused: int = 0
-    """How many of the calls were refused before any upstream request: limits by the day do not count them."""
+    """How many calls were refused before any upstream request. Daily limits do not count them."""
     aborts: int = 0
-    """How many of the errors are calls that the client, the owner or the gateway's stop ended: no upstream failed."""
+    """How many of the errors are calls ended by the client, the owner or a stop of the gateway: no upstream failed."""
     refused_ms: int = 0
-    """How much of ``ms`` is of refused calls: some waited in a queue before."""
+    """The part of ``ms`` that belongs to refused calls: some waited in a queue before."""
     repeats: int = 0
-    """Refusals without a record, for which another one stands: not in ``calls``, ``errors`` and ``refused``."""
+    """Refusals without a record, counted in another one. They are not in ``calls``, ``errors`` and ``refused``."""
     lost: int = 0
-    """How many of the errors are calls that ran when the gateway died."""
+    """How many of the errors are calls that were running when the gateway died."""
     waited: int = 0
-    """How much of ``ttft`` calls waited for a place, before any upstream request."""
+    """The part of ``ttft`` in which calls waited for a place, before any upstream request."""
 
     @property
     def failures(self) -> int:
-        """Errors without the calls that somebody, or the gateway's death, ended."""
+        """Errors, without calls that were aborted or lost."""
         return self.errors - self.aborts - self.lost
 
     @property
@@ -188,22 +191,22 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
 
 
 Totals = dict[str, Counts]
-"""Value of a dimension to its sums."""
+"""Maps a value of a dimension to its sums."""
 
 Table = dict[str, dict[int, Counts]]
-"""Value of a dimension to the start of an hour or day (milliseconds) to its sums."""
+"""Maps a value of a dimension to the start of an hour or day (milliseconds) to its sums."""
 
 
 class SegmentSums(Protocol):
     """The sums of one segment."""
 
     def step(self, by: Dimension) -> int:
-        """Milliseconds of one row of the table: an hour or a day."""
+        """Returns the milliseconds of one row of the table: an hour or a day."""
 
     def table(self, by: Dimension) -> Table: ...
     def totals(self, by: Dimension) -> Totals: ...
     def used(self) -> dict[str, int]:
-        """Token id to the start of its latest call."""
+        """Returns each token's id with the start of its latest call."""
 
 
 _Key = tuple[int, str, str, str, str, str, str]
@@ -211,14 +214,14 @@ _PLACE: dict[str, int] = {"token": 1, "model": 2, "channel": 3, "group": 4, "app
 
 
 class Rollup:
-    """The sums of a segment that grows. Adding is one dictionary look-up; tables are made when asked for."""
+    """The sums of a growing segment. Adding is one dictionary look-up; tables are made on demand."""
 
     def __init__(self) -> None:
         self._cube: dict[_Key, Counts] = {}
         self._used: dict[str, int] = {}
 
     def add(self, call: Countable) -> Counts:
-        """Count one call; the sums it is part of."""
+        """Count one call. Returns the sums that it is part of."""
         key = call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app, call.api
         counts = self._cube.get(key)
         if counts is None:
@@ -233,13 +236,13 @@ class Rollup:
         return counts
 
     def replace(self, old: Countable, new: Countable) -> None:
-        """Another record of the same call takes the place of one that was added."""
+        """Replace a record that was added by another one of the same call."""
         self.add(new).take_out(old)
         for channel, nanos in old.possible_elsewhere.items():
             self._elsewhere(old, channel).possible -= nanos
 
     def _elsewhere(self, call: Countable, channel: str) -> Counts:
-        """The sums of what the call cost at another channel than its last."""
+        """Returns the sums for what the call cost at channels other than its last."""
         key = call.ts // HOUR * HOUR, call.token, call.model, channel, call.group, call.app, call.api
         return self._cube.setdefault(key, Counts())
 
@@ -262,14 +265,14 @@ class Rollup:
         return self._used
 
     def copy(self) -> "Rollup":
-        """The sums as they are now, for comparing them later."""
+        """Returns the sums as they are now, for a later comparison."""
         copied = Rollup()
         copied._cube = {key: msgspec.structs.replace(counts) for key, counts in self._cube.items()}
         copied._used = dict(self._used)
         return copied
 
     def _rows(self, by: Dimension) -> Iterator[tuple[int, str, Counts]]:
-        rows = list(self._cube.items())  # a copy: it may grow while the rows are looked at
+        rows = list(self._cube.items())  # a copy: it may grow while the rows are read
         if by == "token|model":
             return ((key[0], f"{key[1]}|{key[2]}", counts) for key, counts in rows)
         place = _PLACE[by]
@@ -277,30 +280,30 @@ class Rollup:
 
 
 class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the ledger keeps of one sealed segment, for ever: which calls it held, and their sums."""
+    """What the ledger keeps of a sealed segment, for ever: which calls it held, and their sums."""
 
     name: str
-    """File name; a segment named in the ledger is never counted again."""
+    """The file's name. A segment named in the ledger is never counted again."""
     n: int
-    """How many calls the sums are of; whatever happens to the file, they stay."""
+    """How many calls the sums include, whatever happens to the file."""
     first: int
-    """Smallest document id."""
+    """The smallest document id."""
     last: int
     t0: int
-    """Earliest start of a call."""
+    """The earliest start of a call."""
     t1: int
     end: int
-    """Bytes before the closing braces."""
+    """How many bytes precede the closing braces."""
     left: int | None = None
-    """How many calls its file holds, if that is not all of them: damage took the others."""
+    """How many calls its file holds, if damage took some."""
     edited: bool = False
-    """Its file was changed by something else, so the sums do not show what occurs in it."""
+    """Another program changed its file, so the sums may not match its content."""
     hourly: bool
     latest: dict[str, int]
     all: dict[Dimension, msgspec.Raw]
-    """Totals, decoded when they are needed: most never are, and there are many."""
+    """Totals, decoded on demand: there are many, and most are never needed."""
     tables: dict[Dimension, msgspec.Raw]
-    """Decoded only when a chart or a window needs them."""
+    """Tables, decoded only when a chart or a window needs them."""
 
     def step(self, by: Dimension) -> int:
         return HOUR if self.hourly and by != "token|model" else DAY
@@ -316,17 +319,17 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 def totals_of(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:
-    """The totals of all dimensions, encoded."""
+    """Returns the encoded totals of all dimensions."""
     return {by: msgspec.Raw(msgspec.json.encode(sums.totals(by))) for by in DIMENSIONS}
 
 
 def tables_of(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:
-    """The tables of all dimensions, encoded."""
+    """Returns the encoded tables of all dimensions."""
     return {by: msgspec.Raw(msgspec.json.encode(sums.table(by))) for by in DIMENSIONS}
 
 
 def coarse(sealed: SealedSegment) -> SealedSegment:
-    """The same sums by day instead of hour: for segments too old for an hourly chart."""
+    """Returns the same sums by day instead of hour, for segments too old for an hourly chart."""
     tables = {by: msgspec.Raw(msgspec.json.encode(by_day(sealed.table(by)))) for by in DIMENSIONS}
     return msgspec.structs.replace(sealed, hourly=False, tables=tables)
 

@@ -1,7 +1,7 @@
-"""Search: the lines of the log whose calls fit some conditions, newest first.
+"""Search: the lines of the log whose calls match some conditions, newest first.
 
-Segments are passed over by their times and sums. The others are decoded block by block to the few fields that the
-conditions name, about a microsecond a call; only what fits is looked at further.
+Segments are skipped by their times and sums. The others are decoded block by block to the few fields that the
+conditions name, about a microsecond a call. Only matching lines are decoded whole.
 """
 
 import time
@@ -35,10 +35,10 @@ from gateway.store.segment import Segment, decode_entry
 from gateway.store.sums import FOREVER
 
 SLICE_S = 0.001
-"""A search lets other threads run after each millisecond: they have calls to serve."""
+"""Seconds after which a search lets other threads run: they have calls to serve."""
 
 REST_S = 0.000_05
-"""Long enough for a thread that waits to get its turn."""
+"""Seconds of such a pause, long enough for a waiting thread to run."""
 
 _FIELDS: dict[str, tuple[str, Any, object]] = {
     "id": ("id", str, ""),
@@ -62,9 +62,9 @@ _FIELDS: dict[str, tuple[str, Any, object]] = {
     "output_tokens": ("output", int, 0),
     "cost_nanos": ("cost", int, 0),
 }
-"""What a condition can name: the attribute of a view, the field of the record behind it, its type and its default.
+"""What a condition can name: the attribute of a view, the record's field behind it, its type and its default.
 
-A field with its default is not written.
+A field with its default value is not written.
 """
 
 _SUMMED: dict[str, Dimension] = {
@@ -75,29 +75,29 @@ _SUMMED: dict[str, Dimension] = {
     "app": "app",
     "api": "api",
 }
-"""Fields whose values the sums of a segment tell."""
+"""Fields whose values are in the sums of a segment."""
 
 
 class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls: all conditions must hold, None is none. ``since <= ts < until``."""
+    """Which calls match: all conditions must hold, and None is no condition. ``since <= ts < until``."""
 
     since: Millis | None = None
     until: Millis | None = None
     token: str | None = None
-    """Token id."""
+    """A token id."""
     model: str | None = None
     channel: str | None = None
-    """Channel id."""
+    """A channel id."""
     app: str | None = None
     api: str | None = None
-    """Name of the inbound API."""
+    """The name of an inbound API."""
     status: int | None = None
     outcome: Outcome | None = None
     failed: bool | None = None
 
 
 class SearchDeadline:
-    """How long a search may go on. It pauses now and then, so that it holds no other thread up."""
+    """How long a search may take. It pauses now and then, so that other threads can run."""
 
     def __init__(self, seconds: float = float("inf")) -> None:
         self._end = time.perf_counter() + seconds
@@ -105,11 +105,11 @@ class SearchDeadline:
         self._cancelled = False
 
     def cancel(self) -> None:
-        """End the search at once; from any thread."""
+        """End the search at once. Any thread may call it."""
         self._cancelled = True
 
     def over(self) -> bool:
-        """Whether to stop. Called often, it pauses when it is time to."""
+        """Returns whether to stop. Called often; it pauses when it is time to."""
         now = time.perf_counter()
         if now - self._rested > SLICE_S:
             time.sleep(REST_S)
@@ -121,13 +121,13 @@ class SearchStep(msgspec.Struct, frozen=True):
     """One block of lines that was searched, or a segment that was passed over."""
 
     lines: list[bytes]
-    """Those that fit, newest first; a damaged one may be among them."""
+    """The matching lines, newest first. A damaged one may be among them."""
     segment: Segment
     block: bytes = b""
-    """Empty for a whole segment."""
+    """The block that was searched; empty for a skipped segment."""
 
     def oldest(self) -> tuple[int, Millis]:
-        """Id and start of the oldest intact call that was looked at; zeros if there is none."""
+        """Returns the id and start of the oldest intact call examined; zeros if there is none."""
         if not self.block:
             return self.segment.first, Millis(self.segment.t0)
         for line in split(self.block):
@@ -137,7 +137,7 @@ class SearchStep(msgspec.Struct, frozen=True):
 
 
 class LogSearch:
-    """The conditions of a filter and of a query, and what follows from them."""
+    """The conditions of a filter and a query, ready to search."""
 
     def __init__(self, where: CallFilter, query: Query = EVERYTHING) -> None:
         self._since = max(where.since or 0, query.since or 0)
@@ -149,7 +149,7 @@ class LogSearch:
         self._across = _LineFilter([NumberCondition("time_ms", self._since, self._until - 1), *self._conditions])
 
     def steps(self, segments: Iterable[Segment], top: int) -> Iterator[SearchStep]:
-        """What there is in the segments, newest first, of calls with smaller ids than ``top``."""
+        """Yields the matching lines with ids below ``top``, newest first, block by block."""
         if self._impossible:
             return
         for segment in segments:
@@ -170,7 +170,7 @@ class LogSearch:
 
 
 class _LineFilter:
-    """Conditions that all must hold, and the decoding of lines to the fields that they name."""
+    """The conditions, and the decoder of lines to the fields that they need."""
 
     def __init__(self, conditions: list[Condition]) -> None:
         self._conditions = [condition.fits for condition in conditions]
@@ -187,7 +187,7 @@ class _LineFilter:
         self._decode_all = msgspec.json.Decoder(dict[str, partial]).decode  # type: ignore[valid-type]
 
     def fitting(self, block: bytes) -> list[bytes]:
-        """The lines of a block whose calls fit, newest first. Decoding them at once takes a third of the time."""
+        """Returns the matching lines of a block, newest first. Decoding them at once takes a third of the time."""
         lines = [line for line in split(block) if line]
         if not self._conditions:
             return lines[::-1]
@@ -228,7 +228,7 @@ def _conditions(where: CallFilter) -> Iterator[Condition]:
 
 
 def _never(condition: Condition) -> bool:
-    """Whether no ended call can fit."""
+    """Returns whether no ended call can match."""
     match condition:
         case StateCondition(value):
             return value in ("running", WAITING)
@@ -242,7 +242,7 @@ def _never(condition: Condition) -> bool:
 
 
 def _always(condition: Condition) -> bool:
-    """Whether every ended call fits."""
+    """Returns whether every ended call matches."""
     match condition:
         case StateCondition(value):
             return value == "settled"
@@ -258,7 +258,7 @@ def _always(condition: Condition) -> bool:
 
 
 def _fields_of(condition: Condition) -> Collection[str]:
-    """What a call must have for being tested."""
+    """Returns the fields that the test of a call needs."""
     match condition:
         case TextCondition():
             return (*TEXTS, "status")
@@ -274,7 +274,7 @@ def _fields_of(condition: Condition) -> Collection[str]:
 
 
 def _may_hold(segment: Segment, condition: Condition) -> bool:
-    """Whether a call of the segment may fit, as far as its sums tell."""
+    """Returns whether a call of the segment may match, judged by its sums."""
     match condition:
         case AnyOf(parts):
             return any(_may_hold(segment, part) for part in parts)

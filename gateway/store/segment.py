@@ -17,35 +17,37 @@ HEAD = head("calls")
 EMPTY = HEAD + TAIL
 
 BLOCK = 1 << 17
-"""Bytes read at once: memory stays flat, a limit stops early, and searching one holds no other thread up for long."""
+"""Bytes read at once. Memory stays flat, a search can stop early, and other threads are not held up for long."""
 
 AHEAD = 1 << 20
-"""Bytes that the system should fetch before they are read: by itself it expects files to be read forwards."""
+"""Bytes that the system should read ahead: by itself it expects files to be read forwards."""
 
 decode_entry = msgspec.json.Decoder(RollupEntry).decode
 _decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
 
 
 class Segment:
-    """Its numbers are right up to ``end``; ``sums`` is a Rollup while it grows and a Sealed afterwards."""
+    """A file of calls. Its numbers describe the file up to ``end``; ``sums`` is a Rollup while it grows and a
+    SealedSegment afterwards.
+    """
 
     def __init__(self, path: Path, sealed: SealedSegment | None = None) -> None:
         self.path, self.name = path, path.name
         self.sums: SegmentSums = sealed or Rollup()
         self.gone = False
-        """The file was deleted for its age; its sums remain."""
+        """The file was deleted for its age. Its sums remain."""
         self.partial = sealed is not None and sealed.left is not None
-        """Its file does not hold the calls its sums are of: damage took some, or all, after it was sealed."""
+        """Its file lacks calls that are in its sums: damage took some, or all, after it was sealed."""
         self.foreign = False
-        """A line was met that something else wrote, in another spelling of JSON."""
+        """The file has a line that another program wrote, in another spelling of JSON."""
         self.edited = sealed is not None and sealed.edited
-        """Its sums may be of other calls than those in its file."""
+        """Its sums may be those of other calls than the file now holds."""
         self.n, self.first, self.last = (_count_held(sealed), sealed.first, sealed.last) if sealed else (0, 0, 0)
         self.t0, self.t1 = (sealed.t0, sealed.t1) if sealed else (0, 0)
         self.end = sealed.end if sealed else len(HEAD)
 
     def observe(self, doc_id: int, call: Countable) -> None:
-        """Count one more call: its line lies behind those counted so far."""
+        """Count one more call, whose line follows those counted so far."""
         ts = call.ts
         if not self.n:
             self.first, self.t0 = doc_id, ts
@@ -58,14 +60,14 @@ class Segment:
             self.sums.add(call)
 
     def recount(self, old: Countable, new: Countable) -> None:
-        """A line was replaced by another one of the same call."""
+        """Replace the count of a call whose line was replaced."""
         if isinstance(self.sums, Rollup):
             self.sums.replace(old, new)
 
     def scan(self) -> bool:
-        """Count the intact new lines behind ``end``, which is behind the last of them afterwards.
+        """Count the intact new lines after ``end``, and move ``end`` after them.
 
-        False if anything but these lines and the closing braces is there. Raises StoreTooNew.
+        Returns False if anything else follows but the closing braces. Raises StoreTooNew.
         """
         with files.open_to_read(self.path) as file:
             start = file.read(100)
@@ -77,7 +79,7 @@ class Segment:
             return fine and ours and file.read(len(TAIL) + 1) == TAIL
 
     def _count(self, lines: Iterable[tuple[int, bytes]]) -> bool:
-        """Count the new ones of these lines, each with its offset; whether there are only new lines of ours."""
+        """Count the new ones of these lines, each with its offset. Returns whether all are new lines of ours."""
         fine = True
         for at, raw in lines:
             line, comma = raw.removeprefix(b","), raw.startswith(b",")
@@ -101,7 +103,7 @@ class Segment:
             )
 
     def seal(self) -> SealedSegment:
-        """Everything that is kept once the file no longer grows."""
+        """Returns what is kept once the file stops growing."""
         return SealedSegment(
             name=self.name,
             n=self.n,
@@ -117,19 +119,19 @@ class Segment:
         )
 
     def lines(self) -> Iterator[bytes]:
-        """Its intact lines, oldest first."""
+        """Yields its intact lines, oldest first."""
         with suppress(FileNotFoundError):
             yield from filter(intact, self.every_line(self.end))
 
     def every_line(self, end: int) -> Iterator[bytes]:
-        """Its lines up to an offset at which one ends, oldest first, the damaged ones too.
+        """Yields its lines up to the end of one of them, oldest first, including damaged ones.
 
-        What is appended while they are read does not matter. Raises FileNotFoundError at once.
+        What is appended meanwhile does not matter. Raises FileNotFoundError at once.
         """
         return _lines_up_to(files.open_to_read(self.path), end)
 
     def newest(self, needles: list[bytes]) -> Iterator[bytes]:
-        """Its intact lines that hold every needle, newest first; nothing is decoded."""
+        """Yields its intact lines that contain every needle, newest first, without decoding them."""
         first = needles[0] if needles else CRC
         for block in self.blocks():
             stop = len(block)
@@ -142,7 +144,7 @@ class Segment:
                     yield line
 
     def newest_after(self, skip: int, end: int) -> Iterator[bytes]:
-        """Its intact lines up to an offset, newest first, without the newest ``skip``: those are counted only."""
+        """Yields its intact lines up to an offset, newest first; the newest ``skip`` are only counted."""
         for block in self.blocks(end=end):
             held = block.count(CRC)
             if skip >= held:
@@ -153,11 +155,11 @@ class Segment:
             skip = 0
 
     def blocks(self, below: int | None = None, end: int | None = None) -> Iterator[bytes]:
-        """Its lines in blocks, newest first: all of them, or those with smaller ids than ``below`` and a few more.
+        """Yields its lines in blocks, newest first: all, or those with ids below ``below`` and a few more.
 
-        ``end`` is the offset up to which they are read, by default the present one. Nothing if the file is gone.
+        ``end`` is the offset up to which they are read, by default the present one. Yields nothing if the file is gone.
         """
-        end = self.end if end is None else end  # once: behind it, lines may be half written
+        end = self.end if end is None else end  # once: after it, lines may be half written
         try:
             file = files.open_to_read(self.path)
         except FileNotFoundError:
@@ -188,10 +190,10 @@ class Segment:
 
 
 def _written_lines(path: Path, at: int) -> Iterator[tuple[int, bytes]]:
-    """The lines behind an offset up to the last intact one, each with its offset.
+    """Returns the lines from an offset to the last intact one, each with its offset.
 
-    Another process may append while they are read: what was read early is then not what is there now. But what stands
-    before an intact line was written before it. So from the first doubtful line on, all is read once more.
+    Another process may append meanwhile, so what was read early may be stale. But whatever precedes an intact line was
+    written before it. So everything from the first doubtful line on is read once more.
     """
     doubtful, stop = -1, -1
     with files.open_to_read(path) as file:
@@ -228,7 +230,7 @@ def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
 
 
 def _end_of(below: int, file: BinaryIO, end: int) -> int:
-    """An offset behind all lines with smaller ids, and at most some blocks behind the last of them."""
+    """Returns an offset after all lines with smaller ids, at most some blocks after the last of them."""
     low, high = len(HEAD), end
     while high - low > BLOCK:
         middle = (low + high) // 2
@@ -242,7 +244,7 @@ def _end_of(below: int, file: BinaryIO, end: int) -> int:
 
 
 def _first_id(file: BinaryIO, start: int, stop: int) -> tuple[int, int] | None:
-    """The id of the first intact line that begins behind an offset, and where it ends; None if there is none."""
+    """Returns the id and the end of the first intact line after an offset; None if there is none."""
     file.seek(start)
     at = start + len(file.readline())
     while at < stop:
@@ -265,9 +267,9 @@ def _count_held(sealed: SealedSegment) -> int:
 
 
 def foreign_lines(data: bytes) -> bytes:
-    """The calls of a file in a layout that is not ours, as our lines: stock TinyDB may have rewritten it.
+    """Returns the calls of a file in a foreign layout as our lines: stock TinyDB may have rewritten it.
 
-    Empty if it cannot be read; a document that is not a call is left out.
+    Empty if it cannot be read. A document that is not a call is left out.
     """
     try:
         calls = _decode_file(data)["calls"]

@@ -32,28 +32,28 @@ from gateway.store.recorder import Recorder
 from gateway.store.rollup import DAY
 
 SYNC_S = 0.1
-"""Seconds between two syncs, while anything is written: what a power cut may take with ``durability = interval``."""
+"""Seconds between two syncs, while anything is written: what a power cut may cost with ``durability = interval``."""
 
 
 NOTES_KEPT = 100
-"""A disk that fails for days gives no more to remember."""
+"""The most notes that are kept: a disk may fail for days."""
 
 
 class Store:
-    """Made by ``open``; to be closed."""
+    """An open store, made by ``open``. Close it after use."""
 
     def __init__(self, home: Path, *, writer: bool) -> None:
         self._home, self._writer = home, writer
         self._ending = ExitStack()
         self.notes: list[str] = []
-        """What was repaired, at opening or since, for the owner to know."""
+        """What was repaired, at opening or later, for the owner."""
         self.on_note: Callable[[str], None] = lambda _text: None
-        """Called with what is repaired later, from whichever thread."""
+        """Called with each later repair, from any thread."""
         self.entities: Entities
         self.history: History
-        """Only the writer has it."""
+        """Only for the writer."""
         self.folder: Folder
-        """Only the writer has it, too."""
+        """Only for the writer."""
         self.calls: CallLog
         self.books: Books
 
@@ -67,11 +67,11 @@ class Store:
         sync_s: float = SYNC_S,
         segment_bytes: int = LIMIT,
     ) -> "Store":
-        """Open the store of a home; the writer makes what is missing and repairs what a crash left.
+        """Open the store of a home. The writer creates missing files and repairs what a crash left.
 
-        Only one process may be the writer; any number may read, and see with ``refresh`` what was added since. With
-        ``sync_s`` 0 there is no thread that syncs: ``books.sync`` is then the caller's task. Raises StoreBusy,
-        StoreTooNew, StoreDamaged, and StoreError for what the system refuses.
+        Only one process may be the writer. Any number may read, and call ``refresh`` to see what was added since. With
+        ``sync_s`` 0 no thread syncs, and the caller must call ``books.sync``. Raises StoreBusy, StoreTooNew,
+        StoreDamaged, and StoreError for what the system refuses.
         """
         store = cls(config.home, writer=writer)
         try:
@@ -84,7 +84,7 @@ class Store:
         return store
 
     def refresh(self) -> None:
-        """For a reader: take in what the writer has added since."""
+        """For a reader: read what the writer has added since."""
         self.entities = Entities(self._home / "config.json", writer=False, expected=_used(self._home))
         if hasattr(self, "calls"):
             self.calls.log.refresh()
@@ -93,7 +93,7 @@ class Store:
         self.books = Books(self.entities, self.calls, None)
 
     def close(self) -> None:
-        """End the thread, sync, let the next writer in. Raises StoreError if the last sync failed."""
+        """End the thread, sync, and release the lock. Raises StoreError if the last sync failed."""
         try:
             self._ending.close()
         except OSError as exc:
@@ -152,11 +152,11 @@ OWN_FILES = (
     *("config.json", "config.old.json", "high-water", "history-keys.json", "history.json"),
     *("incidents.json", "inflight.log", "lock"),
 )
-"""What only a writer reads and writes."""
+"""Files that only a writer reads and writes."""
 
 
 def _check_files(home: Path) -> None:
-    """Keep others out of all files. Raises StoreError for a link, or anything else that is there instead of a file."""
+    """Make all files private. Raises StoreError for a link, or anything else in place of a file."""
     usage = home / "usage"
     calls = list(usage.glob("*.json")) if usage.is_dir() else []
     for path in (*(home / name for name in OWN_FILES), *calls):
@@ -167,6 +167,6 @@ def _check_files(home: Path) -> None:
 
 
 def _used(home: Path) -> bool:
-    """Whether a configuration must be there: there are calls, or a former configuration."""
+    """Returns whether a configuration must exist: if there are calls, or a former configuration."""
     usage = home / "usage"
     return (home / "config.old.json").exists() or (usage.is_dir() and any(usage.glob("*.json")))

@@ -1,7 +1,7 @@
 """Sums over a span of time: whole hours and days from the rollups, the rest from the calls themselves.
 
-Spans need not begin at a full hour (there are time zones off by half of one); the result is exact as long as the calls
-of the hour in question are kept.
+A span need not begin at a full hour (some time zones are off by half an hour). The result is exact as long as the calls
+of that hour are kept.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,11 +16,11 @@ from gateway.store.rollup import Counts, Dimension, Dimensions, RollupEntry, Tab
 from gateway.store.segment import Segment, decode_entry
 
 FOREVER = 1 << 62
-"""Later than any call, in milliseconds."""
+"""A moment after every call, in milliseconds."""
 
 
 Step = Literal["hour", "day", "month", ""]
-"""What one sum over time counts; empty: everything."""
+"""The length of one step of sums over time; empty: everything."""
 
 
 class Span(NamedTuple):
@@ -39,17 +39,17 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 class Sums(msgspec.Struct, frozen=True):
-    """Sums over a span: of everything, by value of a dimension, and, if asked for, over time."""
+    """Sums over a span: in total, by value of a dimension, and, if asked for, over time."""
 
     total: Counts
     rows: dict[str, Counts]
     series: list[Bucket]
     first: Millis | None = None
-    """When the earliest call that was ever counted began, in the span or not."""
+    """When the earliest call ever counted began, in the span or not."""
 
 
 def by_value(segments: Iterable[Segment], by: Dimension, span: Span) -> dict[str, Counts]:
-    """Sums of each value of a dimension that occurs in the span."""
+    """Returns the sums of each value of a dimension in the span."""
     rows: dict[str, Counts] = {}
     for segment in _touching(segments, span):
         if span.since <= segment.t0 and segment.t1 < span.until:
@@ -62,7 +62,7 @@ def by_value(segments: Iterable[Segment], by: Dimension, span: Span) -> dict[str
 
 
 def over_time(segments: Iterable[Segment], by: Dimension, span: Span) -> Table:
-    """Sums of each value by the start of their hour (UTC day, where the ledger has days only)."""
+    """Returns the sums of each value by the start of their hour (UTC day where the ledger has only days)."""
     table: Table = {}
     for segment in _touching(segments, span):
         for value, start, counts in _cells(segment, by, span):
@@ -71,7 +71,7 @@ def over_time(segments: Iterable[Segment], by: Dimension, span: Span) -> Table:
 
 
 def total(rows: Iterable[Counts]) -> Counts:
-    """All of them together."""
+    """Returns the sum of all of them."""
     whole = Counts()
     for counts in rows:
         whole.merge(counts)
@@ -79,12 +79,12 @@ def total(rows: Iterable[Counts]) -> Counts:
 
 
 def value_of(call: Dimensions, by: Dimension) -> str:
-    """The call's value of a dimension."""
+    """Returns the call's value of a dimension."""
     return f"{call.token}|{call.model}" if by == "token|model" else str(getattr(call, by))
 
 
 def entries(segment: Segment, span: Span) -> Iterator[RollupEntry]:
-    """The calls of a segment that began in the span."""
+    """Yields the calls of a segment that began in the span."""
     for line in segment.newest([b'"ts":%s' % _common_digits(span).encode()]):
         call = decode_entry(body_of(line))
         if span.since <= call.ts < span.until:
@@ -96,12 +96,12 @@ def _touching(segments: Iterable[Segment], span: Span) -> Iterator[Segment]:
 
 
 def _cells(segment: Segment, by: Dimension, span: Span) -> Iterator[tuple[str, int, Counts]]:
-    """Value, start of hour or day, and sums: rows that lie in the span whole, and the calls at its edges one by one."""
+    """Yields value, start of hour or day, and sums: whole rows in the span, and the calls at its edges one by one."""
     sums = segment.sums
     step = sums.step(by)
     first, end = -(-span.since // step) * step, span.until // step * step
     kept = not (segment.gone or segment.partial)
-    if not kept:  # the sums are all there is: an edge belongs to where its hour begins
+    if not kept:  # only the sums are left: an edge belongs to where its hour begins
         first, end = span.since, span.until
     if span.since <= segment.t0:
         first = 0
@@ -136,7 +136,7 @@ def _one_by_one(segment: Segment, by: Dimension, span: Span, step: int) -> Itera
 
 
 def _common_digits(span: Span) -> str:
-    """The digits with which every moment of the span begins: most lines are passed over without being decoded."""
+    """Returns the leading digits shared by all moments of the span: most lines can be skipped without decoding."""
     first, last = str(span.since), str(span.until - 1)
     if len(first) != len(last):
         return ""

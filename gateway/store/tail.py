@@ -1,8 +1,8 @@
 """The growing end of a segment, and the repair of what a crash or damage left of one.
 
-A line that somebody was informed of is never written again. Before that two things may happen to one: a write that
-fails is undone, and ``amend`` replaces a line that could not be synced with one of the same size. A repair throws no
-byte away: the file as it was found is kept beside the new one as ``<name>.<moment>.damaged``.
+A line that anyone was told of is never written again. Before that, a failed write is undone, and ``amend`` may replace
+a line that could not be synced by one of the same size. A repair loses no byte: the file as it was found is kept beside
+the new one as ``<name>.<moment>.damaged``.
 """
 
 import errno
@@ -32,7 +32,7 @@ class Mark(NamedTuple):
 
 
 class PartlyWritten(OSError):
-    """The disk took the first ``count`` lines, and then neither all of the next one nor the removal of these."""
+    """The disk took the first ``count`` lines, then neither the whole next one nor the removal of these."""
 
     def __init__(self, cause: files.ShortWrite, count: int) -> None:
         super().__init__(cause.errno, cause.strerror)
@@ -40,7 +40,7 @@ class PartlyWritten(OSError):
 
 
 class Tail:
-    """Appends to one segment. ``append`` may run beside ``sync`` in another thread; the rest needs the log's lock."""
+    """Appends to one segment. ``append`` may run while another thread runs ``sync``; the rest needs the log's lock."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
@@ -52,23 +52,23 @@ class Tail:
         self._amended = 0
         """How many lines were replaced so far."""
         self._unsure = True
-        """Nothing is known yet about what an earlier process wrote."""
+        """What an earlier process wrote has not been checked yet."""
         self._failure: OSError | None = None
-        """Of a sync."""
+        """The error of a failed sync."""
         self._torn = False
-        """What a failed write has left stands behind the last line."""
+        """The remains of a failed write follow the last line."""
         self._spoilt = False
-        """A line is not as it should be."""
+        """A line is damaged."""
 
     @property
     def dirty(self) -> bool:
-        """Whether there are lines that a power cut could take."""
+        """Returns whether a power cut could take lines."""
         return self._unsure or self._torn or bool(self._unsynced)
 
     def append(self, lines: Sequence[bytes]) -> None:
-        """All of the lines or none: a failed write is undone before its OSError is raised.
+        """Append all of the lines or none: a failed write is undone before its OSError is raised.
 
-        Raises PartlyWritten if the disk refuses that as well; the whole lines that it has are appended then.
+        Raises PartlyWritten if the disk refuses that too; the whole lines that it has are then appended.
         """
         if self._fd < 0 or self._torn:
             self._make_ready()
@@ -83,9 +83,9 @@ class Tail:
         self._unsynced += lines
 
     def amend(self, needle: bytes, remake: Callable[[bytes], bytes | None]) -> bool:
-        """Replace the line that holds the needle, and is not yet safe, with another one of its size.
+        """Replace the line that contains the needle and is not yet safe by another one of its size.
 
-        ``remake`` gives it; None if it cannot. False if the old line stays, also because the disk refuses.
+        ``remake`` returns it, or None if it cannot. Returns False if the old line stays, also if the disk refuses.
         """
         for i, (start, _) in enumerate(_spans(self._unsynced, self._synced)):
             old = self._unsynced[i]
@@ -106,7 +106,7 @@ class Tail:
         return False
 
     def safe_part(self) -> tuple[int, list[bytes]]:
-        """Where the lines end that are safe from a power cut, and the lines behind them."""
+        """Returns where the lines end that are safe from a power cut, and the lines after them."""
         return self._synced, list(self._unsynced)
 
     def mark(self) -> Mark:
@@ -114,9 +114,9 @@ class Tail:
         return Mark(len(self._unsynced), self.segment.end, self._amended)
 
     def sync(self) -> None:
-        """Wait for the disk. After one failure only ``rebuild`` helps: the system may have forgotten unwritten data.
+        """Wait for the disk. After one failure only ``rebuild`` helps: the system may have dropped unwritten data.
 
-        A file that somebody has deleted is a failure: nobody would find the calls in it.
+        A deleted file is a failure: nobody would find the calls in it.
         """
         if self._failure is not None:
             raise OSError(self._failure.errno, self._failure.strerror)
@@ -132,14 +132,14 @@ class Tail:
             raise self._failure
 
     def covered(self, mark: Mark) -> None:
-        """A sync succeeded: what was there at the mark is safe, unless a line was replaced meanwhile."""
+        """A sync succeeded: everything before the mark is safe, unless a line was replaced meanwhile."""
         if mark.amended == self._amended:
             self._synced = mark.end
             del self._unsynced[: mark.lines]
             self._unsure = False
 
     def rebuild(self) -> None:
-        """Rewrite the file, with a sync of its own: what was safe from the old file, the rest from memory."""
+        """Rewrite the file and sync it: what was safe from the old file, the rest from memory."""
         safe = self._safe_bytes()
         lines = join(self._unsynced, first=self._synced == len(HEAD)) if self._unsynced else b""
         old, self._fd = self._fd, -1
@@ -170,21 +170,21 @@ class Tail:
         return safe
 
     def _make_ready(self) -> None:
-        """Do what an earlier failure has left to be done. Raises OSError."""
+        """Clean up after an earlier failure. Raises OSError."""
         if self._fd < 0:
             self._fd = files.open_file(self.segment.path, os.O_RDWR)
         if self._torn:
             self._cut()
 
     def _cut(self) -> None:
-        """End the file behind its last line: cut first, so that no whole line is left behind closing braces."""
+        """Truncate the file after its last line. It is cut first, so that no whole line follows closing braces."""
         end = self.segment.end
         os.ftruncate(self._fd, end + len(TAIL))
         files.write_at(self._fd, TAIL, end)  # over bytes that are allocated already
         self._torn = False
 
     def _undo(self, exc: files.ShortWrite, lines: Sequence[bytes]) -> None:
-        """Undo what a failed write has left. Raises PartlyWritten if that fails and whole lines are left."""
+        """Undo a failed write. Raises PartlyWritten if that fails and whole lines are left."""
         self._torn = True
         with suppress(OSError):
             self._cut()
@@ -199,7 +199,7 @@ class Tail:
 
 
 def _spans(lines: Iterable[bytes], at: int) -> Iterator[tuple[int, int]]:
-    """Where lines begin and end that are joined to a file which ends at ``at``."""
+    """Returns where lines begin and end once they are appended to a file that ends at ``at``."""
     for line in lines:
         start = at + (1 if at == len(HEAD) else 2)
         at = start + len(line)
@@ -207,9 +207,9 @@ def _spans(lines: Iterable[bytes], at: int) -> Iterator[tuple[int, int]]:
 
 
 def restore(segment: Segment, last: int, moment: int) -> str:
-    """Count the calls of a segment with ids above ``last``, and repair its file if need be.
+    """Count the calls of a segment with ids above ``last``, and repair its file if needed.
 
-    What was repaired, in words; empty if nothing. Raises OSError, and StoreTooNew before anything is changed.
+    Returns what was repaired, in words; empty if nothing. Raises OSError, and StoreTooNew before anything is changed.
     """
     segment.last = last
     if segment.scan():
@@ -229,9 +229,9 @@ def restore(segment: Segment, last: int, moment: int) -> str:
 
 
 def reseal(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:
-    """A sealed segment as it is now, if its size shows that somebody changed it. Its sums stay as they were.
+    """Returns a sealed segment as it is now, if its size shows that somebody changed it. Its sums stay.
 
-    With it what was found, in words; empty if nothing has changed. Raises OSError and StoreTooNew.
+    Also returns what was found, in words; empty if nothing changed. Raises OSError and StoreTooNew.
     """
     sealed = ledger.sealed[segment.name]
     if segment.path.stat().st_size == sealed.end + len(TAIL):
@@ -239,7 +239,7 @@ def reseal(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]
     fresh = Segment(segment.path)
     text = restore(fresh, sealed.first - 1, moment)
     left = None if (fresh.n, fresh.last) == (sealed.n, sealed.last) else fresh.n
-    if not text:  # all that is there is as it was written
+    if not text:  # all of it is as it was written
         text = f"{ordinary(segment.path)} holds {'all' if left is None else left} of its calls"
     changed = msgspec.structs.replace(sealed, left=left, end=fresh.end, edited=True)
     ledger.put(changed)

@@ -1,6 +1,6 @@
-"""Verify: every balance and sum recomputed from the call log, and compared with what the gateway has.
+"""Verify: every balance and sum computed again from the call log, and compared with the gateway's.
 
-``take`` is quick and belongs to the thread of the books; ``check`` reads every file and may run in another one.
+``take`` is quick and belongs to the thread of the books. ``check`` reads every file and may run in another thread.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from gateway.store.sums import total
 
 
 class BooksSnapshot(NamedTuple):
-    """What the gateway has."""
+    """The gateway's own numbers."""
 
     parts: list[SegmentView]
     backlog: list[Record]
@@ -28,18 +28,18 @@ class BooksSnapshot(NamedTuple):
     granted: Nanos
     balance: Nanos
     damage: list[str]
-    """What was found when the store was opened."""
+    """The damage found when the store was opened."""
     last: int
-    """The newest document id that was given."""
+    """The newest document id ever given."""
 
 
 def verify(store: Store) -> Verdict:
-    """Take and check at once."""
+    """Take the numbers and check them at once."""
     return check(take(store))
 
 
 def take(store: Store) -> BooksSnapshot:
-    """The present state, by value."""
+    """Returns a copy of the present state."""
     books = store.books
     balance = books.balance()
     with books.counters.lock, store.calls.log.lock:
@@ -50,7 +50,7 @@ def take(store: Store) -> BooksSnapshot:
 
 
 def check(snapshot: BooksSnapshot) -> Verdict:
-    """Compare everything; the first difference is reported, and all the damage."""
+    """Compare everything. Reports the first difference, and all the damage."""
     audit, difference = _Audit(snapshot), ""
     for found in audit.differences():
         difference = difference or found
@@ -67,14 +67,14 @@ def check(snapshot: BooksSnapshot) -> Verdict:
 
 
 class _Audit:
-    """Everything summed again; ``checks`` counts the comparisons."""
+    """Sums everything again. ``checks`` counts the comparisons."""
 
     def __init__(self, snapshot: BooksSnapshot) -> None:
         self.checks, self.calls, self.cost = 0, 0, 0
         self.damage = list(snapshot.damage)
         self._snapshot = snapshot
         self._next = 1
-        """The document that comes next: their ids are consecutive, from one segment to the next, too."""
+        """The id of the next document: ids are consecutive, also across segments."""
         self._spent: dict[Scope, dict[Millis, Counts]] = {}
         for scope, since, _ in snapshot.counters:
             self._spent.setdefault(scope, {})[since] = Counts()
@@ -94,7 +94,7 @@ class _Audit:
         yield from self._same("the balance", self._snapshot.balance, balance)
 
     def _part(self, part: SegmentView) -> Iterator[str]:
-        """A segment against its file, unless that is gone or damaged: then the sums are all there is."""
+        """Check a segment against its file. If that is gone or damaged, its sums are all there is to go by."""
         lines = _lines(part)
         if lines is None:
             self._believe(part)
@@ -125,7 +125,7 @@ class _Audit:
             yield from self._same(f"{name}: table by {by}", part.sums.table(by), table)
 
     def _call(self, call: Countable, call_id: str) -> Iterator[str]:
-        """One call: it must be the only one with its id, and everything it draws on is charged."""
+        """Check one call: its id must be unique, and everything it draws on must be charged."""
         self.calls += 1
         self.cost += call.cost
         known = hash(call_id)
@@ -139,21 +139,21 @@ class _Audit:
                     spent.book(call)
 
     def _before(self, name: str, first: int, last: int) -> Iterator[str]:
-        """What is missing before these documents, which come now."""
+        """Report what is missing before these documents."""
         begin, end, self._next = self._next, first - 1, max(self._next, last + 1)
         if begin <= end:
             missing = f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
             yield f"{name}: {missing} missing before {first}, and what they cost is in no sum"
 
     def _end(self) -> None:
-        """What is missing behind the last document."""
+        """Report what is missing after the last document."""
         begin, end = self._next, self._snapshot.last
         if begin <= end:
             missing = f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
             self.damage.append(f"{missing} missing from the end, and what they cost is in no sum")
 
     def _believe(self, part: SegmentView) -> None:
-        """The sums of a segment, without its calls."""
+        """Accept the sums of a segment without its calls."""
         segment = part.segment
         self.damage += self._before(segment.name, segment.first, segment.last)
         if segment.partial and not segment.gone:
@@ -178,7 +178,7 @@ class _Audit:
 
 
 def _lines(part: SegmentView) -> Iterator[bytes] | None:
-    """The lines to check: those of the file that are never written again, and the others as they are in memory.
+    """Returns the lines to check: those of the file that never change again, and the others as they are in memory.
 
     None if there is no file to check.
     """
@@ -191,7 +191,7 @@ def _lines(part: SegmentView) -> Iterator[bytes] | None:
 
 
 def _difference(kept: object, found: object) -> str:
-    """Of two tables, the first cell that differs."""
+    """Returns the first cell that differs between two tables."""
     if isinstance(kept, dict) and isinstance(found, dict):
         key = next(key for key in {**kept, **found} if kept.get(key) != found.get(key))
         return f" {key or '(none)'}{_difference(kept.get(key), found.get(key))}"
