@@ -117,8 +117,7 @@ def _view(segment: Segment, tail: Tail | None) -> SegmentView:
 class Log:
     """The folder ``usage``. The writer repairs what it finds when it opens, and reports it in ``notes``.
 
-    Every change replaces the tuple ``segments`` (oldest first), so it can be walked at any time. Raises OSError,
-    StoreTooNew and StoreDamaged.
+    Changes replace the tuple ``segments`` (oldest first). Raises OSError, StoreTooNew and StoreDamaged.
     """
 
     def __init__(
