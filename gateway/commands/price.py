@@ -18,6 +18,7 @@ from gateway.domain.channel import Dialect
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import count_text, written_tier
 from gateway.domain.money import dollars
+from gateway.domain.price import MANUAL
 from gateway.domain.price_news import PriceNews, news_lines
 from gateway.domain.price_view import PriceView, example_cost
 from gateway.domain.quoting import listed_names
@@ -130,7 +131,7 @@ COLUMNS = [
     (">Long write", lambda p: _optional(p.cache_write_long_nanos)),
     (">Output", lambda p: dollars(p.output_nanos)),
     (">A call", lambda p: _optional(p.per_call_nanos or None)),
-    ("Source", lambda p: "free" if p.free and p.source == "manual" else formatting.source(p)),
+    ("Source", lambda p: "free" if p.free and p.source == MANUAL else formatting.source(p)),
     ("Updated", lambda p: formatting.moment(p.updated_ms)),
 ]
 CHANNEL = ("Channel", lambda p: p.channel)
@@ -243,7 +244,7 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
             yield "longer inputs", written_tier(tier)
         yield from extra_rows(view)
         yield "example", f"10,000 input and 1,000 output tokens: {dollars(example_cost(view))}"
-    yield "source", f"{view.source}{' (set by you)' if view.source == 'manual' else ''}"
+    yield "source", f"{view.source}{' (set by you)' if view.source == MANUAL else ''}"
     yield "list of", f"{formatting.moment(view.as_of_ms)[:10]}{', old' if view.stale else ''}" if view.as_of_ms else ""
     yield "context", f"{view.context:,} tokens" if view.context else ""
     yield "updated", formatting.moment(view.updated_ms)

@@ -15,7 +15,7 @@ from gateway.control.views import model_views, price_view
 from gateway.core.catalog import Catalog, ModelEntry, answering
 from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
-from gateway.core.model_prices import LIKE, channel_price, in_order, set_by_owner, with_price
+from gateway.core.model_prices import channel_price, in_order, set_by_owner, with_price
 from gateway.core.price_change import change_of, differs, guard_of
 from gateway.core.quota import known_limit
 from gateway.core.routing import place
@@ -23,10 +23,10 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.human_values import count_text, first_of, pause_text
 from gateway.domain.patterns import near_names
-from gateway.domain.price import Price
+from gateway.domain.price import LIKE, Price
 from gateway.domain.price_view import PriceView
 from gateway.domain.registry import Change
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal
 from gateway.domain.views import ModelView
@@ -243,10 +243,23 @@ def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
         if any(one.name == model and one.price and not set_by_owner(one.price) for one in channel.models)
     ]
     if not changes:
-        target = edits.engine.catalog.price(model)
-        other = "" if target is None else f"; it is another name of '{plain(target.model)}' and has that price"
-        raise NotFound(f"there is no price for '{plain(model)}'{other}", param="model")
+        raise NotFound(f"there is no price for '{plain(model)}'{_other_price(edits, model)}", param="model")
     return changes
+
+
+def _other_price(edits: ConfigEdits, model: str) -> str:
+    """Which price a model has nevertheless: one that the owner set for a channel, or that of another model."""
+    single = [
+        channel.name
+        for channel in in_order(edits.registry.channels.values())
+        if any(served.name == model and served.price is not None for served in channel.models)
+    ]
+    if single:
+        command = f"tollkeeper price remove {word(model)} --channel {word(single[0])}"
+        names = first_of([f"'{plain(name)}'" for name in single], 3)
+        return f" except at channel {names}: '{command}' removes that"
+    target = edits.engine.catalog.price(model)
+    return "" if target is None else f"; it is another name of '{plain(target.model)}' and has that price"
 
 
 async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:

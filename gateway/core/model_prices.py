@@ -15,21 +15,16 @@ import msgspec
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.cost import dearest
 from gateway.domain.group import Group
-from gateway.domain.price import Price, in_force, multiply
+from gateway.domain.price import Price, in_force, is_owners, multiply
 from gateway.domain.registry import Change, Registry
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.urls import is_near
 from gateway.upstream.vendors import LOCAL, vendor_of
 
-MANUAL = "manual"
-"""Source of a price that the owner set."""
-LIKE = "like "
-"""How the source of a price begins that the owner copied from another model."""
-
 
 def set_by_owner(price: Price | None) -> bool:
     """Whether the owner chose this price; then no list replaces it."""
-    return price is not None and (price.source == MANUAL or price.source.startswith(LIKE))
+    return price is not None and is_owners(price.source)
 
 
 LOCAL_SOURCE = "local server"

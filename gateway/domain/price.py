@@ -83,6 +83,15 @@ class PriceRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 UPSTREAM = "upstream"
 """The source of a context that an upstream lists; any other is the name of a price list."""
+MANUAL = "manual"
+"""Source of a price that the owner set."""
+LIKE = "like "
+"""How the source of a price begins that the owner copied from another model."""
+
+
+def is_owners(source: str) -> bool:
+    """Whether a price with this source is the owner's choice; then no list replaces it."""
+    return source == MANUAL or source.startswith(LIKE)
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -106,7 +115,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tiers: tuple[Tier, ...] = ()
     rules: tuple[PriceRule, ...] = ()
     """Of several that hold the last one counts."""
-    source: str = "manual"
+    source: str = MANUAL
     """``manual``, ``demo``, or the name of the price list it was imported from. A manual price is never overwritten."""
     updated: Millis = Millis(0)
     context: int | None = None

@@ -254,6 +254,17 @@ async def test_a_mapping_follows_its_target(owner: ControlClient) -> None:
         await owner.remove_price("fast")
 
 
+async def test_a_price_set_for_one_channel_is_named_where_there_is_none_for_the_model(owner: ControlClient) -> None:
+    await owner.add_channel({**OPENAI, "models": named("my-llama")})
+    await owner.set_price("my-llama", {"input": 7, "output": 7}, "openai")
+    command = "'tollkeeper price remove my-llama --channel openai' removes that"
+    with pytest.raises(NotFound, match=f"no price for 'my-llama' except at channel 'openai': {command}"):
+        await owner.remove_price("my-llama")
+    await owner.remove_price("my-llama", "openai")
+    with pytest.raises(NotFound, match=r"there is no price for 'my-llama'$"):
+        await owner.remove_price("my-llama")
+
+
 async def test_calls_of_a_mapping_are_charged_like_its_target(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:

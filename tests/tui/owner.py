@@ -82,6 +82,8 @@ class Owner(FakeClient):
         self.offered: list[Offer] = []
         self.new_prices: tuple[PriceView, ...] = ()
         """What a channel's models get when it is created or edited."""
+        self.single_prices: list[PriceView] = []
+        """Those of models at single channels."""
         self.unpriced: tuple[str, ...] = ()
         self.removal_note = ""
         """What ends with the token that is removed next."""
@@ -276,7 +278,10 @@ class Owner(FakeClient):
         return [msgspec.structs.replace(one, applied=True) for one in self.proposals if one.model in models]
 
     async def remove_price(self, model: str, channel: str = "") -> None:
-        self.note("remove_price", model)
+        self.note("remove_price", model, *([channel] if channel else []))
+
+    async def prices(self) -> list[PriceView]:
+        return [*(model.price for model in self.models_now if model.price is not None), *self.single_prices]
 
     async def set_account(self, patch: Any) -> AccountView:
         self.note("set_account", patch)

@@ -10,7 +10,7 @@ from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.human_values import brief_count, first_of
 from gateway.domain.money import dollars
-from gateway.domain.price import PriceDraft
+from gateway.domain.price import PriceDraft, is_owners
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_news import news_lines
 from gateway.domain.price_view import PriceView, draft_of, example_cost
@@ -26,7 +26,7 @@ from tui.pages.list_page import TrendPage
 from tui.pages.models_table import ModelRow, ModelsListing
 from tui.session import ConsoleSession
 from tui.text import safe
-from tui.widgets.choices import MultiSelect
+from tui.widgets.choices import ChooseOne, MultiSelect
 from tui.widgets.combobox import Suggestion
 from tui.widgets.dialogs import UNCHANGED, Busy, toast
 from tui.widgets.form import Form, FormField, FormPlan, Values, optional
@@ -175,19 +175,55 @@ async def free(page: AnyPage) -> None:
 
 
 async def delete(page: AnyPage) -> None:
-    """Remove the price: the model is then unpriced."""
+    """Remove the price, or one that was set for a single channel."""
     if await marked.acts_on_marks(page, "delete"):
         return
     model = selected_model(page)
     if model is None:
         return
-    if model.price is None:
+    found = [one for one in await page.session.client.prices() if one.model == model.name]
+    channels = _removable(found, inherits=model.price is not None)
+    if not channels:
         toast(page, f"{model.name} has no price.")
         return
-    breaks = f"Its calls will be {page.session.board.unpriced_effect}."
-    if await page.confirm(f"Remove the price of {model.name}?", breaks, "Remove"):
-        await page.session.client.remove_price(model.name)
-        page.report_change(f"Price of {model.name} removed.")
+    options = {f"channel {channel}" if channel else "other channels": channel for channel in channels}
+    chosen = next(iter(options))
+    if len(options) > 1:
+        words = [(name, _in_words(found, channel)) for name, channel in options.items()]
+        chosen = await page.ask(ChooseOne(f"Remove which price of {model.name}?", words, ""))
+    if chosen is not None:
+        await _remove(page, model.name, options[chosen], found)
+
+
+def _removable(found: Sequence[PriceView], *, inherits: bool) -> list[str]:
+    """The channels whose own prices of a model can be removed; empty text: the price of all other channels.
+
+    ``inherits``: the model has a price, maybe that of another model.
+    """
+    single = [one.channel for one in found if _is_single(one)]
+    return [*([""] if len(found) > len(single) or (inherits and not single) else []), *single]
+
+
+def _is_single(price: PriceView) -> bool:
+    """Whether the owner set it for one channel. What was imported for channels is removed with the model's price."""
+    return bool(price.channel) and is_owners(price.source)
+
+
+def _in_words(found: Sequence[PriceView], channel: str) -> str:
+    """The rates and the source of a channel's own price; without a channel, of the first other one."""
+    price = next(one for one in found if (one.channel == channel if channel else not _is_single(one)))
+    return f"{_rates(price)}, {safe(price.source, 40)}"
+
+
+async def _remove(page: AnyPage, model: str, channel: str, found: Sequence[PriceView]) -> None:
+    """Remove a price after confirmation. ``found``: all those of the model."""
+    what = f"{model} at {safe(channel, 40)}" if channel else model
+    where = " there" if channel else " at other channels" if any(map(_is_single, found)) else ""
+    usual = next((one for one in found if channel and not one.channel), None)
+    effect = f"cost {_rates(usual)}" if usual else f"be {page.session.board.unpriced_effect}"
+    if await page.confirm(f"Remove the price of {what}?", f"Its calls{where} will {effect}.", "Remove"):
+        await page.session.client.remove_price(model, channel)
+        page.report_change(f"Price of {what} removed.")
 
 
 def price_preview(page: AnyPage, values: Values) -> str:

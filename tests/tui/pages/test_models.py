@@ -4,6 +4,7 @@ import pytest
 from gateway.domain.channel import ServedModel
 from gateway.domain.price import PriceRule, Tier
 from gateway.domain.price_news import PriceNews
+from gateway.domain.price_view import PriceView
 from gateway.domain.units import DOLLAR, Nanos
 from tests.tui.owner import Owner, press, proposal, said, screen, shown, until
 from tests.tui.stage import channel, words
@@ -217,6 +218,57 @@ async def test_a_price_is_taken_away_after_asking() -> None:
         assert "counted but not charged" in screen(app)
         await press(app, pilot, "y")
         assert owner.did == [("remove_price", "claude-haiku-4-5")]
+
+
+def at_channel(owner: Owner, model: str, channel: str, source: str = "manual") -> PriceView:
+    price = next(one.price for one in owner.models_now if one.price is not None)
+    amounts = {"input_nanos": Nanos(150_000_000), "output_nanos": Nanos(600_000_000)}
+    return msgspec.structs.replace(price, model=model, channel=channel, source=source, tier_prices=[], **amounts)
+
+
+async def test_a_price_set_for_one_channel_is_chosen_and_removed_there() -> None:
+    owner = Owner()
+    owner.single_prices = [at_channel(owner, "claude-haiku-4-5", "groq")]
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, "d")
+        assert "Remove which price of claude-haiku-4-5?" in screen(app)
+        assert "channel groq    0.15 / 0.60, manual" in screen(app)
+        await press(app, pilot, "j", "enter")
+        assert "Remove the price of claude-haiku-4-5 at groq?" in screen(app)
+        assert "Its calls there will cost 1 / 5." in screen(app)
+        await press(app, pilot, "y")
+        assert owner.did == [("remove_price", "claude-haiku-4-5", "groq")]
+        assert words(app) == ["Price of claude-haiku-4-5 at groq removed. Press u to undo."]
+
+
+async def test_the_price_of_all_other_channels_is_the_first_choice() -> None:
+    owner = Owner()
+    owner.single_prices = [at_channel(owner, "claude-haiku-4-5", "groq")]
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, "d")
+        assert "other channels  1 / 5" in screen(app)
+        await press(app, pilot, "enter")
+        assert "Its calls at other channels will be counted but not charged" in screen(app)
+        await press(app, pilot, "y")
+        assert owner.did == [("remove_price", "claude-haiku-4-5")]
+
+
+async def test_the_only_price_of_a_model_may_be_one_of_a_single_channel() -> None:
+    owner = Owner()
+    owner.single_prices = [at_channel(owner, "my-finetune-7", "groq", "like gpt-4o")]
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, "G", "d")
+        assert "Its calls there will be counted but not charged" in screen(app)
+        await press(app, pilot, "y")
+        assert owner.did == [("remove_price", "my-finetune-7", "groq")]
+
+
+async def test_what_was_imported_for_channels_is_removed_without_a_choice() -> None:
+    owner = Owner()
+    owner.single_prices = [at_channel(owner, "my-finetune-7", one, "genai-prices 0.0.1") for one in ("groq", "azure")]
+    async with shown("models", owner) as (app, pilot, _):
+        await press(app, pilot, "G", "d", "y")
+        assert owner.did == [("remove_price", "my-finetune-7")]
 
 
 async def test_what_has_no_price_has_none_to_lose() -> None:
