@@ -1,8 +1,8 @@
-"""Admission: every check a call must pass before anything is committed. Pure; raises, or says what to commit.
+"""Admission: every check a call must pass before anything is committed. Pure: it raises, or returns what to commit.
 
-The order is part of the contract: a wrong model name never consumes a rate limit, and a call over its rate limit
-never holds money. A new rule is a check in ``admit`` or ``entry_for``, which the queue and ``dry_run`` call, too; a new
-code of an error is also a row in ``docs/error_codes.py``.
+The order is part of the contract: a wrong model name never uses up a rate limit, and a call over its rate limit never
+holds money. A new rule is a check in ``admit`` or ``entry_for``, which the queue and ``dry_run`` call too. A new error
+code also needs a row in ``docs/error_codes.py``.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -44,7 +44,7 @@ from gateway.inbound.api import InboundApi, InboundRequest
 _NONE_LEFT_OUT: Final[Mapping[str, QuotaExceeded]] = {}
 
 NAMED_MODELS = 12
-"""How many visible models an error names."""
+"""How many visible models an error lists."""
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
@@ -55,13 +55,13 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     hold_plan: HoldPlan
     gates: tuple[ConcurrencyGate, ...]
     full: ConcurrencyGate | None
-    """The first of the gates that has no place now: the call may wait there."""
+    """The first full gate: the call may wait there."""
     unaffordable: Mapping[str, QuotaExceeded] = {}
-    """The model's fallbacks that ``entry`` is without, as what is left does not pay for them, and why it does not."""
+    """The fallbacks left out of ``entry`` because what is left does not pay for them, with the error of each."""
 
 
 def group_of(token: Token, catalog: Catalog) -> Group:
-    """A token's group; a token without one would be a bug of the control surface."""
+    """Returns a token's group. A token without one would be a bug of the control surface."""
     group = catalog.registry.groups.get(token.group)
     if group is None:
         msg = f"token '{plain(token.name)}' belongs to group '{plain(token.group)}', which does not exist"
@@ -70,14 +70,14 @@ def group_of(token: Token, catalog: Catalog) -> Group:
 
 
 FITS = 2
-"""How often an output limit is lowered: the second time by what it turned out not to bound, such as thinking."""
+"""How often an output limit is lowered. The second time is for output that it did not bound, such as thinking."""
 
 
 def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = nothing_recalled) -> Admission:
-    """Check visibility, price, rate limits and quota; changes nothing but the call's own price, need, fallbacks and
-    output limit.
+    """Check visibility, price, rate limits and quota. Changes only the call's own price, need, fallbacks and output
+    limit.
 
-    Gates at which the call has a place already are not asked again.
+    Gates at which the call already has a place are skipped.
     """
     try:
         return _admit(call, limiter, books, recall)
@@ -94,12 +94,12 @@ def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = noth
 
 
 def _fit_output(call: Call, error: QuotaExceeded) -> bool:
-    """Lower the call's output limit to what is left, if its token wants that and it is enough for a useful answer."""
+    """Lower the call's output limit to what is left, if its token allows this and it leaves a useful answer."""
     context, request = call.context, call.context.request
     cap, choices = request.output_cap, request.choices
     if not context.token.fit_output or cap is None:
         return False
-    beside = 0 if request.lowered is None else max(0, call.need.output // choices - cap)  # that no limit bounds
+    beside = 0 if request.lowered is None else max(0, call.need.output // choices - cap)  # not bounded by any limit
     limit = error.affordable_output // choices - beside
     lowered = context.visit.api.with_limit(request, limit) if LEAST_OUTPUT <= limit < cap else None
     if lowered is None:
@@ -140,10 +140,10 @@ def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> A
 def affordable_hold(
     call: Call, needs: Sequence[ModelNeed], books: MoneyBooks
 ) -> tuple[HoldPlan, Mapping[str, QuotaExceeded]]:
-    """The hold for a call; and the fallbacks that have to be left out for it, as what is left does not pay for them.
+    """Returns the hold for a call, and the fallbacks left out because what is left does not pay for them.
 
-    ``call.need`` becomes what the call needs without these. Raises QuotaExceeded if there is too little for the model
-    that was requested, or for each that answers for a name without channels of its own.
+    ``call.need`` becomes what the call needs without these. Raises QuotaExceeded if too little is left for the
+    requested model, or for every model that answers for a name without channels of its own.
     """
     if len(needs) == 1:
         return _plan(call, needs[0], call.need, books), _NONE_LEFT_OUT
@@ -168,7 +168,7 @@ def affordable_hold(
 
 
 def _plan(call: Call, one: ModelNeed, need: CallNeed, books: MoneyBooks) -> HoldPlan:
-    """The hold for what a call needs at most. Raises QuotaExceeded, with the limit that this model could have."""
+    """Returns the hold for the most that a call may need. Raises QuotaExceeded with the output limit that would fit."""
     context = call.context
     account, group = context.catalog.registry.account, context.group
     try:
@@ -184,13 +184,13 @@ def _plan(call: Call, one: ModelNeed, need: CallNeed, books: MoneyBooks) -> Hold
 
 
 def _size(request: InboundRequest, need: CallNeed) -> RequestSize:
-    """Of a call that is refused."""
+    """Returns the size of a refused call, for its error."""
     output = need.capped if request.output_cap is None else request.choices * request.output_cap
     return RequestSize(input=request.input_bound, max_output=output or None)
 
 
 def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> tuple[ModelNeed, ...]:
-    """What a call may use at most, at each of the models that may answer it: the requested one comes first."""
+    """Returns the most that a call may use at each model that may answer it. The requested one comes first."""
     if not entry.fallbacks:
         return (_need_at(call, entry, recall),)
     return tuple(_need_at(call, model, recall) for model in (entry, *entry.fallbacks) if model.effects.offers)
@@ -205,7 +205,7 @@ def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
 
 
 def entry_for(call: Call) -> ModelEntry:
-    """The model as the call's API can have it. Raises NotFound, and BadRequest if none of its channels can answer."""
+    """Returns the model as the call's API reaches it. Raises NotFound, and BadRequest if no channel can answer."""
     context = call.context
     api, token = context.visit.api, context.token
     seen = context.catalog.seen.get((token.group, token.models)) or context.catalog.visible(token)
@@ -231,14 +231,14 @@ def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:
 
 
 def visible_name(model: str, api: InboundApi, token: Token, catalog: Catalog) -> str:
-    """The model's name as this gateway spells it, if the API has other spellings of it (``respells``)."""
+    """Returns the model's name in this gateway's spelling, for APIs with other spellings (``respells``)."""
     others = api.other_names(model)
     seen = catalog.visible(token)
     return next((name for name in (model, *others) if name in seen), model)
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
-    """The model if the token sees it. Raises NotFound, the same for unknown and hidden ones, with what it does see."""
+    """Returns the model if the token sees it. Else raises NotFound, the same for hidden and unknown names."""
     seen = catalog.visible(token)
     if (entry := seen.get(model)) is None:
         raise _not_visible(model, token, seen)
@@ -260,7 +260,7 @@ def _not_visible(model: str, token: Token, seen: Collection[str]) -> NotFound:
 
 
 def today_of(books: MoneyBooks, wall: Callable[[], Millis]) -> Today:
-    """What a party's calls of this day have used, those that run counted as they are held."""
+    """Returns what a party's calls used today. Running calls count with what they hold."""
     began, ends = Millis(0), Millis(0)
 
     def today(scope: Scope) -> UsedToday:

@@ -1,7 +1,7 @@
-"""Answer headers: everything that the gateway tells a client beside an answer (``docs/http.md``).
+"""Answer headers: everything that the gateway reports beside an answer (``docs/http.md``).
 
-A new ``x-gateway-*`` header is a line here, and a row of the table in ``docs/http.md``. A head that went out before the
-facts were known repeats them as a comment at the end of its stream.
+A new ``x-gateway-*`` header is a line here and a row of the table in ``docs/http.md``. If the head goes out before the
+facts are known, they follow as a comment at the end of the stream.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from gateway.domain.usage import COUNTED_HERE, Usage
 
 
 def answer_headers(attempt: AttemptState, limits: CallLimits, result: CallResult) -> dict[str, str]:
-    """The headers of every answer and error of a call that was admitted, as far as they are known now."""
+    """Returns the headers of every answer and error of an admitted call, as far as they are known by then."""
     if limits.read_headers is not None:
         limits.read()
     out: dict[str, str] = {}
@@ -43,7 +43,7 @@ def answer_headers(attempt: AttemptState, limits: CallLimits, result: CallResult
 def whole_answer_headers(
     attempt: AttemptState, limits: CallLimits, result: CallResult, record: Record
 ) -> dict[str, str]:
-    """Those of a whole answer: its record is written, so its cost is known."""
+    """Returns the headers of a whole answer: its record is written, so its cost is known."""
     out = answer_headers(attempt, limits, result)
     out["x-gateway-cost"] = number(record.cost)
     if record.source in COUNTED_HERE:
@@ -54,7 +54,7 @@ def whole_answer_headers(
 
 
 def end_of_stream_facts(usage: Usage, marks: Iterable[str]) -> dict[str, str]:
-    """Facts that are known only at the end of a stream, where a comment reports them."""
+    """Returns the facts known only at the end of a stream, which a comment reports."""
     lost = lost_events(marks)
     facts = {"x-gateway-lost-events": str(lost)} if lost else {}
     if usage.source in COUNTED_HERE:
@@ -64,5 +64,5 @@ def end_of_stream_facts(usage: Usage, marks: Iterable[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def _header(value: str) -> str:
-    """A header value any client can read: printable ASCII."""
+    """Returns a header value that any client can read: printable ASCII."""
     return plain(value).encode("ascii", "replace").decode()

@@ -1,7 +1,7 @@
-"""Attempts: a call goes from channel to channel until one answers, or none is left.
+"""Attempts: a call goes from channel to channel until one answers or none is left.
 
-Where it goes after a failure ``retry`` says; once the client has a byte of the answer, nowhere. When all fail the
-client gets the most informative of the failures, with every attempt listed.
+``retry`` decides where it goes after a failure. Once the client has a byte of the answer, it goes nowhere. When all
+fail, the client gets the most informative failure, with every attempt listed.
 
 Long: one call's attempts share its state, its deadlines and its cleaning up.
 """
@@ -38,11 +38,12 @@ from gateway.upstream.dialects import REMEMBERING
 from gateway.upstream.redaction.redaction import Redaction
 
 MOST_REPAIRS = 8
-"""How often a request is changed and sent once more to an upstream that refuses parameters of it."""
+"""How often a request is changed and sent again to an upstream that refuses some of its parameters."""
 ERROR_BODY_LIMIT = 1 << 20
-"""Bytes of an error's body that are read."""
+"""How many bytes of an error's body are read."""
 SLICE = 32 << 10
-"""Bytes that are sent at once of a large piece: one that does not fit a call's pocket, and takes more than a read."""
+"""How many bytes of a large piece are sent at once. A larger one does not fit a call's pocket and takes more than one
+read."""
 
 _TELLING = (
     FailureKind.CLIENT,
@@ -63,27 +64,27 @@ class AnswerSender(Protocol):
     """The connection to the upstreams."""
 
     redaction: Redaction
-    """Clears what they say."""
+    """Removes secrets from what upstreams send."""
 
     async def send(self, channel: Channel, prepared: PreparedRequest, *, stream: bool) -> Reply:
         """Raises AttemptFailed."""
 
 
 class AttemptProgress(Protocol):
-    """Called while an answer comes in."""
+    """Called while an answer arrives."""
 
     def routed(self, call: Call) -> None:
-        """A channel is about to be asked."""
+        """A channel is about to be called."""
 
     def waits(self, call: Call, what: str) -> None:
-        """It waits before its next try."""
+        """The call waits before its next attempt."""
 
     def moved(self, call: Call) -> None:
-        """Something of the answer came. Raises BudgetExhausted when the call's money is gone."""
+        """Part of the answer arrived. Raises BudgetExhausted when the call's money is gone."""
 
 
 class Attempts:
-    """Asks the channels that the chooser names."""
+    """Calls the channels that the chooser selects."""
 
     def __init__(
         self,
@@ -106,26 +107,27 @@ class Attempts:
         self._progress = progress
         self._chooser = chooser
         self.first = chooser.first
-        """The channel to begin with. It is part of the hold, so that after a crash it is known whom it hit."""
+        """The first channel. It is part of the hold, so that after a crash it is known which channel may bill the call.
+        """
         self.look = partial(chooser.first, dry=True)
         self.is_native: Callable[[Call, Channel], bool] = lambda call, channel: preparer.is_native(
             call, adapter_of(channel.dialect), channel
         )
-        """Whether a channel speaks the call's API itself, as far as is known."""
+        """Whether a channel speaks the call's API natively, as far as is known."""
         self._rooms = rooms
         rooms.on_wait = progress.waits
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Input tokens that a dialect may put back into a request from memory, at most."""
+        """Returns the most input tokens that a dialect may add to a request from memory."""
         return max(self._adapter_of(dialect).recalled(fields) for dialect in REMEMBERING)
 
     async def answer(
         self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice
     ) -> WholeAnswer | AnswerStream:
-        """The whole answer, or the stream whose content the client already has and whose end it still waits for.
+        """Returns the whole answer, or the stream whose content the client has and whose end is still to be sent.
 
-        ``choice`` is what ``first`` gave. Raises UpstreamError when no channel could, and whatever the client's
-        connection raises.
+        ``choice`` is the result of ``first``. Raises UpstreamError when no channel could answer, and whatever the
+        client's connection raises.
         """
         route = choice.route
         if route is None:
@@ -153,7 +155,7 @@ class Attempts:
             self._progress.routed(call)
 
     async def _pause(self, call: Call, entry: ModelEntry, step: NextStep) -> bool:
-        """Wait before the next attempt; False if it is too late for one, or nobody waits for it any more."""
+        """Wait before the next attempt. Returns False if it is too late for one, or the client has left."""
         wait_s = step.wait_s
         if self._clock.mono() + wait_s >= call.context.visit.began + entry.total_s:
             return False
@@ -164,7 +166,7 @@ class Attempts:
         return not call.context.client.gone and await self._rooms.make(call, step.route)
 
     async def _ask(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
-        """One attempt, reported to the health and noted on the call whatever happens to it. Raises UpstreamError."""
+        """Make one attempt, and report it to the channel's health and on the call. Raises UpstreamError."""
         began = self._clock.mono()
         self._rooms.enter(call, route)
         health = self._health
@@ -198,9 +200,9 @@ class Attempts:
         return answer
 
     async def _answer(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
-        """The channel's answer. The request is sent once more if the channel rejects parameters by name, then without
-        them; if it does not have the client's API, then translated; or if the API can repair it. Some upstreams name
-        one parameter at a time.
+        """Returns the channel's answer. The request is sent again without parameters that the channel rejects by name,
+        translated if the channel lacks the client's API, or as the API repairs it. Some upstreams name one parameter at
+        a time.
         """
         chat = self._adapter_of(route.channel.dialect)
         plan = await self._preparer.plan(call, chat, order, route)
@@ -222,15 +224,15 @@ class Attempts:
     async def _translated(
         self, call: Call, order: Order, route: Route, failed: AttemptFailed
     ) -> WholeAnswer | AnswerStream:
-        """The answer of a channel that does not have the client's API. Where that is not certain, it is remembered only
-        if the upstream accepts the translated request, else the first failure counts.
+        """Returns the answer of a channel that lacks the client's API. If that is uncertain, it is remembered only if
+        the upstream accepts the translated request; otherwise the first failure counts.
         """
         chat = self._adapter_of(route.channel.dialect)
         self._preparer.learn_lack(call, route)
         try:
             return await self._exchange(call, await self._preparer.plan(call, chat, order, route), route)
         except AttemptFailed as translated:
-            told = not translated.failure.sent  # what was sought is of the API that the channel lacks, or is gone there
+            told = not translated.failure.sent  # it is missing with the API, or gone there
             if told or not (failed.failure.lacks_api or translated.accepted):
                 self._preparer.unlearn_lack(call, route)
             if told or failed.failure.lacks_api or translated.accepted:
@@ -264,7 +266,7 @@ class Attempts:
     async def _gather(
         self, call: Call, adapter: Adapter, order: Order, route: Route, prepared: PreparedRequest
     ) -> WholeAnswer:
-        """The answer to a request in parts. One that fails fails the attempt; the others may have been billed."""
+        """Returns the answer to a request in parts. One failure fails the attempt, whose other parts may be billed."""
         left, channel, bodies = call.context.visit.api.answer_limit, route.channel, list[bytes]()
         order.screen = self.redaction.screen(channel)
         for part in (prepared, *prepared.more):
@@ -306,10 +308,10 @@ class Attempts:
         return stream
 
     async def _relay(self, call: Call, reply: Reply, stream: AnswerStream) -> None:
-        """Upstream bytes to client bytes, until the answer is complete or broken."""
+        """Turn upstream bytes into client bytes until the answer is complete or broken."""
         async for data in reply.chunks(stream):
             out = stream.feed(data)
-            del data  # whoever waits for a slow client holds one copy of what it waits with
+            del data  # while waiting for a slow client, only one copy of the piece is held
             if out:
                 await self._pass_on(call, out, stream.held)
             if stream.failure is not None or stream.finished:
@@ -325,14 +327,14 @@ class Attempts:
             raise AttemptFailed(stream.failure)
 
     async def _make_room(self, call: Call, held: int) -> None:
-        """Nothing more is read of a stream that holds much before there is memory for it. Raises AnswerMemoryFull."""
+        """Wait for memory before more is read of a stream that holds much. Raises AnswerMemoryFull."""
         more = held > POCKET
         call.share.keep(held, more=more)
         if more and not call.share.take(SLICE):
             await call.share.wait(SLICE)
 
     async def _pass_on(self, call: Call, out: bytes, held: int) -> None:
-        """Send a large piece in slices: it never waits in the transport whole, and each one taken shows a reader."""
+        """Send a large piece in slices, so that it never waits whole and each slice shows that the client reads."""
         now, delivery = self._clock.mono(), call.delivery
         if delivery.first_byte is None:
             delivery.first_byte = now
@@ -341,7 +343,7 @@ class Attempts:
             await call.send(out, now)
             return
         call.share.keep(held + len(out))
-        view = memoryview(out)  # while a slow client is waited for, no slice of it is there a second time
+        view = memoryview(out)  # while waiting for a slow client, no slice is held twice
         for start in range(0, len(out), SLICE):
             await call.send(view[start : start + SLICE], self._clock.mono())
         call.share.keep(held)
@@ -394,12 +396,12 @@ async def _check_status(call: Call, adapter: Adapter, channel: Channel, reply: R
 
 
 def _order_of(entry: ModelEntry, order: Order) -> Order:
-    """The order put to another model than before."""
+    """Returns the order for another model than before."""
     return msgspec.structs.replace(order, model=entry.name, body=b"")
 
 
 def _worst(call: Call, failures: list[UpstreamError]) -> UpstreamError:
-    """The most informative failure; if there were several attempts its message lists them."""
+    """Returns the most informative failure. After several attempts its message lists them."""
     error = min(failures, key=lambda failure: _TELLING.index(failure.kind))
     attempt = call.result.attempts[failures.index(error) - len(failures)]
     error.details["channel"] = attempt.channel
@@ -420,7 +422,7 @@ def _worst(call: Call, failures: list[UpstreamError]) -> UpstreamError:
 def _measure(
     health: ChannelHealth, call: Call, route: Route, answer: WholeAnswer | AnswerStream, span: tuple[float, float]
 ) -> None:
-    """Keep how fast an answer came, for a group that wants the fastest. ``span``: its beginning and its end."""
+    """Measure how fast an answer came, for groups that want the fastest. ``span`` is its beginning and its end."""
     first_byte, (began, ended) = call.delivery.first_byte, span
     first_s = first_byte - began if call.context.request.stream and first_byte is not None else None
     tokens = answer.reported.output if answer.reported is not None else answer.tally.tokens()

@@ -14,56 +14,56 @@ from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import CallId, Millis, TokenId
 
 _CHANCE = Random(secrets.randbits(128))
-"""Seeded by the system's chance: asking the system for every call would cost a system call."""
+"""Random numbers, seeded by the system once: asking it for each call would cost a system call."""
 _BASE62 = string.digits + string.ascii_letters
 KEY_LENGTH = len(PREFIX) + 43
 """256 bits in base62."""
 
 
 def new_call_id(now: Millis) -> CallId:
-    """``req_``, 12 hex digits of the moment in milliseconds, 14 of chance. It is not secret, only unique."""
+    """Returns ``req_``, the time in milliseconds as 12 hex digits, and 14 random ones. It is unique, but not secret."""
     return CallId(f"req_{(now & 0xFFFFFFFFFFFF) << 56 | _CHANCE.getrandbits(56):026x}")
 
 
 def new_id(prefix: str) -> str:
-    """An id for an entity, for example ``tok_3f9a…``: 64 bits of chance, never used twice."""
+    """Returns an id for an entity, for example ``tok_3f9a…``: 64 random bits, never used twice."""
     return f"{prefix}_{secrets.token_hex(8)}"
 
 
 def new_key() -> str:
-    """A client's key: ``sk-tk-`` and 43 base62 characters, 256 bits."""
+    """Returns a client's key: ``sk-tk-`` and 43 base62 characters, 256 bits."""
     return PREFIX + "".join(secrets.choice(_BASE62) for _ in range(KEY_LENGTH - len(PREFIX)))
 
 
 _recalled_digest = lru_cache(maxsize=256)(digest)
-"""Of the last keys of our form, in memory alone: nearly every call comes with one of a few."""
+"""Digests of recent keys of our form, in memory only: nearly every call uses one of a few."""
 
 
 PASS_MS = 60_000
-"""How long a pass is good for."""
+"""How long a pass is valid."""
 
 
 class Passes:
-    """Short-lived keys in memory that stand for a token: for the owner's own test calls without the token's key."""
+    """Short-lived keys, kept in memory, that stand for a token: for the owner's test calls without the token's key."""
 
     def __init__(self) -> None:
         self._issued: dict[str, tuple[TokenId, Millis]] = {}
 
     def issue(self, token: TokenId, now: Millis) -> str:
-        """A key that /v1 accepts as this token's for a minute."""
+        """Returns a key that /v1 accepts as this token's for a minute."""
         self._issued = {d: entry for d, entry in self._issued.items() if entry[1] > now}
         key = new_key()
         self._issued[digest(key)] = (token, Millis(now + PASS_MS))
         return key
 
     def holder(self, key_digest: str, now: Millis) -> TokenId | None:
-        """Whose pass this is, while it is good."""
+        """Returns the token id of a valid pass."""
         entry = self._issued.get(key_digest)
         return entry[0] if entry is not None and entry[1] > now else None
 
 
 def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
-    """The token of a key. Raises InvalidToken with a code of its own for each way to fail."""
+    """Returns the token of a key. Raises InvalidToken, with a code for each reason."""
     if not key:
         msg = (
             "no API key: send 'Authorization: Bearer <token>' with a token of this gateway "
@@ -77,12 +77,12 @@ def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
 
 
 def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token | None:
-    """The token of a key or of a pass, whatever state it is in; None if there is none.
+    """Returns the token of a key or pass, whatever its state; None if it is unknown.
 
-    The lookup is by SHA-256 digest: what is compared is not the secret, so its timing reveals nothing.
+    The lookup uses the SHA-256 digest: the secret itself is not compared, so timing reveals nothing.
     """
     ours = len(key) == KEY_LENGTH and key.startswith(PREFIX)
-    fingerprint = _recalled_digest(key) if ours else digest(key)  # another's key, sent by mistake, is not kept
+    fingerprint = _recalled_digest(key) if ours else digest(key)  # a vendor's key, sent by mistake, is not kept
     token = catalog.token_by_digest(fingerprint)
     if token is None and (holder := passes.holder(fingerprint, now)) is not None:
         token = catalog.registry.tokens.get(holder)
@@ -90,9 +90,8 @@ def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token |
 
 
 def still(token: Token, catalog: Catalog, now: Millis) -> Token:
-    """The token as it is now: its owner may have edited or removed it while its request came in.
-
-    Raises InvalidToken.
+    """Returns the token as it is now: it may have been edited or removed while its request arrived. Raises
+    InvalidToken.
     """
     current = catalog.registry.tokens.get(token.id)
     if current is token:
@@ -117,7 +116,7 @@ def _unknown(key: str, catalog: Catalog, now: Millis) -> InvalidToken:
 
 
 def trusted_token(name: str, catalog: Catalog, now: Millis) -> Token:
-    """The token for programs that send no key, by its name in the settings. Raises InvalidToken."""
+    """Returns the token for programs that send no key, named in the settings. Raises InvalidToken."""
     token = token_called(name, catalog)
     if token is None:
         msg = (
@@ -129,12 +128,12 @@ def trusted_token(name: str, catalog: Catalog, now: Millis) -> Token:
 
 
 def token_called(name: str, catalog: Catalog) -> Token | None:
-    """The token with that name; None if there is none."""
+    """Returns the token with that name; None if it is unknown."""
     return next((one for one in catalog.registry.tokens.values() if one.name == name), None)
 
 
 def usable(token: Token, now: Millis) -> Token:
-    """The token, if it is neither disabled nor expired. Raises InvalidToken."""
+    """Returns the token if it is neither disabled nor expired. Raises InvalidToken."""
     if not token.enabled:
         msg = f"token '{plain(token.name)}' is disabled; 'tollkeeper token enable {word(token.name)}' turns it on"
         raise InvalidToken(msg, code="token_disabled")

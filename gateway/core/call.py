@@ -1,6 +1,6 @@
 """Call: what the gateway knows of one running call. The pipeline writes it, the settlement reads it.
 
-``CallContext`` is what it begins with; what changes while it runs is in ``call_state``. Nothing is stored on the web
+``CallContext`` is what it begins with; ``call_state`` is what changes while it runs. Nothing is stored on the web
 framework's request.
 """
 
@@ -26,44 +26,44 @@ from gateway.upstream.adapter import AnswerStream
 
 
 class Client(Protocol):
-    """The client that waits for the answer; all that the pipeline sees of the web framework."""
+    """The client that waits for the answer: all that the pipeline sees of the web framework."""
 
     gone: bool
     """The connection is lost."""
     begun: bool
-    """The response head is on its way: the status can no longer change."""
+    """The response head was sent: the status can no longer change."""
     on_gone: Callable[[], None] | None
     """Called when the connection is lost."""
 
     @property
     def patient(self) -> bool:
-        """Whether a whole answer may go out in the loop's next turn, with those of others: a lonely one should not."""
+        """Whether a whole answer may go out in the loop's next turn with others: one alone should not wait."""
 
     async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
-        """Send the head of a streamed answer, once; with ``more`` together with the first write, which follows.
+        """Send the head of a streamed answer, once; with ``more``, together with the first write, which follows.
 
         Raises ConnectionError if the client is gone.
         """
 
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
-        """Send the whole answer to a plain call, or in the loop's next turn; a client that is gone gets none."""
+        """Send the whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""
 
     def withhold(self, error: GatewayError) -> None:
-        """Send an error instead of the whole answer that was to go out in the loop's next turn."""
+        """Send an error instead of the whole answer that was due in the loop's next turn."""
 
     async def delivered(self) -> None:
-        """Wait until a large answer is on its way to the last byte, or the client is gone."""
+        """Wait until a large answer is sent to the last byte, or the client is gone."""
 
     async def write(self, data: Buffer) -> None:
-        """Send bytes; returns when there is room for more. Raises ConnectionError if the client is gone."""
+        """Send bytes. Returns when more can be sent. Raises ConnectionError if the client is gone."""
 
     async def finish(self, data: Buffer) -> None:
-        """The same for the last bytes of a streamed answer: nothing follows them."""
+        """Send the last bytes of a streamed answer, like ``write``."""
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         """End a begun stream with an error event, and without ``[DONE]``. ``before`` goes out before the event.
 
-        ``stream`` is the answer, if something of it came.
+        ``stream`` is the answer, if part of it arrived.
         """
 
     def cut(self) -> None:
@@ -71,38 +71,38 @@ class Client(Protocol):
 
 
 class CallOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Who calls, by which API, and when."""
+    """Who made the call, through which API, and when."""
 
     id: CallId
     api: InboundApi
     trusted: str = ""
-    """Name of the token that is used where no key is sent; empty: one is required."""
+    """Name of the token used for requests without a key; empty: a key is required."""
     path: str = ""
-    """The request's, as the table of endpoints spells it."""
+    """The request's path, as the table of endpoints spells it."""
     model: str = ""
-    """The model that the path names, as those of Azure's clients do; it counts instead of the body's."""
+    """The model named in the path, as in Azure's; it overrides the body's."""
     request: str = ""
-    """Method and path, for the record of a request that reaches no API."""
+    """Method and path, for the record of a request to an unknown address."""
     key: str
     app: str
     bundled: bool = False
-    """The SDK is part of a program: its name is one that a bundler shortened."""
+    """Whether a program contains the SDK: a bundler shortened its name."""
     retry: int
-    """The SDK's own retry count."""
+    """The retry count that the SDK sent."""
     ts: Millis
-    """Wall clock."""
+    """Wall-clock time."""
     began: float
     """Monotonic seconds."""
 
 
 class CallContext(msgspec.Struct, frozen=True):
-    """What a call begins with. Nothing of it changes."""
+    """What a call begins with. It never changes."""
 
     visit: CallOrigin
     request: InboundRequest
     client: Client
     catalog: Catalog
-    """The configuration as it was when the call came; an edit does not change running calls."""
+    """The configuration when the call arrived. An edit does not change running calls."""
     token: Token
     group: Group
 
@@ -127,13 +127,13 @@ class Call:
     )
 
     needs: tuple[ModelNeed, ...]
-    """What it may use at most, if that was found out early: for a large request, because it takes a while."""
+    """The most that it may use, if computed early: for a large request this takes a while."""
     need: CallNeed
-    """What it may use at most, whichever model answers it. Set when it is checked for admission."""
+    """The most that it may use, whichever model answers. Set when admission is checked."""
     running: Running
-    """What the books and the watchers know of it."""
+    """The call as the books and the watchers know it."""
     share: AnswerShare
-    """The memory that its answer takes. Set while it runs."""
+    """The memory that its answer uses. Set while it runs."""
 
     def __init__(self, context: CallContext) -> None:
         self.context = context
@@ -145,7 +145,7 @@ class Call:
         self.held = Nanos(0)
         self.held_tokens = 0
         self.conversation = b""
-        """A short name of its conversation, if that should stay where it was."""
+        """A short name of its conversation, if that should stay at its channel."""
         self.task: asyncio.Task[object] | None = None
         visit, token, request = context.visit, context.token, context.request
         self.running = Running(
@@ -162,15 +162,15 @@ class Call:
         context.client.on_gone = self._client_gone
 
     def _client_gone(self) -> None:
-        """A stream ends with its client. A plain call is finished and booked, unless its channel says otherwise."""
+        """End a stream when its client leaves. A plain call is finished and charged, if its channel allows this."""
         route = self.attempt.route
         if self.context.request.stream or (route is not None and not route.channel.finish_abandoned):
             self.end(Outcome.CLIENT_CLOSED)
 
     def begin_attempt(self, route: Route, reason: str, number: int) -> None:
-        """The next attempt goes to this channel."""
+        """Begin the next attempt, at this channel."""
         attempt = self.attempt
-        if attempt.number:  # nothing stays of the attempt before
+        if attempt.number:  # nothing is kept of the attempt before
             attempt.stream, attempt.reply_headers, attempt.parts, attempt.native = None, {}, 0, False
         attempt.route, attempt.route_reason, attempt.number = route, reason, number
         model, price = route.served.name, route.served.price
@@ -191,7 +191,7 @@ class Call:
         )
 
     def note_native(self, *, native: bool) -> None:
-        """The attempt that runs passes request and answer on as they are, or it does not any more."""
+        """Note whether the running attempt passes request and answer on unchanged."""
         self.attempt.native = native
         self.running = msgspec.structs.replace(self.running, native=native)
 
@@ -204,16 +204,16 @@ class Call:
         await self.context.client.begin({})
 
     def late_facts(self) -> bytes:
-        """What an early head left out, as a comment that clients ignore; empty if the head had it."""
+        """Returns what an early head left out, as a comment that clients ignore; empty if the head had it."""
         if not self.delivery.facts_due:
             return b""
         self.delivery.facts_due = False
         return self.context.visit.api.comment(answer_headers(self.attempt, self.limits, self.result))
 
     async def send(self, data: Buffer, now: float, *, last: bool = False) -> None:
-        """Send bytes to the client, after the head. ``LiveCalls`` ends the call if the client does not read them.
+        """Send bytes to the client, after the head. ``LiveCalls`` ends the call if the client stops reading.
 
-        ``last``: they end the answer. Raises ConnectionError if the client is gone.
+        ``last``: these bytes end the answer. Raises ConnectionError if the client is gone.
         """
         client, delivery = self.context.client, self.delivery
         delivery.writing_since = delivery.last_write = now

@@ -1,4 +1,4 @@
-"""Call extras: what a call may be billed for beside plain text, as its request tells before it is sent."""
+"""Call extras: what a call may be billed for beside plain text, judged by its request before it is sent."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,14 +11,14 @@ from gateway.domain.media_size import NO_MEDIA
 from gateway.inbound.api import InboundRequest
 
 _SEARCH_OPTIONS = ("web_search_options", "search_parameters", "plugins")
-"""Fields that let a vendor search; so does a tool with ``search`` in its type or name."""
+"""Fields that let a vendor search. A tool with ``search`` in its type or name does too."""
 SEARCHES_HELD = 10
-"""Searches to hold for where a request allows them and names no number."""
+"""How many searches to hold for if a request allows them without a number."""
 _MOST_USES = re.compile(rb'"max_uses"\s*:\s*(\d{1,4})')
 
 
 def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedModel]]) -> CallExtras:
-    """What a call may be billed for in addition to text, as its request and its channels' parameters tell."""
+    """Returns what a call may be billed for beside text, by its request and its channels' parameters."""
     media = request.media is not NO_MEDIA or request.remote_input
     variants: dict[str, None] = {}
     searches = _searches(request.fields)
@@ -29,7 +29,7 @@ def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedM
 
 
 def _searches(fields: Mapping[str, msgspec.Raw]) -> int:
-    """How often a vendor may search for a request by its fields."""
+    """Returns how often a vendor may search for a request, by its fields."""
     tools = bytes(fields.get("tools", b""))
     if not any(name in fields for name in _SEARCH_OPTIONS) and b"search" not in tools.lower():
         return 0
@@ -38,7 +38,7 @@ def _searches(fields: Mapping[str, msgspec.Raw]) -> int:
 
 
 def _always_searches(channel: Channel, served: ServedModel) -> bool:
-    """Whether a model searches without being told to."""
+    """Returns whether a model searches without being asked to."""
     name = served.upstream_name
     made_for_it = "search" in name or name.endswith(":online") or name.rpartition("/")[2].startswith("sonar")
     return made_for_it or ".perplexity.ai" in channel.base_url
@@ -51,12 +51,12 @@ _ANSWERED_AS = {
     "flex": ("flex",),
     "batch": ("batch",),
 }
-"""As what an upstream may answer that it processed a call that asks for a service tier, beside the standard one. One
-that names none of these, or none at all, leaves it to OpenAI's projects, whose setting may be any."""
+"""For each service tier in a request, the tiers that an upstream may report in its answer, beside the standard one. If
+a request names none of these, or none at all, an OpenAI project's setting decides, which may be any."""
 
 
 def _variants_at(channel: Channel, fields: Mapping[str, object]) -> Sequence[str]:
-    """The variants of a price that a channel may charge for a call with these fields."""
+    """Returns the price variants that a channel may charge for a call with these fields."""
     tier, speed = (_outgoing(name, channel.overrides, fields) for name in ("service_tier", "speed"))
     if speed == "fast":
         return _ANY_TIER
@@ -64,7 +64,7 @@ def _variants_at(channel: Channel, fields: Mapping[str, object]) -> Sequence[str
 
 
 def _outgoing(name: str, overrides: Overrides | None, fields: Mapping[str, object]) -> str:
-    """The text of a field as it goes out to a channel; empty: it does not."""
+    """Returns a field's text as it goes out to a channel; empty if it does not."""
     value = fields.get(name)
     if overrides is not None:
         value = None if name in overrides.remove else value

@@ -1,6 +1,6 @@
 """Catalog: immutable lookups made from the registry, so that a call never searches the configuration.
 
-A new one is made on each change; a running call keeps the one it began with.
+Each change makes a new one. A running call keeps the one it began with.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -43,19 +43,19 @@ class Route(msgspec.Struct, frozen=True):
     served: ServedModel
     rank: Rank = Rank()
     keys: tuple["Route", ...] = ()
-    """The same way with each of its keys, if the channel has several: its ``channel`` has that key alone."""
+    """The same route once for each key, if the channel has several: each ``channel`` has that key alone."""
     key_id: ChannelId = ChannelId("")
-    """Of a way with one of several keys: where the key's state is remembered."""
+    """The id under which the state of one of several keys is kept."""
     key_name: str = ""
     """The key's number and mask, for records."""
     bound: RateScope | None = None
-    """The limits of the channel."""
+    """The channel's limits."""
     api: str = ""
-    """The inbound API it is for, if not every channel offers that."""
+    """The inbound API it is for, if not every channel offers that API."""
 
     @property
     def subject(self) -> str:
-        """What the upstream may not know: the model, or the model by this API alone."""
+        """What the upstream may lack: the model, or the model through this API only."""
         return f"{self.served.name} by {self.api}" if self.api else self.served.name
 
 
@@ -64,34 +64,34 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     created: Millis
-    """When the first of its channels began to serve it."""
+    """When its first channel began to serve it."""
     owner: str
-    """Name of the channel that is tried first."""
+    """The name of the channel that is tried first."""
     context: int | None
     routes: tuple[Route, ...]
-    """In the order in which the group's policy tries them, then by channel name."""
+    """The routes in the order of the group's policy, then by channel name."""
     total_s: float = 600.0
-    """How long a call may take at most, all its attempts together."""
+    """The most seconds that a call may take, with all its attempts."""
     easy: tuple[Route, ...] = ()
-    """The routes of which one is drawn while all channels are well; empty if that takes more than a draw."""
+    """The routes to draw from while all channels are well; empty if choosing takes more than a draw."""
     fallbacks: tuple["ModelEntry", ...] = ()
-    """Other models that may answer when none of the routes can; without fallbacks of their own."""
+    """Other models that may answer when no route can. They have no fallbacks of their own."""
     bounds: tuple[RateScope, ...] = ()
-    """Of a channel that is the only way: its rates bind as those of the token do."""
+    """The rates of the only channel, which then bind like the token's own."""
     effects: ChannelEffects = NO_EFFECTS
-    """What its channels, without those of its fallbacks, make of a call's input and output."""
+    """What its channels, without its fallbacks', make of a call's input and output."""
     told: UpstreamPrices | None = None
     """The price at the first channel whose upstream publishes one."""
     max_output: int | None = None
-    """The largest of its channels' own output limits; None: it is not known of all of them."""
+    """The largest output limit of its channels; None if one of them has none that is known."""
 
 
 WILD = frozenset("*?")
-"""What makes a pattern of a name."""
+"""The characters that make a name a pattern."""
 
 
 def narrow_to_api(entry: ModelEntry, api: str, routes: Sequence[Route], fallbacks: Sequence[ModelEntry]) -> ModelEntry:
-    """The model by one API, with those of its routes whose channels can answer."""
+    """Returns the model for one API, with the routes whose channels can answer."""
     found = [_route_for(route, api) for route in routes]
     sole = found[0].bound if len(found) == 1 else None
     return msgspec.structs.replace(
@@ -110,83 +110,83 @@ def _route_for(route: Route, api: str) -> Route:
 
 
 class Catalog:
-    """What each token may see and where it leads."""
+    """What each token sees, and the routes to it."""
 
     def __init__(self, registry: Registry, before: "Catalog | None" = None) -> None:
-        """``before``: that of another configuration; what depends on nothing that changed since is the same."""
+        """``before`` is an earlier catalog: what depends on nothing that changed is reused."""
         self.registry = registry
         self.token_by_digest = {t.digest: t for t in registry.tokens.values()}.get
-        """Gives the token whose key has this digest; None if there is none."""
+        """Returns the token whose key has this digest; None if it is unknown."""
         self.prices: Mapping[str, Price] = prices_by_model(registry)
-        """What each model costs: the owner's price, else what its first channel with one asks."""
+        """The price of each model: the owner's, else that of its first channel with one."""
         self.prices_at = PricesNow().at
-        """Gives the price of calls that begin at a moment, of prices of this catalog."""
+        """Returns the price for calls that begin at a moment, from prices of this catalog."""
         self.price = self.prices.get
-        """Gives the price of a model; None if it has none."""
+        """Returns the price of a model; None if it has none."""
         changed = None if before is None else repriced_models(before.registry, registry)
         same = {} if before is None or changed is None else before.entries
         self.entries: dict[str, dict[str, ModelEntry]] = {
             name: _entries(group, registry, same.get(name, {}), changed) for name, group in registry.groups.items()
         }
-        """What each group offers, without fallbacks."""
+        """The models of each group, without fallbacks."""
         self._groups = {
             name: _with_fallbacks(self.entries[name], group, registry.settings, self.prices)
             for name, group in registry.groups.items()
         }
         self.seen: dict[tuple[str, tuple[str, ...]], Mapping[str, ModelEntry]] = {}
-        """What tokens see that were asked for, by their group and patterns; see ``visible``."""
+        """What tokens see, by group and patterns, filled on demand; see ``visible``."""
         self.scopes: dict[TokenId, CallScopes] = {}
-        """What limits those tokens; see ``terms``."""
+        """The limits of tokens, filled on demand; see ``terms``."""
 
     def price_shown(self, entry: ModelEntry) -> Price | None:
-        """The price of a model at the channel that is tried first; of an alias, that of the model that answers."""
+        """Returns the price of a model at the channel tried first; for an alias, that of the model that answers."""
         target = answering(entry)
         return target.routes[0].served.price if target.routes else self.price(target.name)
 
     def price_for(self, entry: ModelEntry, token: Token) -> Price | None:
-        """What a model costs this token: the price, times the multiplier of its group."""
+        """Returns what a model costs this token: its price times the group's multiplier."""
         price, group = self.price_shown(entry), self.registry.groups.get(token.group)
         return price if price is None or group is None else multiply(price, group.multiplier)
 
     def context(self, name: str, listed: int | None) -> int | None:
-        """A model's context: what its upstream lists, else what the price list says."""
+        """Returns a model's context in tokens, as its upstream or else the price list has it."""
         price = None if listed else self.price(name)
         return price.context if price is not None else listed
 
     def context_source(self, name: str, listed: int | None) -> str:
-        """Where ``context`` has it from: ``upstream``, or the name of a price list; empty if it is not known."""
+        """Returns the source of ``context``: ``upstream`` or the name of a price list; empty if it is unknown."""
         price = None if listed else self.price(name)
         if listed:
             return UPSTREAM
         return price.context_source or price.source if price is not None and price.context else ""
 
     def token(self, ref: str) -> Token:
-        """A token by id or name. Raises NotFound, naming those that exist."""
+        """Returns a token by id or name. Raises NotFound, naming those that exist."""
         return _by_ref(_owner_id(ref, self.registry), self.registry.tokens, "token")
 
     def channel(self, ref: str) -> Channel:
-        """A channel by id or name. Raises NotFound, naming those that exist."""
+        """Returns a channel by id or name. Raises NotFound, naming those that exist."""
         return _by_ref(_owner_id(ref, self.registry), self.registry.channels, "channel")
 
     def group(self, name: str) -> Group:
-        """Raises NotFound, naming those that exist."""
+        """Returns a group by name. Raises NotFound, naming those that exist."""
         if (group := self.registry.groups.get(name)) is None:
             names = [*near_names(name, list(self.registry.groups)), *sorted(self.registry.groups)]
             raise NotFound(_missing("group", name, names), param="group")
         return group
 
     def group_models(self, group: str) -> Mapping[str, ModelEntry]:
-        """What a group shows, sorted by name; empty if there is no such group."""
+        """Returns the models of a group, sorted by name; empty if the group is unknown."""
         return self._groups.get(group, {})
 
     def parties(self, token: Token) -> tuple[RateScope, ...]:
-        """The limits of a token and of its group."""
+        """Returns the limits of a token and of its group."""
         settings, group = self.registry.settings, self.registry.groups.get(token.group)
         own = token_scope(token, settings)
         return (own,) if group is None else (own, group_scope(group, settings))
 
     def gates(self) -> dict[tuple[str, str], ConcurrencyGate]:
-        """Of all tokens, groups and channels, by their keys."""
+        """Returns the gates of all tokens, groups and channels by their keys."""
         registry = self.registry
         bounds = [token_scope(token, registry.settings) for token in registry.tokens.values()]
         bounds += [group_scope(group, registry.settings) for group in registry.groups.values()]
@@ -194,18 +194,18 @@ class Catalog:
         return {gate.key: gate for bound in bounds for gate in (bound.gate, bound.stream_gate) if gate is not None}
 
     def binding(self, token: Token, model: str) -> tuple[RateScope, ...]:
-        """Whose rates bind a call: of its token, its group, and the channel that alone serves the model."""
+        """Returns the scopes whose rates bind a call: token, group, and a channel that alone serves the model."""
         entry = self.visible(token).get(model)
         return self.terms(token).bounds + (entry.bounds if entry is not None else ())
 
     def terms(self, token: Token) -> CallScopes:
-        """What limits a token's calls before a channel is chosen."""
+        """Returns what limits a token's calls before a channel is chosen."""
         if (found := self.scopes.get(token.id)) is None:
             found = self.scopes[token.id] = scopes_of(self.parties(token))
         return found
 
     def visible(self, token: Token) -> Mapping[str, ModelEntry]:
-        """What a token sees: its group's models that fit its own patterns, sorted by name."""
+        """Returns what a token sees: its group's models that match its own patterns, sorted by name."""
         key = (token.group, token.models)
         if (found := self.seen.get(key)) is None:
             models = self.group_models(token.group)
@@ -215,25 +215,25 @@ class Catalog:
 
 
 def _owner_id(ref: str, registry: Registry) -> str:
-    """The id of the token or channel that has or had a key, by its handle; anything else as it is."""
+    """Returns the id of the token or channel that has or had this key; other text is returned unchanged."""
     owner = find_owner(registry, ref)
     return ref if owner is None else owner.id
 
 
 def stands_for(entry: ModelEntry) -> str:
-    """The first model that answers for one that no channel serves, an alias of a group; empty for other models."""
+    """Returns the first model that answers for an alias of a group; empty for other models."""
     return "" if (target := answering(entry)) is entry else target.name
 
 
 def answering(entry: ModelEntry) -> ModelEntry:
-    """The model itself, or of an alias of a group the first model that answers for it."""
+    """Returns the model itself, or, for an alias of a group, the first model that answers for it."""
     return entry.fallbacks[0] if entry.fallbacks and not entry.routes else entry
 
 
 def _entries(
     group: Group, registry: Registry, same: Mapping[str, ModelEntry], changed: set[str] | None
 ) -> dict[str, ModelEntry]:
-    """What a group offers, by name. ``same``: its models before, of which only the ``changed`` names differ."""
+    """Returns the models of a group by name. ``same`` are its earlier models; only the ``changed`` names differ."""
     offers: dict[str, list[tuple[Channel, ServedModel]]] = {}
     limits: dict[str, list[int | None]] = {}
     ways: dict[ChannelId, _ChannelRoute] = {}
@@ -258,7 +258,7 @@ def _entries(
 
 
 def _priced_offers(offers: list[tuple[Channel, ServedModel]]) -> list[tuple[Channel, ServedModel]]:
-    """Those with a price, if any has one: an unpriced channel is not to answer where unpriced models are refused."""
+    """Returns the priced offers, if any: where unpriced models are refused, an unpriced channel must not answer."""
     return [offer for offer in offers if offer[1].price is not None] or offers
 
 
@@ -270,9 +270,9 @@ def _largest(limits: Sequence[int | None]) -> int | None:
 def _with_fallbacks(
     entries: dict[str, ModelEntry], group: Group, settings: Settings, priced: Container[str]
 ) -> dict[str, ModelEntry]:
-    """The models with those that may answer for them, as far as the group has them and they may be used at all.
+    """Returns the models with their usable fallbacks in the group.
 
-    A model that no channel serves is there as well if a rule names it: the others answer for it.
+    A name that only a rule has, and no channel, is included: its fallbacks answer for it.
     """
     if not group.fallbacks:
         return entries
@@ -294,7 +294,7 @@ def _with_fallbacks(
 
 
 def _lent(entry: ModelEntry, others: list[ModelEntry]) -> ModelEntry:
-    """A model for which others may answer."""
+    """Returns an entry for a name that only others answer for."""
     all_of_them = (entry, *others)
     return msgspec.structs.replace(
         entry,
@@ -305,7 +305,7 @@ def _lent(entry: ModelEntry, others: list[ModelEntry]) -> ModelEntry:
 
 
 def _only(models: Mapping[str, ModelEntry], patterns: tuple[str, ...]) -> dict[str, ModelEntry]:
-    """The models whose names fit, and of those that may answer for them only such, too."""
+    """Returns the models whose names match, with only those fallbacks that match too."""
     out = {name: entry for name, entry in models.items() if matches(name, patterns)}
     for name, entry in list(out.items()):
         if entry.fallbacks:
@@ -321,7 +321,7 @@ class _ChannelRoute(NamedTuple):
 
     bound: RateScope
     ones: list[tuple[Channel, ChannelId, str]]
-    """The channel with one of its keys each, if it has several."""
+    """The channel once for each key, if it has several."""
 
 
 def _route(offer: Offer, rank: Rank, way: _ChannelRoute) -> Route:
@@ -331,7 +331,7 @@ def _route(offer: Offer, rank: Rank, way: _ChannelRoute) -> Route:
 
 
 def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:
-    """A channel of several keys as one channel a key, each with its key's id and name."""
+    """Returns a channel of several keys as one channel for each key, with the key's id and name."""
     if not channel.keys:
         return []
     return [
@@ -358,7 +358,7 @@ def _entry(name: str, routes: list[Route]) -> ModelEntry:
 
 
 def _easy(routes: list[Route]) -> tuple[Route, ...]:
-    """The first tier, if there is nothing to it but its weights."""
+    """Returns the first tier if only weights decide within it."""
     tier = tuple(route for route in routes if route.rank.tier == routes[0].rank.tier)
     rated = any(route.bound is not None and route.bound.rated for route in tier)
     measured = any(route.keys or route.rank.spill or route.rank.timed for route in tier)
@@ -371,16 +371,16 @@ def _by_ref(ref: str, table: Mapping[Key, Entity], noun: str) -> Entity:
             return entity
     lasting: list[str] = [
         one.name for one in table.values() if not getattr(one, "temporary", False)
-    ]  # tokens of programs end
+    ]  # tokens made for programs expire
     names: list[str] = near_names(ref, [one.name for one in table.values()]) + sorted(lasting)
     raise NotFound(_missing(noun, ref, names), param=noun)
 
 
 NAMED = 20
-"""Names that an error lists."""
+"""How many names an error lists."""
 
 
 def _missing(noun: str, ref: str, names: list[str]) -> str:
-    """The error for a name that does not exist, with those that do, in this order."""
+    """Returns the error for an unknown name, listing those that exist in this order."""
     there = first_of(list(dict.fromkeys(names)), NAMED) or "none yet"
     return f"there is no {noun} '{ref}'; there are: {there}"

@@ -1,8 +1,8 @@
-"""What the history keeps of a change, and the change that undoes an entry.
+"""Change history: what is kept of a change, and the change that undoes an entry.
 
 An entry is undone field by field. Later changes of other fields stay; before a later change of the same field is
-overwritten, the owner has to confirm it. Fields that the gateway keeps up to date, such as the models that a pattern
-lets in, are overwritten without a question.
+overwritten, the owner has to confirm. Fields that the gateway maintains, such as the models selected by a pattern, are
+overwritten without a question.
 
 Long: what is kept of a change, what is shown of it and what undoes it have to agree about every field.
 """
@@ -56,26 +56,26 @@ NOUNS: Mapping[Table, str] = {
 """What people call an entity of a table."""
 
 SHOWN = 160
-"""Characters of a value that people read."""
+"""How many characters of a value are shown."""
 HIDDEN = "…"
-"""What people see of a key."""
+"""What is shown instead of a key."""
 EARLIER_KEY = "sealed:"
-"""Begins what an earlier version kept instead of a key."""
+"""The start of what an earlier version kept instead of a key."""
 
 _SECRET_FIELDS = {"digest": "key", "key": "key", "keys": "key", "headers": "headers", "proxy": "proxy"}
-"""Fields that look the same to people when they differ, and what people call them."""
+"""Fields whose different values look alike, and what people call them."""
 
 _SECTIONS: Mapping[str, Section] = {section.name: section for section in SECTIONS}
 
 
 def entity_of(registry: Registry, table: Table, key: str) -> Entity | None:
-    """The entity as it is now; None if there is none."""
+    """Returns the present entity; None if it does not exist."""
     found = getattr(registry, table)
     return found if isinstance(found, msgspec.Struct) else found.get(key)  # type: ignore[return-value]  # one of them
 
 
 def changes_of(changes: Sequence[Change], before: Registry, after: Registry) -> list[EntityChange]:
-    """What the history keeps of a change, each entity once; of an edit the fields that differ."""
+    """Returns what the history keeps of a change, each entity once; for an edit, the fields that differ."""
     kept = []
     for table, key in dict.fromkeys((change.table, change.key) for change in changes):
         old, new = entity_of(before, table, key), entity_of(after, table, key)
@@ -84,7 +84,7 @@ def changes_of(changes: Sequence[Change], before: Registry, after: Registry) -> 
         was, becomes = _fields_of(old), _fields_of(new)
         if was is not None and becomes is not None:
             names = [name for name in was | becomes if was.get(name) != becomes.get(name)]
-            if table != "lists":  # of these, which only the gateway changes, the whole one before
+            if table != "lists":  # only the gateway changes these: keep the whole earlier one
                 was = {name: was[name] for name in names if name in was}
             becomes = {name: becomes[name] for name in names if name in becomes}
         name = _name(new if new is not None else old)
@@ -93,7 +93,7 @@ def changes_of(changes: Sequence[Change], before: Registry, after: Registry) -> 
 
 
 def differences_of(changes: Sequence[EntityChange], before: Registry, after: Registry) -> list[Difference]:
-    """The same for people, without secrets; what upstreams list is left out."""
+    """Returns the same for people, without secrets and without what upstreams list."""
     found = []
     for change in changes:
         if change.table == "lists":
@@ -106,14 +106,14 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
             for shown, channel in ((shown_before, old), (shown_after, new)):
                 shown.pop("key", None)
                 shown[name] = _keys_text(channel)
-        if old is not None and new is not None:  # a default is read by its value
+        if old is not None and new is not None:  # a default is shown by its value
             for name in sorted(shown_before.keys() ^ shown_after.keys()):
                 shown_before.setdefault(name, _words(change.table, old).get(name, ""))
                 shown_after.setdefault(name, _words(change.table, new).get(name, ""))
             section = _SECTIONS[change.table]
             _tell_apart(shown_before, shown_after, *(form(_without_prices(one), section) for one in (old, new)))
         fields = list(_fields(shown_before, shown_after))
-        if what == "changed":  # secrets that look alike differ, too
+        if what == "changed":  # secrets that look alike may differ
             differing = (change.before or {}).keys() | (change.after or {}).keys()
             secret = {_SECRET_FIELDS[name] for name in _SECRET_FIELDS.keys() & differing}
             alike = secret - {"key" if field.field == "keys" else field.field for field in fields}
@@ -123,7 +123,7 @@ def differences_of(changes: Sequence[EntityChange], before: Registry, after: Reg
 
 
 def settings_differences(before: Settings, after: Settings) -> list[FieldDifference]:
-    """The settings that differ, for people. A default is shown by its value."""
+    """Returns the settings that differ, for people. A default is shown by its value."""
     found = []
     for name in Settings.__struct_fields__:
         old, new = (msgspec.to_builtins(getattr(one, name)) for one in (before, after))
@@ -139,11 +139,11 @@ class UndoPlan(msgspec.Struct, frozen=True):
     registry: Registry
     """The configuration after it."""
     reasons: list[str]
-    """Why to ask the owner first: what was changed since, and would be overwritten."""
+    """Why to ask the owner first: what was changed since and would be overwritten."""
 
 
 def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Registry, now: Millis) -> UndoPlan:
-    """Raises Conflict if the entry cannot be undone, naming the newer change that has to be undone first."""
+    """Returns how to undo an entry. Raises Conflict if it cannot be undone, naming the newer change to undo first."""
     undone = undone_entries(entries)
     if entry.id in undone:
         raise Conflict(
@@ -170,7 +170,7 @@ def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Re
 
 
 def _successor(value: Entity | None, entry: HistoryEntry, registry: Registry, now: Millis) -> Entity | None:
-    """A group that gets its former name back, with what calls have used under the one that goes."""
+    """Returns a group that gets its former name back, with what calls used under the present one."""
     if isinstance(value, Group):
         for other in entry.changes:
             going = registry.groups.get(other.key) if other.table == "groups" and other.before is None else None
@@ -180,7 +180,7 @@ def _successor(value: Entity | None, entry: HistoryEntry, registry: Registry, no
 
 
 def _former(kept: EntityChange, current: Entity | None) -> Entity | None:
-    """The entity as it was before the change, with what the change left alone as it is now."""
+    """Returns the entity as it was before the change. Fields that the change did not touch stay as they are now."""
     if kept.before is None:
         return None
     after = kept.after or {}
@@ -201,7 +201,7 @@ def _foreign(why: str) -> Conflict:
 
 
 def _overwritten(kept: EntityChange, current: Entity | None, newer: Sequence[HistoryEntry]) -> Iterator[str]:
-    """What was changed since, and by which change. Raises Conflict if what was changed is gone."""
+    """Yields what was changed since, and by which change. Raises Conflict if what was changed is gone."""
     if kept.table == "lists":
         return
     thing = NOUNS[kept.table]
@@ -222,7 +222,7 @@ def _overwritten(kept: EntityChange, current: Entity | None, newer: Sequence[His
 
 
 def _former_models(was: list[Fields], then: list[Fields], now: list[Fields]) -> list[Fields]:
-    """The models as they were, without what the upstream lists no more, and with what it lists since the change."""
+    """Returns the earlier models, without those delisted and with those listed since the change."""
     before, after, there = ({model["name"] for model in models} for models in (was, then, now))
     gone = after - there
     kept = [model for model in was if not (model.get("live") and model["name"] in gone)]
@@ -230,7 +230,7 @@ def _former_models(was: list[Fields], then: list[Fields], now: list[Fields]) -> 
 
 
 def _differing(table: Table, now: Fields, then: Fields) -> list[str]:
-    """The names of the fields that the owner has changed since."""
+    """Returns the names of the fields that the owner changed since."""
     was, prices = (_prices(fields) if table == "channels" else {} for fields in (then, now))
     repriced = any(was[model] != prices[model] for model in was.keys() & prices.keys())
     now, then = _owner_fields(table, now), _owner_fields(table, then)
@@ -239,12 +239,12 @@ def _differing(table: Table, now: Fields, then: Fields) -> list[str]:
 
 
 def _prices(channel: Fields) -> dict[tuple[str, str], object]:
-    """What a channel has of its own, by the names of a model."""
+    """Returns a channel's own prices by the names of a model."""
     return {(m["name"], m.get("upstream", "")): m.get("price") for m in channel.get("models", ())}
 
 
 def _owner_fields(table: Table, fields: Fields) -> Fields:
-    """What only the owner changes."""
+    """Returns the fields that only the owner changes."""
     if table == "groups":
         return {name: value for name, value in fields.items() if name not in ("former", "since")}
     if table != "channels":
@@ -255,7 +255,7 @@ def _owner_fields(table: Table, fields: Fields) -> Fields:
 
 
 def _with_list(change: Change, registry: Registry, entry: HistoryEntry) -> Iterator[Change]:
-    """A channel goes with what its upstream lists, also if that was fetched later."""
+    """Adds to a deleted channel what its upstream lists, even if that was fetched later."""
     yield change
     removed = change.table == "channels" and change.value is None and change.key in registry.lists
     if removed and all(one.table != "lists" or one.key != change.key for one in entry.changes):
@@ -263,7 +263,7 @@ def _with_list(change: Change, registry: Registry, entry: HistoryEntry) -> Itera
 
 
 def _contradiction(what: str, found: HistoryEntry | None) -> Conflict:
-    """``found``: the newer change that has to be undone first, if the history has it."""
+    """Returns the Conflict. ``found`` is the newer change to undo first, if the history has it."""
     if found is None:
         return Conflict(f"{what}; change that first", code="newer_change")
     by = f"since change {found.id} ({plain(found.done)}); undo that one first"
@@ -271,7 +271,7 @@ def _contradiction(what: str, found: HistoryEntry | None) -> Conflict:
 
 
 def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Collection[str] = ()) -> HistoryEntry | None:
-    """The newest change of an entity; of one of these fields, if there are any."""
+    """Returns the newest change of an entity, or of one of these fields."""
 
     def fits(change: EntityChange) -> bool:
         if (change.table, change.key) != (table, key):
@@ -284,7 +284,7 @@ def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Colle
 
 
 class _Problem(NamedTuple):
-    """A field of an entity names something that does not exist, or another entity has the same name."""
+    """A field names something that does not exist, or two entities have the same name."""
 
     table: Table
     key: str
@@ -293,7 +293,7 @@ class _Problem(NamedTuple):
 
 
 def _problems(registry: Registry) -> Iterator[_Problem]:
-    """What is named and is not there, and names that two have."""
+    """Yields names of things that do not exist, and names that two entities have."""
     for token in registry.tokens.values():
         if token.group not in registry.groups:
             text = f"token '{plain(token.name)}' is in group '{plain(token.group)}'"
@@ -311,7 +311,7 @@ def _problems(registry: Registry) -> Iterator[_Problem]:
 
 
 def _doubles(table: Table, names: Sequence[tuple[str, str]]) -> Iterator[_Problem]:
-    """What is put back comes last: the one that has its name now stands before it."""
+    """Yields names used twice. What is restored comes last, after the entity that has its name now."""
     seen: dict[str, str] = {}
     for name, key in names:
         if name in seen:
@@ -347,20 +347,20 @@ def _fields(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Fie
 
 
 def _difference(field: str, before: str, after: str) -> FieldDifference:
-    """Both values as people read them; of long ones, the part in which they begin to differ."""
+    """Returns both values for people; of long ones, the part in which they begin to differ."""
     before, after = where_they_differ(before, after, SHOWN)
     return FieldDifference(field=field, before=before, after=after)
 
 
 def _tell_apart(before: dict[str, str], after: dict[str, str], old: Fields, new: Fields) -> None:
-    """Of values that are different and read the same, such as rounded ones, show the exact spelling."""
+    """Returns the exact spelling of different values that read the same, such as rounded ones."""
     for name in before.keys() & after.keys() - _SECRET_FIELDS.keys():
         if before[name] == after[name] and old.get(name) != new.get(name):
             before[name], after[name] = (inline(one[name]) if name in one else "" for one in (old, new))
 
 
 def _shown_fields(table: Table, entity: Entity | None) -> dict[str, str]:
-    """The fields as details show them, others in the spelling of a configuration file; keys are not shown."""
+    """Returns the fields as details show them, others as in a configuration file. Keys are not shown."""
     if entity is None:
         return {}
     if isinstance(entity, Grant):
@@ -385,14 +385,14 @@ def _shown_fields(table: Table, entity: Entity | None) -> dict[str, str]:
 
 
 def _without_prices(entity: Entity) -> Entity:
-    """A channel without the prices that it has of its own, for these are shown one by one."""
+    """Returns a channel without its own prices, which are shown one by one."""
     if not isinstance(entity, Channel):
         return entity
     return msgspec.structs.replace(entity, models=tuple(msgspec.structs.replace(m, price=None) for m in entity.models))
 
 
 def _price_text(price: Price) -> str:
-    """A price in short: ``$3.00 / $15.00, cached input $0.30, 2 rules``."""
+    """Returns a short form of a price: ``$3.00 / $15.00, cached input $0.30, 2 rules``."""
     parts = [f"{dollars(price.input)} / {dollars(price.output)}"]
     named = {"cached input": price.cached_input, "cache write": price.cache_write, "a call": price.per_call or None}
     parts += [f"{name} {dollars(nanos)}" for name, nanos in named.items() if nanos is not None]
@@ -402,7 +402,7 @@ def _price_text(price: Price) -> str:
 
 
 def _words(table: Table, entity: Entity) -> dict[str, str]:
-    """The fields that the owner edits, as details show them."""
+    """Returns the fields that the owner edits, as details show them."""
     open_fields = (field for field in FIELDS.get(table, ()) if field.name not in _SECRET_FIELDS)
     found = {field.name: field.show(getattr(entity, field.name)) or NONE_WORD for field in open_fields}
     if isinstance(entity, Token | Channel):
@@ -414,7 +414,7 @@ def _words(table: Table, entity: Entity) -> dict[str, str]:
 
 
 def _keys_text(channel: Channel) -> str:
-    """``1 …6789, 2 env:SECOND_KEY``, or the only key, masked."""
+    """Returns ``1 …6789, 2 env:SECOND_KEY``, or the only key, masked."""
     keys = [mask(key) for key in channel.all_keys]
     numbered = [f"{number} {key}" for number, key in enumerate(keys, start=1)]
     return ", ".join(numbered if len(keys) > 1 else keys) or "none"

@@ -1,12 +1,12 @@
-"""Which channels are paused, why and until when; and of channels with several keys, which of those.
+"""Which channels and keys are paused, why, and until when.
 
-States: ``ok``; ``cooling`` until a moment; ``half_open``, the moment has come and one call may try; ``attention``,
-the key is refused: until the owner edits, tests or clears it, and one call may try now and then; ``off`` is the owner's
-own switch and never touched here. The pause grows with each failure (``STEPS_S``); the backoff of a single call is in
-``retry``. ``docs/channels.md`` has the rules for users. Times are monotonic seconds.
+States: ``ok``; ``cooling`` until a moment; ``half_open``, when that moment has come and one call may try;
+``attention``, when the key is refused: until the owner edits, tests or clears it, and one call may try now and then;
+``off`` is the owner's own switch and is never changed here. The pause grows with each failure (``STEPS_S``); the
+backoff of a single call is in ``retry``. ``docs/channels.md`` has the rules for users. Times are monotonic seconds.
 
-A key has its states like a channel: failures of a key alone (refused, limited, out of credit) leaves its
-channel in use with the others. A channel without a usable key is paused until the first of its keys is back.
+A key has states like a channel. A failure of one key alone (refused, limited, out of credit) leaves its channel in use
+with the other keys. A channel without a usable key is paused until its first key is back.
 """
 
 from collections import deque
@@ -24,20 +24,20 @@ from gateway.domain.units import ChannelId
 FAILURES_IN_A_ROW = 3
 WINDOW_S = 60.0
 WINDOW_CALLS = 5
-"""With at least so many calls in the window, half of them failing opens the breaker."""
+"""The fewest calls in the window: if half of them fail, the breaker opens."""
 STEPS_S = (10.0, 30.0, 60.0, 120.0)
-"""The backoff of a channel: how long it is paused the first, second, third time, and from then on."""
+"""Seconds for which a channel is paused the first, second, third time, and from then on."""
 QUICK_S = 30.0
-"""The longest rest after a failure that shows at once and harms nobody who can go elsewhere: its end is seen soon."""
+"""The longest pause after a failure that shows at once and does no harm where calls can go elsewhere."""
 REFUSED_S = (60.0, 300.0, 900.0, 3600.0)
-"""How long a refused key is not tried the first, second, third time, and from then on. Vendors err, too."""
+"""Seconds for which a refused key is not tried, the first, second, third time, and from then on. Vendors err too."""
 OUT_OF_CREDIT_S = 3600.0
 MODEL_MISSING_S = 600.0
 LONGEST_S = 600.0
-"""An upstream's Retry-After beyond this is not believed."""
+"""The longest Retry-After that is believed, in seconds."""
 
 KEY_KINDS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, FailureKind.RATE})
-"""Failures of the key rather than the channel, if there are other keys."""
+"""Failures of the key rather than of the channel, if the channel has other keys."""
 
 _QUICK_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK})
 _BREAKER_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
@@ -45,18 +45,18 @@ _BREAKER_KINDS = frozenset({FailureKind.SERVER, FailureKind.NETWORK, FailureKind
 _REFUSAL_KINDS = frozenset({FailureKind.AUTH, FailureKind.UNSET})
 
 _KEY_REFUSED = frozenset({401, 403})
-"""Statuses of an upstream that may refuse the key; with any other it has accepted it."""
+"""The HTTP statuses that may refuse the key. With any other, the upstream accepted it."""
 
 
 class HealthState(msgspec.Struct, frozen=True):
-    """A channel's state as it is now."""
+    """A channel's present state."""
 
     name: str
     reason: str = ""
     left_s: float = 0.0
-    """Seconds of rest that are left; 0 if there is no end, or none needed."""
+    """Seconds left of the pause; 0 if it has no end, or is not paused."""
     no_credit: bool = False
-    """It is for lack of credit, which no list of models shows to be over."""
+    """Whether it is paused for lack of credit, which a list of models cannot disprove."""
 
 
 OK = HealthState("ok")
@@ -64,7 +64,7 @@ _OFF = HealthState("off")
 
 
 class _ChannelState:
-    """What is remembered of one channel, or of one of its keys."""
+    """What is remembered of one channel or key."""
 
     __slots__ = ("attention", "in_a_row", "models", "no_credit", "outcomes", "reason", "steps", "trial", "until")
 
@@ -80,11 +80,11 @@ class _ChannelState:
         self.models: dict[str, float] = {}
 
     def failed_lately(self, now: float) -> bool:
-        """Within the breaker's window."""
+        """Returns how many calls failed within the breaker's window."""
         return any(at > now - WINDOW_S and not ok for at, ok in self.outcomes)
 
     def trips(self, now: float) -> bool:
-        """Note a failure; whether the breaker opens."""
+        """Count a failure. Returns whether the breaker opens."""
         half_open = bool(self.reason)
         self.in_a_row += 1
         self.outcomes.append((now, False))
@@ -93,13 +93,13 @@ class _ChannelState:
         return half_open or self.in_a_row >= FAILURES_IN_A_ROW or half_fail
 
     def step(self) -> float:
-        """How long it is paused this time."""
+        """Returns how long it is paused this time."""
         step = STEPS_S[min(self.steps, len(STEPS_S) - 1)]
         self.steps += 1
         return step
 
     def refused(self, reason: str, now: float) -> None:
-        """Its key was refused. While it is paused for that, only tests and calls that began before find it so again."""
+        """Its key was refused. While it is paused, only tests and earlier calls can be refused again."""
         if self.attention and self.until > now:
             return
         self.attention, self.reason = True, reason
@@ -107,21 +107,21 @@ class _ChannelState:
         self.steps += 1
 
     def accepted(self, now: float) -> bool:
-        """Its key was not refused this time; calls that began before the refusal do not count. Whether it had been."""
+        """Its key was accepted, by a call that began after the refusal. Returns whether it had been refused."""
         if not self.attention or self.until > now:
             return False
         self.attention = False
         return True
 
     def rest(self, reason: str, seconds: float, now: float) -> None:
-        """The later deadline always stays: a short rest never ends a long one."""
+        """Pause it. The later deadline stays: a short pause never ends a long one."""
         most = max(LONGEST_S, OUT_OF_CREDIT_S) if seconds == OUT_OF_CREDIT_S else LONGEST_S
         self.until = max(self.until, now + min(max(seconds, 0.0), most))
         self.reason, self.no_credit = reason, False
 
 
 class _Trial:
-    """The one trial call of those that are half-open."""
+    """The single trial call of a half-open channel and key."""
 
     __slots__ = ("_patients",)
 
@@ -143,7 +143,7 @@ NO_TRIAL = nullcontext()
 
 
 class ChannelHealth:
-    """The states of all channels, in memory: a restart gives all of them a fresh start."""
+    """The states of all channels, in memory: after a restart all are well."""
 
     def __init__(
         self,
@@ -154,14 +154,14 @@ class ChannelHealth:
         self._mono = mono
         self._changed = changed
         self.pace = LatencyStats(mono)
-        """How fast they are."""
+        """How fast the channels are."""
         self.in_flight = in_flight
-        """How many calls a channel answers now."""
+        """Returns how many calls a channel is answering."""
         self.failing: dict[ChannelId, _ChannelState] = {}
-        """Channels and keys that failed lately. Usually there is none, and nothing to ask here."""
+        """Channels and keys that failed recently; usually none."""
 
     def state(self, channel: Channel) -> HealthState:
-        """As the owner sees it."""
+        """Returns the state as the owner sees it."""
         if not channel.enabled:
             return _OFF
         if not self.failing:
@@ -172,7 +172,7 @@ class ChannelHealth:
         return _with_keys(own, [self.state_of(one) for one in _key_ids(channel.id, len(channel.all_keys))])
 
     def state_of(self, one: ChannelId) -> HealthState:
-        """Of a channel as such, or of one of several keys (see ``key_id``)."""
+        """Returns the state of a channel itself, or of one of several keys (see ``key_id``)."""
         patient = self.failing.get(one)
         if patient is None:
             return OK
@@ -183,12 +183,12 @@ class ChannelHealth:
         return HealthState("half_open", patient.reason) if patient.reason else OK
 
     def failed_last(self, one: ChannelId) -> bool:
-        """Whether nothing has succeeded since the last failure of a channel, or of one of several keys."""
+        """Returns whether nothing succeeded since the last failure of a channel, or of one of several keys."""
         patient = self.failing.get(one)
         return patient is not None and (patient.in_a_row > 0 or bool(patient.reason))
 
     def missing(self, channel: ChannelId) -> dict[str, float]:
-        """The models that are not asked of this channel now, and for how many seconds."""
+        """Returns the models that are not requested from this channel now, with the seconds left."""
         patient = self.failing.get(channel)
         if patient is None or not patient.models:
             return {}
@@ -196,18 +196,18 @@ class ChannelHealth:
         return {model: until - now for model, until in patient.models.items() if until > now}
 
     def on_trial(self, channel: ChannelId) -> bool:
-        """Whether a half-open channel or key already has its one trial call."""
+        """Returns whether a half-open channel or key already has its trial call."""
         patient = self.failing.get(channel)
         return patient is not None and patient.trial
 
     def trying(self, channel: ChannelId, key: ChannelId | str = "") -> AbstractContextManager[None]:
-        """A call is there while the block runs: if channel or key are half-open without a trial yet, this is it."""
+        """Marks a call that runs during the block: the trial of a half-open channel or key without one."""
         now, found = self._mono(), (self.failing.get(channel), self.failing.get(ChannelId(key)))
         trials = tuple(p for p in found if p is not None and p.reason and p.until <= now and not p.trial)
         return _Trial(trials) if trials else NO_TRIAL
 
     def succeeded(self, channel: ChannelId, key: ChannelId | str = "") -> None:
-        """A call went well: everything is forgotten but the recent outcomes."""
+        """A call succeeded: forget everything but the recent outcomes."""
         self._recover(channel)
         if key:
             self._recover(ChannelId(key))
@@ -226,7 +226,7 @@ class ChannelHealth:
             self._changed()
 
     def failed(self, channel: ChannelId, kind: FailureKind, reason: str, retry_after_s: float | None = None) -> None:
-        """A call failed at this channel, or with this key. ``CLIENT`` failures say nothing of either."""
+        """A call failed at this channel, or with this key. ``CLIENT`` failures count for neither."""
         if kind in (FailureKind.CLIENT, FailureKind.MISSING):
             return
         patient, now = self.failing.setdefault(channel, _ChannelState()), self._mono()
@@ -247,7 +247,7 @@ class ChannelHealth:
         self._changed()
 
     def answered(self, channel: ChannelId, key: ChannelId | str, status: int) -> None:
-        """The upstream answered a call that then failed: unless by refusing the key, it has accepted it."""
+        """The upstream answered a call that then failed. Unless it refused the key, it accepted it."""
         if status in _KEY_REFUSED:
             return
         for one in (channel, ChannelId(key)):
@@ -257,21 +257,21 @@ class ChannelHealth:
                 self._changed()
 
     def lacks(self, channel: ChannelId, model: str) -> None:
-        """The upstream says it does not know this model: the channel stays in use, the model is paused."""
+        """The upstream does not know this model. The channel stays in use; the model is paused there."""
         patient = self.failing.setdefault(channel, _ChannelState())
         patient.models[model] = self._mono() + MODEL_MISSING_S
         self._changed()
 
     def relearn_models(self, channel: ChannelId) -> None:
-        """Forget which models it does not know: it has others now, or other names for them."""
+        """Forget which models it does not know: its models or their names have changed."""
         if (patient := self.failing.get(channel)) is not None and patient.models:
             patient.models.clear()
             self._changed()
 
     def follow_keys(self, channel: ChannelId, before: Sequence[str], after: Sequence[str]) -> None:
-        """A channel has other keys: move the states of those that it keeps to their new numbers.
+        """A channel's keys changed: move the states of the keys that it keeps to their new numbers.
 
-        While a channel has one key, only a refusal is a state of that key; all other failures are the channel's.
+        While a channel has one key, only a refusal is a state of that key. All other failures are the channel's.
         """
         known = {
             key: self.failing[one]
@@ -290,8 +290,7 @@ class ChannelHealth:
     def clear(self, channel: ChannelId, *, keys: bool = True, models: Collection[str] | None = None) -> None:
         """Forget the failures of a channel, its keys and its models: it was edited, tested well, or cleared by hand.
 
-        With the id of one of several keys, only the failures of that key. ``models``: those that are forgotten; None:
-        all of them.
+        With the id of one of several keys, only that key's failures. ``models`` are those to forget; None: all.
         """
         mine = [one for one in self.failing if one == channel or (keys and one.startswith(f"{channel}#"))]
         for one in mine:
@@ -305,7 +304,7 @@ class ChannelHealth:
 
 
 def _with_keys(own: HealthState, keys: Sequence[HealthState]) -> HealthState:
-    """The state of a channel that is usable itself, as that of its keys leaves it."""
+    """Returns the state of a usable channel, given the states of its keys."""
     if any(state.name == "ok" for state in keys):
         return own
     cooling = [state for state in keys if state.name == "cooling"]
@@ -315,10 +314,10 @@ def _with_keys(own: HealthState, keys: Sequence[HealthState]) -> HealthState:
 
 
 def _outlasts(own: _ChannelState | None, key: _ChannelState) -> bool:
-    """Whether a channel's own pause stays when it has only this key left."""
+    """Returns whether a channel's own pause outlasts that of its only key left."""
     return own is not None and not key.attention and own.until > key.until
 
 
 def _key_ids(channel: ChannelId, count: int) -> list[ChannelId]:
-    """Where the states of a channel's keys are remembered."""
+    """Returns the ids under which the states of a channel's keys are kept."""
     return [channel] if count == 1 else [key_id(channel, number) for number in range(1, count + 1)]

@@ -1,12 +1,11 @@
-"""Which channel a call goes to, from what is known of channels, their limits, conversations and retries.
+"""Which channel a call goes to, given the state of channels, their limits, conversations and retries.
 
-``routing`` makes the choice itself, ``retry`` decides what follows a failure. A conversation goes to the channel and
-key that answered it last, so that its prompt cache is used again. It is known by its token, its model and its messages
-up to the user's first. Bounded, in memory.
+``routing`` makes the choice itself, ``retry`` decides what follows a failure. A conversation returns to the channel and
+key that answered it last, so that its prompt cache is used again. It is recognized by its token, its model and its
+messages up to the user's first one. This memory is bounded.
 
-An attempt counts against its channel's limits from the moment it begins; its place is free again when it ends. The
-tokens that it was counted with become those that were used; an attempt after which another channel was tried has used
-none.
+An attempt counts against its channel's limits from the moment it begins, and its place is free when it ends. The tokens
+it was counted with are then replaced by those it used; an attempt that another channel had to follow used none.
 """
 
 import asyncio
@@ -34,13 +33,13 @@ from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId
 
 PAUSED_RULES = frozenset({"attention", "cooling", "trial"})
-"""Rules that skip a channel because of what it did before."""
+"""Rules that skip a channel for what it did before."""
 SOON_S = 1.0
-"""When a place among the calls in flight may come free: nobody knows."""
+"""Seconds after which a place may come free. Nobody knows."""
 
 
 class ChannelTickets:
-    """Asked for each channel that a call may go to."""
+    """Checks the limits of each channel that a call may go to."""
 
     __slots__ = ("_held", "_limiter", "_tokens")
 
@@ -48,10 +47,10 @@ class ChannelTickets:
         self._limiter = limiter
         self._tokens = tokens
         self._held = held
-        """The gate at which the call has a place already."""
+        """The gate at which the call already has a place."""
 
     def __call__(self, route: Route) -> SkippedRoute | None:
-        """What speaks against a channel, if anything does."""
+        """Returns the reason to skip a channel, if any."""
         bound = route.bound
         if bound is None:
             return None
@@ -69,7 +68,7 @@ class ChannelTickets:
 
 
 class ChannelLimits:
-    """The room of all channels."""
+    """The limits of all channels."""
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
@@ -78,13 +77,13 @@ class ChannelLimits:
         """Called with what a running call is about to wait for."""
 
     def of(self, call: Call) -> ChannelTickets:
-        """What there is for this call."""
+        """Returns the limits as they apply to this call."""
         slot = call.limits.channel_slot
         held = slot.key if slot is not None else None
         return ChannelTickets(self._limiter, call.need.rate_tokens, held)
 
     def enter(self, call: Call, route: Route) -> None:
-        """An attempt begins, in the same moment in which its channel was chosen."""
+        """Begin an attempt, in the same moment in which its channel was chosen."""
         attempt, limits = call.attempt, call.limits
         if attempt.channel_ticket is not None:
             attempt.channel_ticket.true_up(0)
@@ -107,12 +106,12 @@ class ChannelLimits:
         return headers_of(self._limiter.readings(binding))
 
     def leave(self, route: Route) -> None:
-        """It has ended."""
+        """End an attempt."""
         if route.bound is not None and route.bound.gate is not None:
             self._limiter.lines.leave((route.bound.gate,))
 
     async def wait(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> bool:
-        """Until the call has a place at one of these; False if there was none in time."""
+        """Wait until the call has a place at one of these. Returns False if it got none in time."""
         self.forgo(call)
         self.on_wait(call, wait_text(gates))
         try:
@@ -122,7 +121,7 @@ class ChannelLimits:
         return True
 
     async def make(self, call: Call, route: Route) -> bool:
-        """Whether the channel has room for the call's next attempt, after a wait if need be."""
+        """Returns whether the channel has room for the call's next attempt, after a wait if needed."""
         against = self.of(call)(route)
         gate = route.bound.gate if route.bound is not None else None
         if against is not None and against.rule == "full" and gate is not None and await self.wait(call, (gate,)):
@@ -132,28 +131,28 @@ class ChannelLimits:
         return against is None
 
     def forgo(self, call: Call) -> None:
-        """Give a place back that was waited for and is not used."""
+        """Give back an unused place that the call waited for."""
         slot, call.limits.channel_slot = call.limits.channel_slot, None
         if slot is not None:
             self._limiter.lines.leave((slot,))
 
 
 MOST = 10_000
-"""Conversations that are remembered."""
+"""How many conversations are remembered."""
 KEEP_S = 3600.0
-"""After this no vendor's cache remembers either."""
+"""Seconds; vendors' caches are not kept longer."""
 MOST_PASSED = 3
-"""Channels that a call did not go to, of which its record says why."""
+"""How many skipped channels a record explains."""
 PASSED_CHARS = 120
-"""Of the reason, with the channel's name."""
+"""Characters of such a reason, with the channel's name."""
 MOST_KEPT = 4096
-"""Answers of upstreams that are remembered."""
+"""How many answers of upstreams are remembered."""
 BEGINNING = 8
-"""Messages that are looked at, at most."""
+"""How many messages are examined at most."""
 
 
 class StickyRoute(msgspec.Struct, frozen=True):
-    """Where a conversation was answered."""
+    """The channel and key that answered a conversation."""
 
     channel: ChannelId
     key_id: ChannelId
@@ -168,7 +167,7 @@ _MESSAGE = msgspec.json.Decoder(_StickyMessage)
 
 
 def conversation(token: str, model: str, fields: Fields, session: str = "") -> bytes:
-    """A short name of the conversation that a request belongs to. ``session`` is the client's own name of it."""
+    """Returns a short name of a request's conversation. ``session`` is the client's own name for it."""
     named = blake2b(f"{token}\n{model}\n{session}".encode("utf-8", "surrogatepass"), digest_size=16)
     if session or bytes(memoryview(fields["messages"])[:1]) != b"[":
         named.update(b"" if session else memoryview(fields["messages"])[: 64 << 10])
@@ -181,7 +180,7 @@ def conversation(token: str, model: str, fields: Fields, session: str = "") -> b
 
 
 class StickyRoutes:
-    """The recent conversations."""
+    """The recent conversations and where they were answered."""
 
     def __init__(self, mono: Callable[[], float] = lambda: 0.0, *, keep_s: float = KEEP_S, most: int = MOST) -> None:
         self._mono = mono
@@ -190,12 +189,12 @@ class StickyRoutes:
         self._places: OrderedDict[bytes, tuple[StickyRoute, float]] = OrderedDict()
 
     def place(self, pin: bytes) -> StickyRoute | None:
-        """Where the conversation was answered last."""
+        """Returns where the conversation was answered last."""
         found = self._places.get(pin)
         return found[0] if found is not None and self._mono() - found[1] <= self._keep_s else None
 
     def note(self, pin: bytes, place: StickyRoute) -> None:
-        """It was answered there."""
+        """Remember where it was answered."""
         self._places[pin] = (place, self._mono())
         self._places.move_to_end(pin)
         if len(self._places) > self._most:
@@ -203,7 +202,7 @@ class StickyRoutes:
 
 
 class Chooser:
-    """Chooses. ``draw`` is the source of chance."""
+    """Chooses channels. ``draw`` is the source of randomness."""
 
     def __init__(
         self, *, health: ChannelHealth, draw: Draw, retries: RetryBudget, rooms: ChannelLimits, sticky: StickyRoutes
@@ -214,17 +213,17 @@ class Chooser:
         self._rooms = rooms
         self._sticky = sticky
         self._kept = StickyRoutes(keep_s=math.inf, most=MOST_KEPT)
-        """Where answers are that requests may go on from, by their ids."""
+        """Where the answers are that requests may continue, by their ids."""
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False, dry: bool = False) -> RouteChoice:
-        """The channel to begin with, or where a place may come free, if the call has not ``waited`` for one before.
+        """Returns the first channel, or where a place may come free if the call has not ``waited`` for one.
 
-        ``dry``: only to know, no call is counted. Raises NoChannel if there is none, RateLimited or Unavailable if that
-        is for the channels' own limits.
+        ``dry``: only to find out; nothing is counted. Raises NoChannel if no channel can answer, and RateLimited or
+        Unavailable if that is because of the channels' own limits.
         """
         self._retries.calls += not (waited or dry)
         if waited:
-            _forget_passed(call)  # what it waited for was passed over then, not now
+            _forget_passed(call)  # the channel it waited for was skipped then, but not now
         if call.context.request.kept_id and (place := self._kept.place(call.context.request.kept_id.encode())):
             return self._go_on(call, entry, place)
         sticky = call.context.group.sticky or call.context.visit.api.sticky
@@ -248,7 +247,7 @@ class Chooser:
         return choose(routes, NOTHING_TRIED, self._health, self._draw, self._rooms.of(call))
 
     def _go_on(self, call: Call, entry: ModelEntry, place: StickyRoute) -> RouteChoice:
-        """The channel that keeps what the request goes on from: no other one has it. Raises as ``first`` does."""
+        """Returns the only channel that keeps the answer the request continues. Raises as ``first`` does."""
         found = call.context.catalog.registry.channels.get(place.channel)
         name = plain(found.name if found is not None else place.channel)
         choice = self._choose(call, [route for route in entry.routes if route.channel.id == place.channel])
@@ -259,7 +258,7 @@ class Chooser:
         return msgspec.structs.replace(choice, why=f"state lives at channel {name}", gates=())
 
     def _stay(self, call: Call, entry: ModelEntry) -> RouteChoice | None:
-        """The channel and the key that answered the conversation last, if they are free; else None."""
+        """Returns the channel and key that answered the conversation last if they are free, else None."""
         request = call.context.request
         if (len(entry.routes) == 1 and not entry.routes[0].keys) or request.turns not in request.fields:
             return None
@@ -279,7 +278,7 @@ class Chooser:
         return msgspec.structs.replace(choice, route=key, why=f"where the conversation was, {key.rank.place}")
 
     def _fall_back(self, call: Call, entry: ModelEntry, choice: RouteChoice) -> RouteChoice:
-        """A channel that is well for another model, rather than none or a paused one; else the first paused one."""
+        """Returns a channel that is well for a fallback model, else the first paused one."""
         last_resort = choice if choice.route is not None else None
         passed = list(choice.passed)
         for other in entry.fallbacks:
@@ -292,7 +291,7 @@ class Chooser:
         return last_resort or msgspec.structs.replace(choice, passed=tuple(passed))
 
     async def next(self, call: Call, tries: RetryState) -> NextStep | None:
-        """Where a call goes whose attempts failed; None: nowhere. It may have to wait for a place there."""
+        """Returns where a call goes after failed attempts; None: nowhere. It may have to wait for a place there."""
         if call.context.request.kept_id and self._kept.place(call.context.request.kept_id.encode()) is not None:
             return None
         step = tries.next(self._health, self._draw, self._retries, self._rooms.of(call))
@@ -301,12 +300,12 @@ class Chooser:
         return step
 
     def keep(self, answer: str, route: Route) -> None:
-        """An upstream may keep this answer of its own."""
+        """Remember that an upstream keeps this answer of its own."""
         if answer:
             self._kept.note(answer.encode(), StickyRoute(route.channel.id, route.key_id))
 
     def stay(self, pin: bytes, route: Route) -> None:
-        """A conversation was answered there."""
+        """Remember that a conversation was answered there."""
         self._sticky.note(pin, StickyRoute(route.channel.id, route.key_id))
 
 
@@ -315,7 +314,7 @@ def _forget_passed(call: Call) -> None:
 
 
 def _passed_marks(passed: Sequence[SkippedRoute], route: Route, entry: ModelEntry) -> tuple[str, ...]:
-    """Marks that name the channels that come before the one a call goes to, and what spoke against them."""
+    """Returns marks that name the skipped channels before the chosen one, and why."""
     first = {other.channel.name for other in entry.routes if other.rank.tier < route.rank.tier}
     if route.served.name != entry.name:  # all of them come before those of a fallback
         first = {other.channel.name for other in entry.routes}
@@ -324,7 +323,7 @@ def _passed_marks(passed: Sequence[SkippedRoute], route: Route, entry: ModelEntr
 
 
 def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
-    """Why nothing can be asked, channel by channel."""
+    """Returns the error that no channel can be called, with the reason of each."""
     reasons = "; ".join(map(_skip_text, choice.passed)) or "it has no channel left"
     if call.limits.unaffordable:
         reasons += f"; {unaffordable_text(call.limits.unaffordable)}"
@@ -347,7 +346,7 @@ def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
 
 
 def unaffordable_text(models: Sequence[str]) -> str:
-    """That these fallbacks of a call are left out, and why."""
+    """Returns a text that these fallbacks of a call are left out, and why."""
     return "; ".join(f"fallback {plain(model, 80)}: too little money or tokens left for it" for model in models)
 
 

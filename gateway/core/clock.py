@@ -1,4 +1,4 @@
-"""Clock: wall time for labels and windows, monotonic time for durations; a value, so that tests can turn it."""
+"""Clock: wall time for labels and windows, monotonic time for durations. Tests pass their own."""
 
 import asyncio
 import time
@@ -14,9 +14,8 @@ def _wall() -> Millis:
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """``wall()`` in milliseconds since the epoch, ``mono()`` in seconds since some moment.
-
-    ``sleep`` waits for so many seconds.
+    """``wall()`` returns milliseconds since the epoch, ``mono()`` seconds since some moment; ``sleep`` waits for
+    seconds.
     """
 
     wall: Callable[[], Millis] = _wall

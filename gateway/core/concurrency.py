@@ -1,10 +1,10 @@
 """How many calls of each party are in flight, and which calls wait for a place, first come, first served.
 
-What comes free while somebody waits is handed over at once: nobody who comes later can take it, and no wake-up is lost.
-Who has left meanwhile hands it on. One call may wait at several gates and takes the first place that it is given.
+A place that comes free while calls wait is handed over at once: no later call can take it, and no wake-up is lost. A
+call that has left meanwhile hands it on. One call may wait at several gates and takes the first place that it gets.
 
 Calls pass their gates in one order (token, group, their streams, then one of the channels) and wait at one only with
-places at all before it: so no two of them can wait for each other.
+places at all before it, so no two of them can wait for each other.
 """
 
 import asyncio
@@ -37,20 +37,20 @@ class _Line(msgspec.Struct, eq=False):
 
     taken: int = 0
     turns: deque[_Waiter] | None = None
-    """Made when somebody has to wait."""
+    """The queue, made when a call has to wait."""
     limit: int | None = None
-    """As it was changed while some waited; None: it is that of their gates."""
+    """The limit after a change while calls waited; None: that of their gates."""
 
 
 class ConcurrencyLimiter:
-    """The lines of all parties."""
+    """The queues of all parties."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, str], _Line] = {}
         self._closed: GatewayError | None = None
 
     def full(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> ConcurrencyGate | None:
-        """The first gate without a free place for who comes now; those ``held`` are passed already."""
+        """Returns the first gate without a free place, skipping those ``held``."""
         lines = self._lines
         for gate in gates:
             line = lines.get(gate.key)
@@ -59,7 +59,7 @@ class ConcurrencyLimiter:
         return None
 
     def has_room(self, gate: ConcurrencyGate) -> bool:
-        """Whether who comes now finds a place."""
+        """Returns whether a new call gets a place."""
         line = self._lines.get(gate.key)
         return line is None or (line.taken < gate.limit and not line.turns)
 
@@ -85,24 +85,24 @@ class ConcurrencyLimiter:
                 del self._lines[gate.key]
 
     def taken(self, key: tuple[str, str]) -> int:
-        """Calls of this party that are in flight."""
+        """Returns the number of this party's calls in flight."""
         line = self._lines.get(key)
         return line.taken if line is not None else 0
 
     def waiting(self, key: tuple[str, str]) -> int:
-        """Calls that wait for a place there."""
+        """Returns the number of calls that wait for a place there."""
         line = self._lines.get(key)
         return sum(not turn.given.done() for turn in line.turns) if line is not None and line.turns else 0
 
     def open_ones(self, gates: Sequence[ConcurrencyGate]) -> list[ConcurrencyGate]:
-        """Where one more call may wait. Raises RateLimited if it may nowhere."""
+        """Returns the gates where one more call may wait. Raises RateLimited if all queues are full."""
         found = [gate for gate in gates if gate.wait_s > 0 and self.waiting(gate.key) < gate.places]
         if not found:
             raise too_many(gates[0])
         return found
 
     async def wait(self, gates: Sequence[ConcurrencyGate]) -> ConcurrencyGate:
-        """The gate that gave a place, which is taken now. Raises RateLimited when none did in time.
+        """Wait for a place. Returns the gate that gave it. Raises RateLimited when none did in time.
 
         Raises the error given to ``close`` once no more calls are accepted.
         """
@@ -124,7 +124,7 @@ class ConcurrencyLimiter:
         except BaseException:
             given = turn.given
             if given.done() and not given.cancelled() and given.exception() is None:
-                self.leave((given.result(),))  # cancelled in the moment it was given a place
+                self.leave((given.result(),))  # cancelled in the moment it got a place
             raise
         finally:
             timer.cancel()
@@ -139,11 +139,11 @@ class ConcurrencyLimiter:
 
     @property
     def crowded(self) -> bool:
-        """Whether a call waits."""
+        """Returns whether a call waits."""
         return any(line.turns for line in self._lines.values())
 
     def adopt(self, gates: Mapping[tuple[str, str], ConcurrencyGate]) -> None:
-        """Limits have changed: waiting calls wait by the new ones, and no longer where there is none."""
+        """Apply new limits to waiting calls. Where a limit is gone, they stop waiting."""
         for key, line in list(self._lines.items()):
             if line.turns:
                 gate = gates.get(key)
@@ -174,7 +174,7 @@ class ConcurrencyLimiter:
 
 
 def wait_text(gates: Iterable[ConcurrencyGate]) -> str:
-    """For what a call waits: ``channel 'openai' (4 calls at once)``."""
+    """Returns what a call waits for: ``channel 'openai' (4 calls at once)``."""
     return " or ".join(
         f"{gate.label} ({gate.limit} {plural(gate.limit, 'stream' if gate.name == STREAMS else 'call')} at once)"
         for gate in gates
@@ -182,7 +182,7 @@ def wait_text(gates: Iterable[ConcurrencyGate]) -> str:
 
 
 def too_many(gate: ConcurrencyGate, *, waited: bool = False) -> RateLimited:
-    """The refusal of a call that found no place."""
+    """Returns the error of a call that found no place."""
     what = "its limit of streams at a time" if gate.name == STREAMS else "its limit of calls in flight"
     tried = f", and no place came free in {ceil(gate.wait_s)} s" if waited else ""
     msg = f"{gate.label} has reached {what} ({gate.limit}){tried}; end some, or raise the limit"

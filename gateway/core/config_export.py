@@ -1,6 +1,6 @@
-"""The configuration as one text, sorted: the same configuration is the same text. Pure.
+"""The configuration as one sorted text: the same configuration gives the same text. Pure.
 
-A channel's secrets appear as names of environment variables, so that the file may be shown, and come back from them.
+A channel's secrets become names of environment variables, so that the file may be shown and imported again.
 """
 
 import re
@@ -27,7 +27,7 @@ OPEN_HEADERS = frozenset(
 
 
 def hide_secrets(channel: Channel) -> Channel:
-    """The channel with a reference instead of each secret; what is a reference already stays."""
+    """Returns the channel with a reference instead of each secret. Existing references stay."""
     keys = tuple(_hide(channel.name, value, number) for number, value in enumerate(channel.all_keys, start=1))
     headers = {
         name: value if name.lower() in OPEN_HEADERS else _hide(channel.name, value, name)
@@ -38,13 +38,13 @@ def hide_secrets(channel: Channel) -> Channel:
 
 
 def variables(channel: Channel) -> list[str]:
-    """The variables that stand for this channel's secrets in a file."""
+    """Returns the variables that stand for this channel's secrets in a file."""
     before, after = list(_secrets(channel)), list(_secrets(hide_secrets(channel)))
     return [new.removeprefix(REFERENCE) for old, new in zip(before, after, strict=True) if old != new]
 
 
 def restore_secrets(channel: Channel, old: Channel) -> Channel:
-    """The channel of a file with the secrets that the present one has where the file has their references."""
+    """Returns the file's channel with the present channel's secrets where the file has their references."""
     known = {new: own for own, new in zip(_secrets(old), _secrets(hide_secrets(old)), strict=True)}
     keys = tuple(known.get(key, key) for key in channel.all_keys)
     headers = {name: known.get(value, value) for name, value in channel.headers.items()}
@@ -65,7 +65,7 @@ def _hide(channel: str, value: str, which: int | str) -> str:
 
 
 def _variable(channel: str, which: int | str) -> str:
-    """Capital letters, digits and ``_``; no two secrets have the same."""
+    """Returns a variable's name: capital letters, digits and ``_``. No two secrets share one."""
     number = "" if which == 1 else f"__{which}"
     if re.fullmatch(r"(?=.{1,40}$)[a-z0-9]+(-[a-z0-9]+)*", channel) and isinstance(which, int):
         return channel.upper().replace("-", "_") + number
@@ -82,13 +82,13 @@ format = {FORMAT}
 
 
 def export_text(registry: Registry) -> str:
-    """The text."""
+    """Returns the text."""
     tables = [table(path, values) for section in SECTIONS for path, values in _tables(section, registry)]
     return "\n".join([HEAD, *tables])
 
 
 def notes(registry: Registry) -> list[str]:
-    """What the owner should know about a text of this configuration."""
+    """Returns what the owner should know about this text."""
     told = [
         f"channel '{plain(channel.name)}': set {', '.join(variables(channel))} where another home reads this file"
         for channel in sorted(registry.channels.values(), key=lambda c: c.name)
@@ -100,19 +100,19 @@ def notes(registry: Registry) -> list[str]:
 
 
 def form(entity: msgspec.Struct, section: Section) -> dict[str, Value]:
-    """One entity as it is written in the text, without its title."""
+    """Returns one entity as the text has it, without its title."""
     shown = _without_secrets(entity) if isinstance(entity, Channel) else entity
     return write_fields(shown, (section.title, *section.omit), INNER)
 
 
 def _without_secrets(channel: Channel) -> Channel:
-    """A channel without secrets, and without the models that its patterns let in: those come with the list."""
+    """Returns a channel without secrets, and without the models selected by its patterns, which come with the list."""
     named = tuple(model for model in channel.models if not model.live)
     return hide_secrets(msgspec.structs.replace(channel, models=named))
 
 
 def _tables(section: Section, registry: Registry) -> Iterator[tuple[list[str], dict[str, Value]]]:
-    """Entities by title; one that has only defaults is listed, too."""
+    """Returns entities by title, including those that have only defaults."""
     found = getattr(registry, section.name)
     if not section.title:
         if values := form(found, section):

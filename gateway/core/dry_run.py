@@ -1,7 +1,7 @@
 """What a call would get, found out without making it. Pure; it changes nothing.
 
-It is right because it takes the path of a real call through the same functions: the token as it is now, admission, the
-first choice of a channel. Only the hold is not written and no upstream is called.
+It takes the path of a real call through the same functions: the token as it is now, admission, the first choice of a
+channel. Only the hold is not written and no upstream is called.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,27 +26,27 @@ from gateway.inbound.chat.api import CHAT
 from gateway.upstream.adapter import AnswerStream
 
 TICKETS = 240
-"""Draws by which the chances of the channels are counted, if there are more tickets than that."""
+"""How many draws estimate the chances of the channels, if their weights add up to more."""
 USUAL_OUTPUT = 4096
-"""The limit of the output in a request of an API that asks for one, if none is given."""
+"""The output limit in a request to an API that requires one, if none is given."""
 LOOKS = 20_000
-"""Channels that are looked at for it, all draws together: calls wait meanwhile."""
+"""The most channels examined in all draws together: calls wait meanwhile."""
 
 
 class PlannedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """The call that is thought of."""
+    """The call that is planned."""
 
     token: Token
     model: str
     prompt_tokens: int
     max_tokens: int | None
-    """None: the request sets no limit of its own."""
+    """The request's output limit; None: it sets none."""
     stream: bool = False
     api: InboundApi = CHAT
 
 
 class RouteLookup(Protocol):
-    """The first channel of an admitted call, or none and where it may wait for one. Raises NoChannel and the like."""
+    """Returns the first channel of an admitted call, or where it may wait for one. Raises NoChannel and others."""
 
     def __call__(self, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice: ...
 
@@ -61,28 +61,28 @@ class DryRunState(msgspec.Struct, frozen=True, kw_only=True):
     closed: GatewayError | None
     """The error while no calls are accepted."""
     pressed: Callable[[], None]
-    """Raises Unavailable while there is no memory for one more call."""
+    """Raises Unavailable while memory lacks for one more call."""
 
 
 class DryRun(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the call would come."""
+    """How far the call would get."""
 
     error: GatewayError | None
-    """What it would be refused with; None: a channel would be asked."""
+    """The error it would be refused with; None: a channel would be called."""
     admission: Admission | None
-    """None: it would not be admitted."""
+    """What admission decided; None: the call would not be admitted."""
     choice: RouteChoice | None
-    """None: none would be asked. Without a route the call would wait for one."""
+    """The choice of a channel; None: no channel would be called. Without a route the call would wait for one."""
     need: CallNeed | None = None
-    """What the call may use at most; None if it does not come so far that this is known."""
+    """The most that the call may use; None if it does not get so far."""
     poor: QuotaExceeded | None = None
-    """The money is lacking, too: the refusal that the error hides."""
+    """The error that too little is left, if another error hides it."""
     unaffordable: Mapping[str, QuotaExceeded] = {}
-    """The model's fallbacks that are left out, as what is left does not pay for them."""
+    """The fallbacks left out because what is left does not pay for them."""
 
 
 def dry_run(wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
-    """Go the way of a call up to the point at which its hold would be written."""
+    """Follow the path of a call up to the point at which its hold would be written."""
     admission: Admission | None = None
     call: Call | None = None
     try:
@@ -105,7 +105,7 @@ def dry_run(wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
 
 
 def _refusal(error: GatewayError, wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
-    """What is known of a call that is not admitted; also whether there is too little money for it."""
+    """Returns what is known of a call that is not admitted, and whether too little money is left for it."""
     found = DryRun(error=error, admission=None, choice=None)
     try:
         call = _call(wanted, ways.catalog, now)
@@ -121,7 +121,7 @@ def _refusal(error: GatewayError, wanted: PlannedCall, ways: DryRunState, now: M
 
 
 def _first(call: Call, admission: Admission, ways: DryRunState) -> RouteChoice:
-    """The first channel, or none if the call may wait for it."""
+    """Returns the first channel, or None if the call may wait for it."""
     choice = ways.look(call, admission.entry)
     if choice.route is None:
         try:
@@ -134,7 +134,7 @@ def _first(call: Call, admission: Admission, ways: DryRunState) -> RouteChoice:
 def native_channels(
     wanted: PlannedCall, catalog: Catalog, now: Millis, is_native: Callable[[Call, Channel], bool]
 ) -> frozenset[str]:
-    """Names of the channels that speak the call's API themselves, as far as is known."""
+    """Returns the names of the channels that speak the call's API natively, as far as is known."""
     try:
         call = _call(wanted, catalog, now)
     except GatewayError:
@@ -143,7 +143,7 @@ def native_channels(
 
 
 def chances(routes: Sequence[Route], choose: Callable[[Draw], RouteChoice]) -> dict[ChannelId, float]:
-    """How likely each channel is tried first, from 0 to 1, by drawing every ticket, or many of them, once."""
+    """Returns how likely each channel is tried first, from 0 to 1, by drawing each ticket, or many, once."""
     drawn: list[int] = []
 
     def draw(ticket: int) -> RouteChoice:
@@ -166,7 +166,7 @@ def chances(routes: Sequence[Route], choose: Callable[[Draw], RouteChoice]) -> d
 
 
 def _call(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Call:
-    """The call as the pipeline would make it of a request. Raises GatewayError."""
+    """Returns the call as the pipeline would make it from a request. Raises GatewayError."""
     received = HttpRequest(body=msgspec.json.encode(_body(wanted)), target="", headers={})
     request = msgspec.structs.replace(wanted.api.parse(received), input_bound=wanted.prompt_tokens)
     token = still(wanted.token, catalog, now)
@@ -175,7 +175,7 @@ def _call(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Call:
 
 
 def _body(wanted: PlannedCall) -> dict[str, object]:
-    """The least that a request says, in the words of every API: each reads its own and passes over the others."""
+    """Returns a minimal request with the fields of every API: each reads its own and ignores the others."""
     body: dict[str, object] = {"model": wanted.model, "messages": [{"role": "user", "content": "Hi"}]}
     if wanted.api.name == CHAT.name:
         return {**body, "max_tokens": wanted.max_tokens, "stream": wanted.stream}
@@ -184,7 +184,7 @@ def _body(wanted: PlannedCall) -> dict[str, object]:
 
 
 class _Nobody:
-    """The client of a call that is only thought of: it is not there."""
+    """The client of a planned call: it does not exist."""
 
     def __init__(self) -> None:
         self.gone, self.begun, self.patient = True, False, False

@@ -1,7 +1,7 @@
-"""Engine: everything that is alive in a running gateway, for the two surfaces to use.
+"""Engine: the live parts of a running gateway, shared by both surfaces.
 
-It is put together once by the composition root. The configuration changes only through ``change``: applied all or none,
-new lookups made, health of what was edited forgotten, watchers notified.
+The composition root puts it together once. The configuration changes only through ``change``, which applies all or
+none, makes a new catalog, forgets the health of what was edited, and notifies watchers.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from gateway.upstream.upstreams import Upstreams
 
 
 class Engine:
-    """The parts, and what concerns all of them."""
+    """The parts, and the operations that need several of them."""
 
     def __init__(  # noqa: PLR0913 - the parts of the gateway, put together once
         self,
@@ -78,9 +78,9 @@ class Engine:
         self.files = files
         self.worker = worker
         self.counting: dict[TokenId, int] = {}
-        """How many token counts run, by token."""
+        """How many requests for token counts run, by token."""
         self.connections: Callable[[], int] = int
-        """How many clients have open, once /v1 listens."""
+        """Returns how many connections clients have open, once /v1 listens."""
         self.catalog = Catalog(store.entities.registry)
         upstreams.redaction.adopt(self.catalog.registry.channels)
         self.started = clock.wall()
@@ -89,15 +89,15 @@ class Engine:
         self.apis: Mapping[str, InboundApi] = {}
         """The inbound APIs that /v1 serves, by name; set by the server."""
         self.address = ""
-        """Base URL of /v1 once it listens."""
+        """The base URL of /v1, once it listens."""
         self.ollama_address = ""
-        """Where Ollama's port is, while it is open."""
+        """The address of Ollama's port, while it is open."""
         self.ollama_error = ""
-        """Why it is not, although it should be."""
+        """Why Ollama's port is closed although it should be open."""
         self.on_settings: Callable[[], None] = lambda: None
-        """Called when the settings have changed."""
+        """Called when the settings changed."""
         self.stop_asked: Callable[[bool], None] = lambda _now: None
-        """Set by the server: begin to stop, at once or after draining."""
+        """Set by the server: begins to stop, at once or after draining."""
         map_large_blocks()
         settings = partial(attrgetter("catalog.registry.settings"), self)
         self.pressure = Pressure(resident, settings, live.calls, trim)
@@ -118,12 +118,12 @@ class Engine:
         self.pipeline = wire(self)
 
     def now(self) -> Millis:
-        """Wall clock."""
+        """Returns the wall-clock time."""
         return self.clock.wall()
 
     @property
     def uptime_s(self) -> int:
-        """How long it has been running, whatever was done to the wall clock meanwhile."""
+        """Returns how long it has been running. Changes of the wall clock do not matter."""
         return int(self.clock.mono() - self._began)
 
     def _relax(self, at_rest: bool) -> None:  # noqa: FBT001 - the one question there is
@@ -131,12 +131,10 @@ class Engine:
         self.incident_watch.look()
 
     def change(self, changes: Sequence[Change], entry: int = 0, catalog: Catalog | None = None) -> list[Change]:
-        """Apply an edit of the configuration, all or none; returns the edit that undoes it.
+        """Apply an edit of the configuration, all or none. Returns the edit that undoes it.
 
-        ``entry``: its number in the history; 0: it is not the owner's. ``catalog``: of the configuration with the
-        changes, if it is there already.
-
-        Raises what the store raises; then nothing has changed.
+        ``entry`` is its number in the history, or 0 if it is not the owner's. ``catalog`` is that of the changed
+        configuration, if it exists already. Raises what the store raises, and then nothing has changed.
         """
         self.pipeline.refusals.catch_up()
         if self.bus.noteworthy:
@@ -173,7 +171,7 @@ class Engine:
 
     @contextmanager
     def store_watched(self) -> Iterator[None]:
-        """Report the state of the store for as long as the block runs, also from the store's own thread."""
+        """Report the state of the store while the block runs, also from the store's own thread."""
         loop, books = asyncio.get_running_loop(), self.store.books
         watch = StoreWatch(str(self.config.home), lambda: books.trouble.text, self.bus.store_changed, self.clock.mono)
         books.trouble.on_change = lambda: _soon(loop, watch.look)
@@ -186,28 +184,28 @@ class Engine:
             watch.close()
 
     def cancel(self, call: CallId) -> bool:
-        """End a running call; False if it does not run."""
+        """End a running call. Returns False if it does not run."""
         return self.live.cancel(call) or self.pipeline.waiting.cancel(call)
 
     def close_doors(self) -> None:
-        """Reject new calls; running ones continue."""
+        """Reject new calls. Running ones continue."""
         msg = "the gateway is stopping; try again when it is back"
         self.pipeline.closed = Unavailable(msg, code="gateway_stopping", retry_after_s=5)
         self.limiter.lines.close(self.pipeline.closed)
 
     def waits(self) -> Counter[str]:
-        """For what calls wait, and how many; those of the queue, and those that wait for their next try."""
+        """Returns what calls wait for, and how many: those in the queue and those waiting for their next attempt."""
         running = self.store.books.running.values()
         return Counter(call.waits_for for call in (*self.pipeline.waiting.all(), *running) if call.waits_for)
 
     def channel_state(self, channel: Channel) -> HealthState:
-        """The state of a channel. If a variable that it needs is not set, that is known before a call fails there."""
+        """Returns the state of a channel. A missing environment variable is known before a call fails for it."""
         state = self.health.state(channel)
         missing = unset_text(self.upstreams.variables.blocking(channel)) if state.name != "off" else ""
         return HealthState("attention", missing) if missing else state
 
     def key_states(self, channel: Channel) -> Iterator[HealthState]:
-        """Those of its keys, from the first. A key whose variable is not set is ``unset``, whatever the others are."""
+        """Returns the states of its keys in order; ``unset`` for a key whose variable is not set."""
         for number, key in enumerate(channel.all_keys, start=1):
             if missing := self.upstreams.variables.missing_in(key):
                 yield HealthState("unset", f"set {missing} where the server runs, then restart the server")
@@ -215,7 +213,7 @@ class Engine:
                 yield self.health.state_of(key_id(channel.id, number) if channel.keys else channel.id)
 
     def status(self) -> Status:
-        """The server as its owner sees it."""
+        """Returns the server's status as the owner sees it."""
         channels: dict[str, int] = {}
         keys = Counter[str]()
         for channel in self.catalog.registry.channels.values():
@@ -257,17 +255,17 @@ class Engine:
 
 
 def _soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop has ended; nobody is listening any more
+    with suppress(RuntimeError):  # the loop has ended; nobody listens
         loop.call_soon_threadsafe(do)
 
 
 def _models_of(channel: Channel) -> object:
-    """What decides which models a channel offers; their prices do not."""
+    """Returns what decides which models a channel offers; prices do not."""
     return channel.patterns, [(served.name, served.upstream) for served in channel.models]
 
 
 def _rewired(before: Channel | None, after: Channel | None) -> bool:
-    """Whether a channel's edit makes what was learned of its upstream stale; a name or a test's result does not."""
+    """Returns whether an edit outdates what was learned of the upstream. A new name or a test's result does not."""
     if before is None or after is None:
         return True
     if set(before.all_keys) & set(after.all_keys):  # the failures of one key do not count against the others

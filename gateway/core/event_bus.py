@@ -1,13 +1,14 @@
-"""Informs watchers of what happens to calls; it never waits for them, and nearly nothing is done while nobody watches.
+"""Informs watchers of what happens to calls. It never waits for them, and does almost nothing while nobody watches.
 
-Rules:
+- The beginnings and ends of calls are queued in order. A newer progress of a call replaces an older one, and is sent at
+most five times a second.
 
-- What ends or begins a call is queued in order; progress of a call is superseded by its later progress and sent at most
-  five times a second.
-- A queue is bounded. A watcher that falls behind loses the queue and gets a notice: it reads the present state again.
+- A queue is bounded. A watcher that falls behind loses its queue and gets a notice: it must read the present state
+again.
+
 - The end is a state and not a message, so a full queue cannot hide it.
 
-All of it runs on one event loop; nothing here may be called from another thread.
+All of it runs on one event loop. Nothing here may be called from another thread.
 """
 
 import asyncio
@@ -22,16 +23,16 @@ from gateway.domain.price_gap import price_gap
 from gateway.domain.units import CallId, Millis
 
 QUEUE_LIMIT = 1000
-"""Notices a watcher may leave untaken before it counts as behind."""
+"""How many notices a watcher may leave before it counts as behind."""
 
 RECENT_LIMIT = 1000
-"""Settled calls kept for snapshots."""
+"""How many settled calls are kept for snapshots."""
 
 NOTEWORTHY_LIMIT = 5000
-"""Failed calls kept until they are looked at, a second later."""
+"""How many failed calls are kept until they are examined, a second later."""
 
 PROGRESS_GAP_S = 0.2
-"""Seconds between two tellings of one call's progress."""
+"""Seconds between two reports of one call's progress."""
 
 
 class StartedNotice(msgspec.Struct, frozen=True):
@@ -41,13 +42,13 @@ class StartedNotice(msgspec.Struct, frozen=True):
 
 
 class ProgressNotice(msgspec.Struct, frozen=True):
-    """A running call moved; this is its newest state."""
+    """A running call progressed; this is its newest state."""
 
     call: Running
 
 
 class WaitingNotice(msgspec.Struct, frozen=True):
-    """A call waits for a place; nothing is held for it yet."""
+    """A call waits for a place. Nothing is held for it yet."""
 
     call: Running
 
@@ -59,7 +60,7 @@ class LeftNotice(msgspec.Struct, frozen=True):
 
 
 class RepeatedNotice(msgspec.Struct, frozen=True):
-    """A refusal is repeated; this is the record as it would be written now."""
+    """A refusal was repeated. This is the record as it would be written now."""
 
     record: Record
 
@@ -85,17 +86,17 @@ Notice = CallNotice | StoppingNotice | StoreNotice
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened since the watcher last asked; empty when its patience ran out first."""
+    """What happened since the watcher last looked; empty if its wait ended first."""
 
     notices: list[Notice] = []
     changed: bool = False
     """Configuration, health or balances changed."""
     behind: bool = False
-    """Notices were lost: only the present state helps."""
+    """Notices were lost: the watcher must read the present state."""
 
 
 class Watcher:
-    """One watcher: what it has not taken yet, bounded."""
+    """One watcher, and a bounded queue of what it has not read yet."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -106,12 +107,12 @@ class Watcher:
         self._behind = False
         self._awake = asyncio.Event()
         self.ended = asyncio.Event()
-        """Set when the bus closed: nothing more will come."""
+        """Set when the bus is closed: nothing more will come."""
         self.on_end: Callable[[], None] | None = None
-        """Called then, for one who is busy telling and does not look."""
+        """Called then, for a watcher that is busy sending."""
 
     def offer(self, notice: Notice) -> None:
-        """Queue what must not be superseded."""
+        """Queue a notice that must not be replaced."""
         if isinstance(notice, SettledNotice):
             self._moved.pop(notice.record.id, None)
             self._sent_at.pop(notice.record.id, None)
@@ -127,19 +128,19 @@ class Watcher:
         self._awake.set()
 
     def change(self) -> None:
-        """Remember that something beside the calls changed."""
+        """Remember that something other than calls changed."""
         self._changed = True
         self._awake.set()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """End the watcher: nothing more will come."""
         self.ended.set()
         self._awake.set()
         if self.on_end is not None:
             self.on_end()
 
     async def take(self, patience_s: float) -> Batch:
-        """What happened, in order; waits for it at most ``patience_s`` seconds and then gives an empty batch."""
+        """Returns what happened, in order. Waits for it at most ``patience_s`` seconds, then returns an empty batch."""
         deadline = self._clock() + patience_s
         while True:
             batch = self._collect()
@@ -177,7 +178,7 @@ class Watcher:
         return sent_at is None or now - sent_at >= PROGRESS_GAP_S
 
     def _due(self, now: float) -> float:
-        """When the next progress that was held back may be sent."""
+        """Returns when the next delayed progress may be sent."""
         return min(
             (self._sent_at[call] + PROGRESS_GAP_S for call in self._moved if call in self._sent_at), default=now + 3600
         )
@@ -190,27 +191,26 @@ class Watcher:
 
 
 class EventBus:
-    """Where the pipeline reports and watchers listen."""
+    """The pipeline reports here, and watchers listen."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """``clock`` gives monotonic seconds."""
+        """``clock`` returns monotonic seconds."""
         self._clock = clock
         self.watched_by: set[Watcher] = set()
         self.consoles = 0
-        """How many of them are consoles; the others follow the log, or are programs."""
+        """How many watchers are consoles. The others follow the log, or are programs."""
         self._closed = False
         self.recent: deque[Record] = deque(maxlen=RECENT_LIMIT)
         """The newest settled calls, oldest first."""
         self.noteworthy: deque[Record] = deque(maxlen=NOTEWORTHY_LIMIT)
-        """Of these, the ones that failed, needed more than one try, or met only paused channels or a budget that was
-        too small, and those whose upstream reports another cost, until ``IncidentWatch`` takes them.
-        """
+        """Those of them that ``IncidentWatch`` examines: calls that failed, needed several attempts, met only paused
+        channels or too small a budget, or whose upstream reports another cost."""
         self.on_noteworthy: Callable[[], None] = lambda: None
-        """Called when there is another one."""
+        """Called when another one is added."""
 
     @property
     def watchers(self) -> int:
-        """How many watch now."""
+        """Returns how many watchers there are."""
         return len(self.watched_by)
 
     def started(self, call: Running) -> None:
@@ -224,17 +224,17 @@ class EventBus:
             watcher.move(call)
 
     def waiting(self, call: Running) -> None:
-        """A call waits, for something else than before."""
+        """A call waits, for something other than before."""
         for watcher in self.watched_by:
             watcher.offer(WaitingNotice(call))
 
     def left(self, call_id: CallId) -> None:
-        """A call that waited was refused, cancelled, or its client went away."""
+        """A waiting call was refused or cancelled, or its client left."""
         for watcher in self.watched_by:
             watcher.offer(LeftNotice(call_id))
 
     def repeated(self, record: Record) -> None:
-        """A refusal is repeated and counted; its record is written later."""
+        """A refusal is repeated and counted. Its record is written later."""
         for watcher in self.watched_by:
             watcher.offer(RepeatedNotice(record))
 
@@ -259,19 +259,19 @@ class EventBus:
             watcher.offer(StoreNotice())
 
     def stopping(self, until: Millis) -> None:
-        """No more calls are admitted; those that run may go on until this moment."""
+        """New calls are rejected. Running ones may continue until this moment."""
         for watcher in self.watched_by:
             watcher.offer(StoppingNotice(until))
 
     def close(self) -> None:
-        """Nothing more will be sent: every watcher ends."""
+        """End every watcher: nothing more will be sent."""
         self._closed = True
         for watcher in self.watched_by:
             watcher.end()
 
     @contextmanager
     def watch(self, *, console: bool = False) -> Iterator[Watcher]:
-        """Listen for the time of the block; ``console``: on a screen that people look at."""
+        """Listen while the block runs. ``console``: on a screen that people read."""
         watcher = Watcher(self._clock)
         if self._closed:
             watcher.end()

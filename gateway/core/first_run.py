@@ -1,4 +1,4 @@
-"""What an empty home begins with, so that it answers a call at once, with no key and no network. Pure.
+"""What an empty home begins with, so that it answers a call at once, without a key or a network. Pure.
 
 The account with ten dollars, the group ``default``, the channel ``demo`` of dialect ``mock`` with its prices, and, once
 the server starts without any token, a first token.
@@ -20,17 +20,17 @@ FIRST_TOKEN = "first"
 
 
 def is_fresh(registry: Registry) -> bool:
-    """Whether nothing was ever configured here."""
+    """Returns whether nothing was ever configured here."""
     return not (registry.grants or registry.groups or registry.channels or registry.tokens)
 
 
 def first_changes(registry: Registry, now: Millis) -> list[Change]:
-    """What a home begins with if it is empty; of another one what an earlier version kept in another place."""
+    """Returns what an empty home begins with; for another home, what an earlier version kept elsewhere."""
     return beginnings(now) if is_fresh(registry) else imported_to_channels(registry)
 
 
 def beginnings(now: Millis) -> list[Change]:
-    """Account, grant, group, demo channel and demo prices."""
+    """Returns account, grant, group, demo channel and demo prices."""
     demo = Channel(
         id=ChannelId("ch_demo"),
         name="demo",
@@ -51,7 +51,7 @@ def beginnings(now: Millis) -> list[Change]:
 
 
 def first_token(key: str, token_id: str, now: Millis) -> Change:
-    """The token a server without tokens starts with; its key is shown once."""
+    """Returns the token that a server without tokens starts with. Its key is shown once."""
     token = Token(
         id=TokenId(token_id), name=FIRST_TOKEN, group="default", digest=digest(key), hint=hint(key), created=now
     )
@@ -59,5 +59,5 @@ def first_token(key: str, token_id: str, now: Millis) -> Change:
 
 
 def _demo_price(model: str, now: Millis) -> Price:
-    """Small enough not to matter, large enough to be seen on the receipt."""
+    """Returns a price that is too small to matter and large enough to show on a receipt."""
     return Price(model=model, input=Nanos(DOLLAR // 10), output=Nanos(4 * DOLLAR // 10), source="demo", updated=now)

@@ -1,10 +1,10 @@
 """In which order a group's channels are tried for a model, and which other models may answer instead. Pure.
 
-Both are worked out when the configuration changes. ``priority``: the highest first. ``cheapest``: by what three input
-tokens and one output token cost there: what the upstream itself publishes, else the price in use; local servers without
-one are free. ``local``: servers of this machine and this network first, each only while it has no other call, unless
-its limits say otherwise. ``fastest``: as measured, which ``routing`` looks up. Equal ones are ordered by priority. A
-hold covers the most expensive fallback that can be paid; what is charged is the price of the one that answered.
+Both are computed when the configuration changes. ``priority``: the highest first. ``cheapest``: by the price of three
+input tokens and one output token, as the upstream publishes it, else as used for charging; local servers without a
+price are free. ``local``: servers on this machine and network first, each only while it has no other call, unless its
+limits say otherwise. ``fastest``: as measured, which ``routing`` looks up. Ties are ordered by priority. A hold covers
+the most expensive affordable fallback; the charge is the price of the model that answered.
 """
 
 from collections.abc import Sequence
@@ -22,28 +22,28 @@ from gateway.domain.units import MILLION
 from gateway.domain.urls import is_near
 
 UNKNOWN = 10**18
-"""A price above all others."""
+"""Stands for an unknown price, above all others."""
 SPILL = 1
-"""A local server with so many calls is busy."""
+"""A local server with this many calls is busy."""
 
 Offer = tuple[Channel, ServedModel]
 
 
 class Rank(msgspec.Struct, frozen=True):
-    """Where a channel stands among those that serve a model."""
+    """The rank of a channel among those that serve a model."""
 
     tier: int = 0
-    """Lower is tried first."""
+    """Lower tiers are tried first."""
     place: str = ""
-    """Why, in words."""
+    """The reason, in words."""
     spill: int = 0
-    """Calls in flight from which it is passed over as busy; 0: it never is."""
+    """The number of calls in flight from which it is skipped as busy; 0: it never is."""
     timed: bool = False
-    """Which one is first is measured."""
+    """Measurements decide which one is first."""
 
 
 def rank_offers(policy: Policy, offers: Sequence[Offer]) -> list[tuple[Offer, Rank]]:
-    """The channels of one model in the order in which they are tried."""
+    """Returns the channels of one model in the order in which they are tried."""
     marked = sorted((*_mark(policy, offer), offer[0].name, offer) for offer in offers)
     marks = sorted({mark for mark, *_ in marked})
     timed = policy is Policy.FASTEST
@@ -53,12 +53,12 @@ def rank_offers(policy: Policy, offers: Sequence[Offer]) -> list[tuple[Offer, Ra
 
 
 def is_local(channel: Channel) -> bool:
-    """Whether it answers on this machine or in this network."""
+    """Returns whether it answers on this machine or in this network."""
     return not channel.dialect.info.needs_url or is_near(channel.base_url)
 
 
 def _mark(policy: Policy, offer: Offer) -> tuple[tuple[int, int], str]:
-    """The sort key, smaller first, and the same in words."""
+    """Returns the sort key, smaller first, and the same in words."""
     channel, priority = offer[0], f"priority {offer[0].priority}"
     if policy is Policy.FASTEST:
         return (0, 0), "fastest"
@@ -74,7 +74,7 @@ def _mark(policy: Policy, offer: Offer) -> tuple[tuple[int, int], str]:
 
 
 def _dearness(offer: Offer) -> int | None:
-    """Nano-dollars per million tokens at this channel; None if its price is not known."""
+    """Returns nano-dollars per million tokens at this channel; None if its price is unknown."""
     channel, served = offer
     price = served.told or served.price
     if price is None:
@@ -87,7 +87,7 @@ def _spill(policy: Policy, channel: Channel) -> int:
 
 
 class FallbackEntry(Protocol):
-    """A model, as far as it is looked at here."""
+    """The fields of a model that are needed here."""
 
     @property
     def name(self) -> str: ...
@@ -97,7 +97,7 @@ class FallbackEntry(Protocol):
 
 
 def models_after(model: str, fallbacks: Sequence[Fallback]) -> tuple[str, ...]:
-    """The models that may answer for this one, in order: those of the first rule that fits."""
+    """Returns the models that may answer for this one, in the order of the first matching rule."""
     for fallback in fallbacks:
         if matches(model, (fallback.model,)):
             return tuple(name for name in fallback.to if name != model)
@@ -105,7 +105,7 @@ def models_after(model: str, fallbacks: Sequence[Fallback]) -> tuple[str, ...]:
 
 
 def helps(failure: UpstreamError, original: FallbackEntry, other: FallbackEntry) -> bool:
-    """Whether another model may answer after such a failure: not if the request is at fault, unless it is too long."""
+    """Returns whether another model may answer: not if the request is at fault, unless it is too long."""
     if not is_refused(failure):
         return True
     longer = other.context is not None and (original.context is None or other.context > original.context)
@@ -113,10 +113,10 @@ def helps(failure: UpstreamError, original: FallbackEntry, other: FallbackEntry)
 
 
 def is_refused(failure: UpstreamError) -> bool:
-    """Whether an upstream had the request and found a fault in it."""
+    """Returns whether an upstream found a fault in the request."""
     return failure.kind is FailureKind.CLIENT and failure.sent
 
 
 def is_too_long(failure: UpstreamError) -> bool:
-    """Whether a request was refused for its length."""
+    """Returns whether a request was refused for its length."""
     return failure.code == "context_length_exceeded"

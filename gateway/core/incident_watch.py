@@ -1,7 +1,7 @@
-"""IncidentWatch: keeps the incidents up to date, and warns once when most of a budget is spent.
+"""IncidentWatch: keeps the incidents up to date, and warns once when a budget is nearly spent.
 
-It looks once a second while calls run, after one was refused, before an edit, and whenever somebody asks; calls only
-leave what went wrong with them. What has changed is written down at most every few seconds, and when the gateway stops.
+It looks once a second while calls run, after a refusal, before an edit, and on request; calls only leave their failures
+with it. Changes are written at most every few seconds, and when the gateway stops.
 """
 
 import logging
@@ -39,32 +39,32 @@ from gateway.upstream.credentials import unset_text
 
 DAY = 86_400_000
 SAVE_GAP_S = 2.0
-"""Between two writes of the file."""
+"""Seconds between two writes of the file."""
 
 _log = logging.getLogger("tollkeeper")
 
 
 class IncidentStore(Protocol):
-    """Where incidents are kept over restarts."""
+    """Keeps incidents across restarts."""
 
     def load(self) -> list[Incident]:
-        """Oldest first."""
+        """Returns the incidents, oldest first."""
 
     def save(self, incidents: Sequence[Incident]) -> bool:
-        """Whether they are written."""
+        """Write the incidents. Returns whether it succeeded."""
 
 
 class MissingVariables(Protocol):
-    """Which variables that a channel refers to are not set."""
+    """Finds variables that a channel refers to and that are not set."""
 
     def missing(self, channel: Channel) -> list[str]:
-        """All of them."""
+        """Returns all missing variables."""
 
     def missing_in(self, secret: str) -> str:
-        """The one of this key; empty if none is missing."""
+        """Returns the missing variable of this key; empty if none is missing."""
 
     def blocking(self, channel: Channel) -> list[str]:
-        """Those without which the channel cannot be used at all."""
+        """Returns the missing variables without which the channel cannot be used at all."""
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class _State(msgspec.Struct, frozen=True):
 
 
 class IncidentWatch:
-    """``trouble`` gives what is wrong with the store; empty if it works."""
+    """``trouble`` returns what is wrong with the store; empty if it works."""
 
     def __init__(
         self,
@@ -99,15 +99,15 @@ class IncidentWatch:
         self._saved = (0, clock.mono())
         """Which revision was written, and when."""
         self._counted = -1
-        """Calls that were settled when the budgets were last looked at."""
+        """How many calls were settled when the budgets were last checked."""
         self._known: Catalog | None = None
-        """The configuration at that moment."""
+        """The configuration at that time."""
         self._refusing: set[str] = set()
-        """Ids of the budgets that were too small for calls then."""
+        """The ids of budgets that were too small for calls then."""
         self.incidents.follow_names(dict(self._names()), clock.wall())
 
     def look(self) -> Incidents:
-        """The incidents as they are now."""
+        """Returns the present incidents."""
         found, now = self.incidents, self._clock.wall()
         self._look_at_budgets(now)  # first, so that there is what refused calls belong to
         while self._bus.noteworthy:
@@ -126,7 +126,7 @@ class IncidentWatch:
         return found
 
     def _look_at_cost(self, record: Record, now: Millis) -> None:
-        """Once a day for each model of a channel: its price does not give the cost that the upstream reports."""
+        """Report, once a day and model of a channel, a price that differs from the cost the upstream reports."""
         if (gap := price_gap(record)) is None:
             return
         subject = f"price {record.channel} {record.model}"
@@ -139,7 +139,7 @@ class IncidentWatch:
         )
 
     def save(self) -> None:
-        """Write down what has changed."""
+        """Write the incidents if they changed."""
         if self.incidents.revision != self._saved[0]:
             self._kept.save(self.incidents.newest()[::-1])
             self._saved = (self.incidents.revision, self._clock.mono())
@@ -164,21 +164,21 @@ class IncidentWatch:
             _log.warning("%s: %s", warning.budget, warning.reason)
 
     def _follow_groups(self, groups: Mapping[str, Group]) -> None:
-        """The warning of a group's budget stays the same under its new name."""
+        """Keep the warning of a group's budget after the group is renamed."""
         windows = list(Window)
         claims = sorted((one.until, one.name, group.name) for group in groups.values() for one in group.former)
         renamed = {
             budget_id(window, "group", former): budget_id(window, "group", name)
-            for _, former, name in claims  # of several groups that had a name, the last one counts
+            for _, former, name in claims  # if several groups had a name, the last one counts
             for window in windows
-            if former not in groups  # what has the name again is warned of itself
+            if former not in groups  # a group that has the name again gets its own warning
         }
         for one in self.incidents.newest() if renamed else ():
             if one.budget and one.ended is None and one.subject_id in renamed:
                 one.subject_id = renamed[one.subject_id]
 
     def _spent_balance(self) -> dict[str, SpentBudget]:
-        """The balance as a budget of which all is spent; nothing while there is some, or if nothing was ever spent."""
+        """Yields the balance as a spent budget; nothing while money is left, or if nothing was ever spent."""
         granted, spent = self._catalog().registry.granted, self._books.spent(ACCOUNT, Millis(0))
         if spent.nanos < granted or not spent.nanos:
             return {}
@@ -194,7 +194,7 @@ class IncidentWatch:
         return {BALANCE_ID: SpentBudget(BALANCE_NAME, view)}
 
     def _names(self) -> Iterator[tuple[str, str]]:
-        """The names of channels and budgets, by their ids."""
+        """Returns the names of channels and budgets by their ids."""
         for channel in self._catalog().registry.channels.values():
             yield channel.id, channel.name
         for scope, owner, budgets in self._budgets():
@@ -208,7 +208,7 @@ class IncidentWatch:
             if group.budgets:
                 yield ("group", group.name), f"group '{plain(group.name)}'", group.budgets
         for token in registry.tokens.values():
-            if token.budgets and not token.outlived(now):  # of a program that has ended it refuses nobody
+            if token.budgets and not token.outlived(now):  # the program has ended
                 yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets
 
     def _state_of(self, channel: Channel) -> _State:
@@ -216,7 +216,7 @@ class IncidentWatch:
         return self._shown(channel, OK if blocked else self._health.state(channel), channel.id)
 
     def _key_states(self, channels: Iterable[Channel]) -> Iterator[tuple[tuple[str, str], _State]]:
-        """Those of channels that are in use and have several keys."""
+        """Returns the key states of channels that are in use and have several keys."""
         for channel in channels:
             for number, key in enumerate(channel.all_keys if channel.keys and channel.enabled else (), start=1):
                 unset = self._variables.missing_in(key)  # an incident of its own, too
@@ -233,7 +233,7 @@ class IncidentWatch:
 
 
 def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:
-    """Budgets with what is used of them now."""
+    """Returns budgets with what is used of them now."""
     for budget in budgets:
         spent, held = books.spent(scope, window_start(budget.window, now)), books.held(scope)
         yield BudgetView(

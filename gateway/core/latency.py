@@ -1,6 +1,6 @@
-"""How fast channels answered lately, model by model, for groups that ask the fastest first.
+"""How fast channels answered recently, model by model, for groups with policy ``fastest``.
 
-Of streams the wait for the first byte and the rate after it are kept apart; of plain answers only the whole is seen.
+For streams the wait for the first byte and the rate after it are kept apart; plain answers show only the total.
 """
 
 from collections.abc import Callable
@@ -8,18 +8,18 @@ from collections.abc import Callable
 from gateway.domain.units import ChannelId
 
 TOKENS = 200
-"""Output tokens of the answer by which channels are compared."""
+"""How many output tokens the answer has by which channels are compared."""
 LEAST_TOKENS = 8
-"""Shorter answers say nothing of the rate."""
+"""Fewer output tokens say nothing about the rate."""
 STALE_S = 600.0
-"""What was measured longer ago is measured again: the channel is tried."""
+"""Seconds after which a measurement is stale: the channel is tried again."""
 NEWEST = 0.3
-"""Weight of the newest measurement."""
+"""The weight of the newest measurement."""
 MOST = 4096
 
 
 class _ModelLatency:
-    """What is known of one model of one channel."""
+    """The measurements of one model at one channel."""
 
     __slots__ = ("at", "first_s", "token_s")
 
@@ -37,7 +37,7 @@ class LatencyStats:
         self._measured: dict[tuple[ChannelId, str], _ModelLatency] = {}
 
     def note(self, channel: ChannelId, model: str, *, first_s: float | None, whole_s: float, tokens: int) -> None:
-        """An answer came: its first byte after ``first_s`` (None: it was not a stream), all of it after ``whole_s``."""
+        """Add an answer: its first byte came after ``first_s`` (None: not a stream), all of it after ``whole_s``."""
         if tokens < LEAST_TOKENS:
             return
         first, rest = (0.0, whole_s) if first_s is None else (first_s, max(0.0, whole_s - first_s))
@@ -53,7 +53,7 @@ class LatencyStats:
         known.at = now
 
     def expected_s(self, channel: ChannelId, model: str) -> float | None:
-        """Seconds that an answer of usual length takes there; None if that was not measured lately."""
+        """Returns the seconds that a typical answer takes there; None if that was not measured recently."""
         known = self._measured.get((channel, model))
         if known is None or self._mono() - known.at > STALE_S:
             return None

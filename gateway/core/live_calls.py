@@ -1,12 +1,12 @@
-"""The running calls, the one slow clock that looks after them, and the progress that watchers see.
+"""The running calls, the one slow timer that checks them, and the progress that watchers see.
 
-Once a second, and only while there are calls: keep-alives for silent streams, the head of a stream whose upstream is
-slow to begin, deadlines, readers that have stopped reading, and memory that can be given back. Progress is reported,
-and the budget checked, at most a few times a second for a call, however many events its stream has.
+Once a second, and only while calls run, it handles keep-alives for silent streams, the heads of streams whose upstream
+is slow to begin, deadlines, clients that stopped reading, and memory that can be freed. Progress is reported, and the
+budget checked, at most a few times a second for a call, however many events its stream has.
 
 The head of a stream waits for the upstream's first event: until then another channel may answer, or none, and the
-status and the ``x-gateway-*`` headers tell which. Clients wait for minutes, some proxies in between close the
-connection after one.
+status and the ``x-gateway-*`` headers say which. Clients wait for minutes, but some proxies close a silent connection
+after one.
 """
 
 import asyncio
@@ -29,12 +29,12 @@ from gateway.domain.usage import Usage
 
 
 class CallDeadlines(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things may take, in seconds."""
+    """Deadlines in seconds."""
 
     first_event: float = 45.0
-    """After this the head of a stream goes out without waiting for the upstream's first event."""
+    """The head of a stream goes out after this time even if the upstream has not begun."""
     keep_alive: float = 15.0
-    """Silence on a begun stream before a keep-alive is sent, which is a comment of the stream."""
+    """How long a begun stream is silent before a keep-alive is sent, which is a comment."""
     stall: float = 30.0
     """How long one write may wait for a client that does not read."""
     tick: float = 1.0
@@ -48,14 +48,14 @@ class LiveCalls:
         self._tasks = tasks
         self._patience = patience
         self.calls: dict[CallId, Call] = {}
-        """Those that run."""
+        """The running calls by id."""
         self._ticking = False
         self._quiet = False
-        """No call ran at the last tick. What one used may be free only a little later, so there is one more."""
+        """No call ran at the last tick. Memory may become free a little later, so one more tick follows."""
         self.on_tick: Callable[[bool], None] = lambda _at_rest: None
-        """Called at every tick; ``at_rest``: at the last one, until another call comes."""
+        """Called at every tick; ``at_rest`` is True at the last one, until another call comes."""
         self.report: Callable[[Call], object] = lambda _call: None
-        """Reports how much of a stream has arrived."""
+        """Reports how much of a stream arrived."""
         self.empty = asyncio.Event()
         self.empty.set()
 
@@ -63,7 +63,7 @@ class LiveCalls:
         return len(self.calls)
 
     def enter(self, call: Call) -> None:
-        """Look after this call, which runs in the current task, until ``leave``."""
+        """Watch this call, which runs in the current task, until ``leave``."""
         call.task = asyncio.current_task()
         if not self.calls:
             self.empty.clear()
@@ -78,7 +78,7 @@ class LiveCalls:
             asyncio.get_running_loop().call_later(self._patience.tick, self._tick)
 
     def leave(self, call: Call) -> None:
-        """The call has ended, and with it what it takes of the memory for answers and of limited places."""
+        """The call has ended: free its memory and its places."""
         if call.share.counted:
             call.share.keep(0)
         if call.limits.ticket is not None:
@@ -88,7 +88,7 @@ class LiveCalls:
             self.empty.set()
 
     def cancel(self, call: CallId, why: Outcome = Outcome.CANCELLED) -> bool:
-        """End one call from outside; False if it is not running."""
+        """End one call from outside. Returns False if it is not running."""
         if (found := self.calls.get(call)) is None:
             return False
         found.end(why)
@@ -100,7 +100,7 @@ class LiveCalls:
             call.end(why)
 
     def ids(self) -> list[CallId]:
-        """Which calls run."""
+        """Returns the ids of the running calls."""
         return list(self.calls)
 
     def _tick(self) -> None:
@@ -117,7 +117,7 @@ class LiveCalls:
     def _look_after(self, call: Call, now: float) -> None:
         delivery, client = call.delivery, call.context.client
         if delivery.reported_at and delivery.last_write > delivery.reported_at and not call.result.settled:
-            self.report(call)  # the next piece may be long in coming
+            self.report(call)  # the next piece may take long
         if delivery.deadline is not None and now >= delivery.deadline:
             call.end(Outcome.TIMEOUT)
         elif delivery.writing_since is not None:
@@ -130,7 +130,7 @@ class LiveCalls:
                 self._tasks.spawn(self._breathe(call), f"keep-alive {call.context.visit.id}")
 
     async def _breathe(self, call: Call) -> None:
-        """Show the client that the call lives, if it still does."""
+        """Send a keep-alive if one is due."""
         if call.result.settled:
             return
         call.delivery.last_write = self._mono()
@@ -154,11 +154,11 @@ class CostLedger(MoneyBooks, Protocol):
     """The part of the books that is used here."""
 
     def update(self, call: Running) -> None:
-        """Keep the newest of what is known of a running call."""
+        """Replace what is known of a running call."""
 
 
 class ProgressReporter:
-    """Informs the books and the bus, and ends what can no longer be paid."""
+    """Informs the books and the bus, and ends calls that can no longer be paid for."""
 
     def __init__(self, bus: EventBus, books: CostLedger, clock: Clock) -> None:
         self._bus = bus
@@ -166,18 +166,18 @@ class ProgressReporter:
         self._clock = clock
 
     def routed(self, call: Call) -> None:
-        """A channel is about to be asked."""
+        """A channel is about to be called."""
         self._books.update(call.running)
         if self._bus.watchers:
             self._bus.progress(call.running)
 
     def waits(self, call: Call, what: str) -> None:
-        """It waits for its next try."""
+        """The call waits for its next attempt."""
         call.running = msgspec.structs.replace(call.running, waits_for=what)
         self.routed(call)
 
     def moved(self, call: Call) -> None:
-        """Something of the answer came. Raises BudgetExhausted when the call's money is gone."""
+        """Part of the answer arrived. Raises BudgetExhausted when the call's money is gone."""
         if call.delivery.last_write - call.delivery.reported_at < GAP_S:
             return
         spent, context = self.report(call), call.context
@@ -185,7 +185,7 @@ class ProgressReporter:
             self._check(call, spent)
 
     def report(self, call: Call) -> Nanos:
-        """Report what has arrived so far; what it costs."""
+        """Report what has arrived so far. Returns its cost."""
         context, delivery = call.context, call.delivery
         first_byte, delivery.reported_at = delivery.first_byte, delivery.last_write
         output = call.attempt.stream.tally.cheap if call.attempt.stream is not None else 0

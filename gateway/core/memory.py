@@ -1,18 +1,18 @@
-"""The memory of this machine that calls take: what the process has, what requests and answers may take together.
+"""The memory that calls use: what the process has, and what requests and answers may use together.
 
-Request bodies are counted exactly, from their first byte to the end of their call. What the process takes as a whole is
-checked once a second, and only when a call comes; while no other call runs none is refused for it, because waiting
-would free nothing. On Linux only; elsewhere there is nothing to read it from.
+Request bodies are counted exactly, from their first byte to the end of their call. The size of the process is checked
+at most once a second, and only when a call comes. While no other call runs, none is refused for it, because waiting
+would free nothing. This works on Linux only; other systems do not offer the number.
 
 The C library keeps freed memory for later use: after 200 slow streams or a few large answers that is a hundred
-megabytes in pieces. So it is set once to map large blocks by themselves, each of which goes back as soon as it is
-freed, and asked to give the rest back when that is worth it.
+megabytes in pieces. So it is set once to map large blocks individually, each of which is returned as soon as it is
+freed, and is asked to return the rest when that is worth it.
 
 An answer is counted while it is gathered, unpacked and read, and while it waits for a slower client. Up to ``POCKET``
-it is not counted by itself: each running call counts for that much, so ordinary calls never wait. A call that needs
-more than there is waits, and its upstream with it, for others to end. So that they do not all wait for each other, the
-last part of the memory, enough for the largest answer, belongs to one at a time: that one can always be completed.
-Nobody waits for ever: a call that got nothing for ``WAIT_S`` fails, and others get what it held.
+it is not counted: each running call counts for that much, so ordinary calls never wait. A call that needs more than is
+free waits, and its upstream with it, until others end. So that they do not all wait for each other, the last part of
+the memory, enough for the largest answer, belongs to one call at a time, which can always finish. No call waits for
+ever: one that got nothing for ``WAIT_S`` fails, and others get what it held.
 """
 
 import asyncio
@@ -33,18 +33,18 @@ from gateway.domain.settings import Settings
 _STATM = Path("/proc/self/statm")
 
 LARGE_BLOCK = 1 << 20
-"""Blocks from this size on are mapped by themselves. glibc begins with 128 KiB and raises that by itself, up to 32 MiB,
-as soon as such a block is freed."""
+"""Blocks of this size and larger are mapped individually. glibc begins at 128 KiB and raises that by itself, up to 32
+MiB, as soon as such a block is freed."""
 _M_MMAP_THRESHOLD = -3
 SLACK_AT_REST = 4 << 20
 SLACK_AT_WORK = 16 << 20
-"""To give back less than this is not worth the look through all that is free."""
+"""Freeing less than this is not worth the search through all free blocks."""
 EACH_CALL = 256 << 10
-"""What a running call may use, beyond what is counted: its connections and their buffers."""
+"""Bytes that a running call may use beyond what is counted: its connections and their buffers."""
 
 
 def resident() -> int:
-    """Bytes; 0 where nobody tells."""
+    """Returns the size of the process in bytes; 0 if it is unknown."""
     try:
         return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError, AttributeError):
@@ -52,30 +52,30 @@ def resident() -> int:
 
 
 def map_large_blocks() -> None:
-    """Have the C library map every large block by itself, from now on. It does so where it is glibc."""
+    """Make glibc map every large block individually from now on. Other C libraries are left alone."""
     with suppress(AttributeError, OSError):
         if sys.platform == "linux":
             ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def trim() -> None:
-    """Give all free pages back: a tenth of a millisecond a megabyte. It does so where the C library is glibc."""
+    """Return all free pages to the system: a tenth of a millisecond a megabyte. Only glibc does so."""
     with suppress(AttributeError, OSError):
         if sys.platform == "linux":
             ctypes.CDLL(None).malloc_trim(0)
 
 
 class Trimmer:
-    """Decides when to ``trim``: when the process is much larger than after the last time, and does not use it."""
+    """Calls ``trim`` when the process is much larger than after the last time, and does not use that memory."""
 
     def __init__(self, resident: Callable[[], int] = resident, trim: Callable[[], None] = trim) -> None:
         self._resident = resident
         self._trim = trim
         self._at_rest = self._at_work = resident()
-        """The size that triggers nothing: what was left the last time, plus what was in use then."""
+        """The size that triggers nothing: what remained the last time, plus what was in use then."""
 
     def look(self, counted: int, calls: int, *, at_rest: bool) -> None:
-        """``counted``: bytes of bodies and answers; ``calls``: how many run; ``at_rest``: none does, for a while."""
+        """``counted`` are bytes of bodies and answers, ``calls`` how many run, ``at_rest`` that none does."""
         used = counted + calls * EACH_CALL
         floor, slack = (self._at_rest, SLACK_AT_REST) if at_rest else (self._at_work, SLACK_AT_WORK)
         size = self._resident() - used
@@ -94,7 +94,7 @@ MIB = 1 << 20
 
 
 class Pressure:
-    """The memory of all calls. ``resident`` returns the bytes of the process, 0 where the system does not."""
+    """The memory of all calls. ``resident`` returns the bytes of the process, 0 if unknown."""
 
     def __init__(
         self,
@@ -111,19 +111,19 @@ class Pressure:
         self._due = 0.0
         self._high = ""
         self.most = 0
-        """Bytes that all request bodies may have together; 0: any number."""
+        """The most bytes of all request bodies together; 0: any number."""
         self.bodies = 0
-        """Bytes that they have."""
+        """The bytes of all request bodies."""
 
     def check(self, now: float) -> None:
-        """Raises Unavailable when the process has grown too big to take another call. ``now`` is monotonic seconds."""
+        """Raises Unavailable when the process is too large for another call. ``now`` is monotonic seconds."""
         if now >= self._due:
             self._look(now)
         if self._high and len(self._calls):
             raise Unavailable(self._high, code="out_of_memory", retry_after_s=LOOK_S)
 
     def too_large(self) -> Unavailable:
-        """The error of a request whose body is one too many."""
+        """Returns the error of a request whose body does not fit."""
         msg = (
             f"the bodies of all requests together would be larger than {self.most // MIB} MiB; try again when "
             "some have ended, or 'tollkeeper settings set --bodies-mib'"
@@ -131,7 +131,7 @@ class Pressure:
         return Unavailable(msg, code="out_of_memory", retry_after_s=LOOK_S)
 
     def relax(self, answers: int, *, at_rest: bool) -> None:
-        """Give back what is free and not needed. To be called once a second while calls run, and after the last.
+        """Return free memory to the system. Called once a second while calls run, and after the last.
 
         ``answers``: bytes of all answers.
         """
@@ -155,18 +155,18 @@ class Pressure:
 
 
 class Share(msgspec.Struct, eq=False):
-    """What one request has of it, until ``close``."""
+    """One request's share, until ``close``."""
 
     _pressure: Pressure
     _size: int = 0
 
     def close(self) -> None:
-        """Its body is no longer needed."""
+        """Release the share: the body is not needed any more."""
         self._pressure.bodies -= self._size
         self._size = 0
 
     def grow(self, size: int) -> None:
-        """Some more of its body has come. Raises Unavailable when all bodies together are too large."""
+        """Count more of its body. Raises Unavailable when all bodies together are too large."""
         pressure = self._pressure
         if pressure.most and pressure.bodies + size > pressure.most:
             raise pressure.too_large()
@@ -175,40 +175,40 @@ class Share(msgspec.Struct, eq=False):
 
 
 POCKET = 64 << 10
-"""Bytes that every call has without asking."""
+"""Bytes that every call may use without being counted."""
 LARGEST = 64 << 20
-"""Bytes of the largest answer there may be: what is kept free for one at a time."""
+"""Bytes of the largest possible answer, kept free for one call at a time."""
 WAIT_S = 30.0
-"""How long an answer waits for memory before it fails."""
+"""Seconds that an answer waits for memory before it fails."""
 
 
 class AnswerMemory:
-    """The memory of all answers. ``calls`` are those that run."""
+    """The memory of all answers. ``calls`` has the running calls."""
 
     def __init__(self, settings: Callable[[], Settings], calls: Sized, wait_s: float = WAIT_S) -> None:
         self._settings = settings
         self._calls = calls
         self._wait_s = wait_s
         self._turns: deque[_Turn] = deque()
-        """The waiting answers, in the order in which they came."""
+        """The waiting answers in order of arrival."""
         self._first: AnswerShare | None = None
-        """Who may take the last part."""
+        """The call that may use the last part."""
         self.used = 0
-        """Bytes counted, the pockets of running calls left out."""
+        """Counted bytes, without the pockets of running calls."""
 
     def share(self) -> "AnswerShare":
-        """Of one call."""
+        """Returns the share of one call."""
         return AnswerShare(self)
 
     def take(self, share: "AnswerShare", size: int) -> bool:
-        """Count so much more for it, if that is possible now."""
+        """Count more for a share if that is possible now. Returns whether it was."""
         if (self._turns and share is not self._first) or not self._fits(share, size):
             return False
         self.used += size
         return True
 
     async def wait(self, share: "AnswerShare", size: int) -> None:
-        """Count so much more for it when others have given back enough. Raises AnswerMemoryFull."""
+        """Count more for a share once others have freed enough. Raises AnswerMemoryFull."""
         limit = self._settings().answers_mib
         if limit and POCKET + share.counted + size > limit << 20:
             msg = f"this answer is larger than the limit of all answers together ({limit} MiB)"
@@ -227,7 +227,7 @@ class AnswerMemory:
                 self._turns.remove(turn)
 
     def give(self, share: "AnswerShare", size: int, *, more: bool) -> None:
-        """So much less is held, or more if it is negative. ``more``: the share is still growing."""
+        """Count less, or more if it is negative. ``more``: the share still grows."""
         self.used -= size
         if share is self._first and not more:
             self._first = None
@@ -235,7 +235,7 @@ class AnswerMemory:
             self.serve()
 
     def serve(self) -> None:
-        """Give those who wait what there is, in their order, but before all who may take the last part."""
+        """Serve waiting answers in order, but first the one that may use the last part."""
         waiting = [turn for turn in self._turns if not turn.given.done()]
         for turn in sorted(waiting, key=lambda turn: turn.share is not self._first):
             if self._fits(turn.share, turn.size):
@@ -258,7 +258,7 @@ class AnswerMemory:
 
 
 class AnswerShare(msgspec.Struct, eq=False):
-    """What one call has of it, until it ``keep``s nothing, or for as long as its block runs.
+    """One call's share, until it ``keep``s nothing, or while its block runs.
 
     Implements ``adapter.Memory``.
     """
@@ -267,7 +267,7 @@ class AnswerShare(msgspec.Struct, eq=False):
     held: int = 0
     """Bytes of its answer."""
     counted: int = 0
-    """Those beyond its pocket that are counted."""
+    """Bytes beyond its pocket, which are counted."""
 
     def __enter__(self) -> Self:
         return self
@@ -292,7 +292,7 @@ class AnswerShare(msgspec.Struct, eq=False):
         self.held += size
 
     def keep(self, size: int, *, more: bool = False) -> None:
-        """So much of the answer is held now, however much was taken before. ``more``: more of it will be taken."""
+        """Set how much of the answer is held now. ``more``: more of it will be taken."""
         self.held = size
         less = self.counted - max(0, size - POCKET)
         if less or (self.counted and not more):
@@ -301,7 +301,7 @@ class AnswerShare(msgspec.Struct, eq=False):
 
 
 class _Turn:
-    """A waiting answer, and for how much it waits."""
+    """A waiting answer and the bytes it waits for."""
 
     __slots__ = ("given", "share", "size")
 

@@ -1,9 +1,8 @@
 """Model prices: which price applies to a model at a channel, and who set it.
 
-Of these the first one counts: the price that the owner set for the model at that channel; the one the owner set for the
-model, by its name or by the name of what it stands for there; the one imported for that channel, which its upstream
-publishes or its vendor lists; nothing at all at a local server; the one that came with the model's name, such as the
-demo's.
+The first of these applies: the owner's price for the model at that channel; the owner's price for the model, by its
+name or the name it has there; the price imported for that channel, which its upstream publishes or its vendor lists;
+zero at a local server; the price that came with the model's name, such as the demo's.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,16 +22,16 @@ from gateway.upstream.vendors import LOCAL, vendor_of
 
 
 def set_by_owner(price: Price | None) -> bool:
-    """Whether the owner chose this price; then no list replaces it."""
+    """Returns whether the owner set this price. If so, no list replaces it."""
     return price is not None and is_owners(price.source)
 
 
 LOCAL_SOURCE = "local server"
-"""Source of the price of what runs on this machine: nothing."""
+"""The source of the price of models on this machine: zero."""
 
 
 def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Price]) -> Price | None:
-    """What a model costs at a channel; None: it is not known. ``prices``: those of models by name."""
+    """Returns what a model costs at a channel; None if unknown. ``prices`` are those of models by name."""
     own = served.price
     if set_by_owner(own):
         return own
@@ -49,7 +48,7 @@ def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Pr
 
 
 def is_free_server(channel: Channel) -> bool:
-    """Whether the channel is a model server that usually runs on the owner's machine, and asks for nothing."""
+    """Returns whether the channel is a kind of model server that usually runs on the owner's machine and is free."""
     return _is_free(channel.preset, channel.base_url)
 
 
@@ -59,7 +58,7 @@ def _is_free(preset: str, base_url: str) -> bool:
 
 
 def prices_by_model(registry: Registry) -> dict[str, Price]:
-    """The price of each model that has one, by public name: the owner's, else what its first channel with one asks."""
+    """Returns the price of each priced model by public name: the owner's, else that of its first channel with one."""
     found = {name: price for name, price in registry.prices.items() if set_by_owner(price)}
     for channel in in_order(registry.channels.values()):
         for served in channel.models:
@@ -69,7 +68,7 @@ def prices_by_model(registry: Registry) -> dict[str, Price]:
 
 
 def with_price(channel: Channel, prices: Mapping[str, Price | None]) -> Channel:
-    """The channel with these prices of its own, by the names of its models; None: without one."""
+    """Returns the channel with these prices of its own, by model names; None: without one."""
     models = tuple(
         msgspec.structs.replace(served, price=prices[served.name]) if served.name in prices else served
         for served in channel.models
@@ -78,7 +77,7 @@ def with_price(channel: Channel, prices: Mapping[str, Price | None]) -> Channel:
 
 
 def imported_to_channels(registry: Registry) -> list[Change]:
-    """Gives the channels their imported prices, where a home has these by the names of models alone."""
+    """Returns the changes that move imported prices to the channels, where a home has them by model names alone."""
     changes, moved = [], set[str]()
     listed = {name: price for name, price in registry.prices.items() if price.as_of and not set_by_owner(price)}
     for channel in registry.channels.values() if listed else ():
@@ -93,7 +92,7 @@ def imported_to_channels(registry: Registry) -> list[Change]:
 
 
 def repriced_models(before: Registry, after: Registry) -> set[str] | None:
-    """The names of models that a price differs for; None if more than the prices of models is different."""
+    """Returns the names of models whose price differs; None if more than prices differs."""
     if before.settings is not after.settings or not (
         _same(before.channels, after.channels) and _same(before.groups, after.groups)
     ):
@@ -109,16 +108,16 @@ def _same(before: Mapping[Any, object], after: Mapping[Any, object]) -> bool:
 
 
 def different_prices(prices: Iterable[Price], group: Group | None) -> list[Price]:
-    """What the channels of a model ask of a group, of prices with the same input and output one; empty if all do."""
+    """Returns the different prices that a model's channels charge a group; empty if all are equal."""
     found = {(price.input, price.output): price for price in prices}
     factor = MILLION if group is None else group.multiplier
     return [multiply(price, factor) for price in found.values()] if len(found) > 1 else []
 
 
 class PricesNow:
-    """The prices of one configuration that have rules, and of models with several prices, as they are in force.
+    """The prices in force of one configuration: of prices with rules, and of models with several prices.
 
-    They are found out once a minute: no rule begins or ends within one.
+    They are computed once a minute: no rule begins or ends within one.
     """
 
     def __init__(self) -> None:
@@ -126,7 +125,7 @@ class PricesNow:
         """By the identities of the prices, which live as long as the configuration."""
 
     def at(self, prices: Sequence[Price], moment: Millis) -> Price | None:
-        """The price of calls that begin then: of several the highest amounts; None if there is none."""
+        """Returns the price for calls that begin then, with the highest amounts of several; None if none is known."""
         if not prices or (len(prices) == 1 and not prices[0].rules):
             return prices[0] if prices else None
         key, minute = tuple(map(id, prices)), moment // 60_000
@@ -137,5 +136,5 @@ class PricesNow:
 
 
 def in_order(channels: Iterable[Channel]) -> list[Channel]:
-    """Channels as their prices count: those in use first, then by priority and name."""
+    """Returns channels in the order in which their prices count: those in use first, then by priority and name."""
     return sorted(channels, key=lambda channel: (not channel.enabled, -channel.priority, channel.name))

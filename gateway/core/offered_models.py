@@ -1,7 +1,7 @@
 """Which models a channel offers, given what its upstream lists. Pure.
 
-Those the owner named are offered whether they are listed or not. A pattern lets in only what the upstream lists: names
-are never made up.
+Models that the owner named are offered whether listed or not. A pattern selects only what the upstream lists: names are
+never invented.
 """
 
 import msgspec
@@ -12,7 +12,7 @@ from gateway.domain.units import Millis
 
 
 def offered_models(channel: Channel, listed: tuple[ServedModel, ...], now: Millis) -> Channel:
-    """The channel with the models that match its patterns, and with what the upstream reports of the others."""
+    """Returns the channel with the models that match its patterns, and with what the upstream reports of the others."""
     there = {model.name: model for model in listed}
     named = [_with_reported(model, there.get(model.upstream_name)) for model in channel.models if not model.live]
     taken = {model.name for model in named}
@@ -26,10 +26,10 @@ def offered_models(channel: Channel, listed: tuple[ServedModel, ...], now: Milli
 
 
 def chosen_by_hand(before: Channel, after: Channel, *, sends_patterns: bool = False) -> Channel:
-    """The edited channel, where the owner took models away that patterns had let in: they stay out.
+    """Returns the edited channel. Models that patterns had selected and the owner removed stay excluded.
 
-    Who took away more than stayed has chosen, and has the rest as a fixed list. ``sends_patterns``: the edit has
-    patterns of its own; if it lists none of the models that patterns selected, the patterns decide on all of them.
+    If more were removed than kept, the rest becomes a fixed list. ``sends_patterns``: the edit sets patterns; if it
+    lists none of the models that patterns selected, the patterns decide on all of them.
     """
     kept = {model.name for model in after.models}
     if sends_patterns and after.patterns and not any(model.live for model in after.models):
@@ -45,7 +45,7 @@ def chosen_by_hand(before: Channel, after: Channel, *, sends_patterns: bool = Fa
 
 
 def fix_models(channel: Channel) -> Channel:
-    """The channel with its models for good: all if it has no patterns, else those that were given another name."""
+    """Returns the channel with a fixed list of models: all if it has no patterns, else those with another name."""
     if not any(model.live for model in channel.models):
         return channel
     live = bool(channel.patterns)
@@ -56,7 +56,7 @@ def fix_models(channel: Channel) -> Channel:
 def newly_listed(
     before: UpstreamModels | None, channel: Channel, models: tuple[ServedModel, ...], now: Millis, unnamed: int = 0
 ) -> UpstreamModels:
-    """The list that has just come, with what is new and gone since the last change. Nothing is new in a first list."""
+    """Returns the new list, with what is new and gone since the last change. In a first list nothing is new."""
     if before is None or not before.time:
         return UpstreamModels(channel=channel.id, time=now, models=models, unnamed=unnamed)
     was, names = {model.name for model in before.models}, {model.name for model in models}
@@ -68,7 +68,7 @@ def newly_listed(
 
 
 def _let_in(model: ServedModel, before: ServedModel | None, now: Millis) -> ServedModel:
-    """A listed model with what is this home's own."""
+    """Returns a listed model with what belongs to this home."""
     if before is None:
         return msgspec.structs.replace(model, live=True, created=model.created or now)
     created = before.created or model.created or now

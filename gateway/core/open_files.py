@@ -1,7 +1,7 @@
-"""Open files: how many this process may have, and how many of them connections may take.
+"""Open files: how many this process may have, and how many of them connections may use.
 
-Every connection is an open file. A call needs two, the client's and the upstream's; the store, the control surface and
-whoever is turned away need theirs as well. So connections never get the whole of what the system allows.
+Every connection is an open file. A call needs two, the client's and the upstream's. The store, the control surface and
+rejected clients need some too, so connections never get all that the system allows.
 """
 
 import sys
@@ -12,7 +12,7 @@ import msgspec
 from gateway.domain.settings import Settings
 
 UNLIMITED = 1 << 20
-"""The default where the owner sets no limit of connections."""
+"""The default if the owner sets no limit of connections."""
 MACOS_MOST = 10_240
 """macOS reports a higher hard limit than it accepts."""
 LEAST_RESERVE, MOST_RESERVE = 48, 128
@@ -29,17 +29,17 @@ class OpenFiles:
     """The limit of open files, raised as far as the settings need it and the system allows."""
 
     def __init__(self, settings: Callable[[], Settings], raised: "Callable[[int], int] | None" = None) -> None:
-        """``raised`` raises the limit towards a number and returns what it is then; 0: there is none."""
+        """``raised`` raises the limit towards a number and returns the new limit; 0: unlimited."""
         self._settings = settings
         self._raised = raised or raised_limit
         self._seen = -1
         self._shares = Shares(0, 0)
         self.limit = 0
-        """What the system allows; 0: it does not say, or any number."""
+        """What the system allows; 0: unknown, or any number."""
 
     @property
     def shares(self) -> Shares:
-        """As the settings and the system allow."""
+        """Returns the shares that the settings and the system allow."""
         connections = self._settings().connections
         if connections != self._seen:
             self._seen = connections
@@ -48,26 +48,26 @@ class OpenFiles:
         return self._shares
 
     def clients(self) -> int:
-        """Connections of clients that may be open."""
+        """Returns how many connections of clients may be open."""
         return self.shares.clients
 
     def upstreams(self) -> int:
-        """Connections to upstreams that may be open."""
+        """Returns how many connections to upstreams may be open."""
         return self.shares.upstreams
 
     @property
     def short(self) -> bool:
-        """Whether fewer connections are possible than the settings ask for."""
+        """Returns whether fewer connections are possible than the settings ask for."""
         return 0 < self.shares.clients < self._settings().connections
 
 
 def wanted_files(connections: int) -> int:
-    """Open files with which so many connections of clients, and twice as many to upstreams, are possible."""
+    """Returns the open files needed for so many connections of clients, and twice as many to upstreams."""
     return 4 * connections + MOST_RESERVE if connections else UNLIMITED
 
 
 def share_files(limit: int, connections: int) -> Shares:
-    """How many of ``limit`` open files clients and upstreams may use, if ``connections`` of clients are wanted."""
+    """Returns how many of ``limit`` open files clients and upstreams may use for ``connections`` of clients."""
     if not limit:
         return Shares(connections, 0)
     free = max(2, limit - min(MOST_RESERVE, max(LEAST_RESERVE, limit // 4)))
@@ -76,7 +76,7 @@ def share_files(limit: int, connections: int) -> Shares:
 
 
 def raised_limit(goal: int) -> int:
-    """Raise this process's soft limit of open files towards the goal; what it is then. 0: there is none."""
+    """Raise this process's soft limit of open files towards the goal. Returns the new limit; 0: unlimited."""
     if sys.platform == "win32":
         return 0
     import resource  # noqa: PLC0415 - there is none on Windows

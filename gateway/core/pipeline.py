@@ -1,13 +1,13 @@
 """Pipeline: one call from its first byte to its settlement. Read this first.
 
-The order: identify the token, parse the request, check that the model is visible and that limits
-and budgets allow the call; then one commit of hold and limits, with no await between check and commit; then attempts,
-until an upstream answers; then the settlement, in ``finally`` and without awaiting, so no cancellation can tear it.
-What is refused before the commit costs nothing.
+The order: identify the token, parse the request, check that the model is visible and that limits and budgets allow the
+call; then one commit of hold and limits, without an await between check and commit; then attempts, until an upstream
+answers; then the settlement, in ``finally`` and without an await, so that no cancellation can interrupt it. A call
+refused before the commit costs nothing.
 
-The end of an answer (the body of a plain one, usage and ``[DONE]`` of a stream) is released only when its record is
-written, and with durability ``call`` also synced. If the disk refuses, the client gets an error in its place, and the
-record says the same; see ``store.books``.
+The end of an answer (the body of a plain one, usage and ``[DONE]`` of a stream) is released only after its record is
+written, and with durability ``call`` also synced. If the disk refuses, the client gets an error instead, and the record
+says the same; see ``store.books``.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ _EACH_CALL: Final = Durability.CALL
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pipeline works with."""
+    """The parts that the pipeline works with."""
 
     books: Books
     catalog: Callable[[], Catalog]
@@ -80,7 +80,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pipeline:
-    """The life of a call."""
+    """Runs calls."""
 
     def __init__(self, deps: Dependencies) -> None:
         self._deps = deps
@@ -91,12 +91,12 @@ class Pipeline:
         self.waiting = self._queue.calls
         self._failures, self._broken = RecentFailures(deps.clock.mono), BrokenStreams(deps.clock.mono)
         self._soon: list[tuple[Call, Record]] = []
-        """Calls whose answers go out in the loop's next turn; their records are written in it, before them."""
+        """Calls whose answers go out in the loop's next turn, after their records are written."""
         self.closed: Unavailable | None = None
         """The error for new calls while none are accepted."""
 
     def identify(self, visit: CallOrigin) -> Token:
-        """The token of the client's key. Raises InvalidToken."""
+        """Returns the token of the client's key. Raises InvalidToken."""
         catalog, passes = self._deps.catalog(), self._deps.passes
         try:
             if visit.trusted and not visit.key:
@@ -105,7 +105,7 @@ class Pipeline:
         except GatewayError as error:
             key, name = visit.key, visit.trusted
             token = token_of(key, catalog, passes, visit.ts) if key else token_called(name, catalog)
-            self.refusals.note(visit, error, token, None)  # a token that may not be used now is known all the same
+            self.refusals.note(visit, error, token, None)  # a token that may not be used now is still known
             raise
 
     def refuse(
@@ -115,7 +115,7 @@ class Pipeline:
         token: Token | None = None,
         request: InboundRequest | None = None,
     ) -> None:
-        """Record a call that is refused, and put what its client has to know into the error."""
+        """Record a refused call, and add to the error what its client has to know."""
         set_quota_status(error, visit.app, bundled=visit.bundled)
         if token is not None:
             model = "" if request is None else request.model
@@ -123,7 +123,7 @@ class Pipeline:
         self.refusals.note(visit, error, token, request)
 
     async def run(self, visit: CallOrigin, token: Token, received: HttpRequest, client: Client) -> None:
-        """One call. Raises GatewayError until the client has part of the answer; later the stream ends with it."""
+        """Run one call. Raises GatewayError until part of the answer is sent; later the stream ends with the error."""
         deps, request = self._deps, None
         try:
             if self.closed is not None:
@@ -151,7 +151,7 @@ class Pipeline:
                 admission, first = await self._queue.wait(call, admission, self._commit)
         except (GatewayError, ConnectionError) as error:
             refused = error if isinstance(error, GatewayError) else Unavailable(str(error), code="client_closed")
-            self.refuse(visit, refused, token, request)  # a client may leave while its call waits
+            self.refuse(visit, refused, token, request)  # the client may leave while its call waits
             raise
         call.share = AnswerShare(deps.answers)
         call.result.after_break = bool(self._broken.known) and self._broken.repeated(token.id, request)
@@ -170,7 +170,7 @@ class Pipeline:
             deps.live.leave(call)
 
     async def _find_needs(self, call: Call) -> None:
-        """Find out in the worker what a large request may use. Raises GatewayError if it may no longer be admitted."""
+        """Compute in the worker what a large request may use. Raises GatewayError if it is too late to admit it."""
         deps, context = self._deps, call.context
         entry = entry_for(call)
         work = partial(needs_by_model, call, entry, deps.attempts.recalled)
@@ -180,7 +180,7 @@ class Pipeline:
         still(context.token, deps.catalog(), context.visit.ts)
 
     def _commit(self, call: Call, admission: Admission, first: RouteChoice) -> None:
-        """Write the hold. Raises Unavailable if the disk refuses; then nothing is held."""
+        """Write the hold. Raises Unavailable if the disk refuses, and then nothing is held."""
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
         if admission.hold_plan.warning:
             call.limits.budget_warning = admission.hold_plan.warning
@@ -258,7 +258,7 @@ class Pipeline:
             await context.client.delivered()
 
     def _measure(self, call: Call, answer: WholeAnswer | AnswerStream) -> None:
-        """Note what the answer used, and how it ended."""
+        """Note what the answer used and how it ended."""
         meter, result = self._deps.meter, call.result
         result.usage = meter.usage(call, answer)
         result.finish, result.upstream_id, result.marks = answer.finish, answer.upstream_id, answer.marks
@@ -268,7 +268,7 @@ class Pipeline:
             result.outcome = Outcome.CLIENT_CLOSED
 
     async def _finish_exhausted(self, call: Call) -> None:
-        """The money is gone: the stream ends as if its length limit were reached."""
+        """End the stream as if its length limit was reached: the money is gone."""
         stream, result = call.attempt.stream, call.result
         if stream is None:
             msg = "a call without a stream cannot run out of money"
@@ -280,12 +280,12 @@ class Pipeline:
         await self._finish(call, 200, last + _tail(call, stream))
 
     async def _finish(self, call: Call, status: int, tail: bytes) -> None:
-        """Settle a stream, and only then send its end."""
+        """Settle a stream, then send its end."""
         await self._confirmed(call, self._settle(call, status))
         await call.send(tail, self._deps.clock.mono(), last=True)
 
     async def _confirmed(self, call: Call, record: Record) -> Record:
-        """The record, once it is as safe as the settings want it. Raises Unavailable if the answer is withheld."""
+        """Returns the record once it is as safe as set. Raises Unavailable if the answer is withheld."""
         try:
             if call.context.catalog.registry.settings.durability is _EACH_CALL:
                 record = await self._deps.books.confirmed(record)
@@ -296,11 +296,10 @@ class Pipeline:
         return record
 
     def _settle_broken(self, call: Call) -> None:
-        """Settle a call that did not come to its proper end: what the client got of it is charged.
+        """Settle a call that did not end properly: the client is charged for what it got.
 
-        A plain call that was cancelled because its client left is charged its prompt: its upstream was at work. So is
-        one whose answer was abandoned for lack of memory before any of it was sent.
-
+        A plain call whose client left is charged its prompt: its upstream was at work. So is one whose answer was
+        abandoned for lack of memory before any of it was sent.
         """
         context, result, meter = call.context, call.result, self._deps.meter
         result.outcome = outcome_of(call)
@@ -320,8 +319,7 @@ class Pipeline:
     def _settle(self, call: Call, status: int, *, soon: bool = False) -> Record:
         """End the hold, exactly once: write record and charge, update the limits. Never awaits.
 
-        Returns the record as it is stored; watchers have yet to get it. With ``soon`` it is written, and they get it,
-        in the loop's next turn.
+        Returns the record as stored, before watchers get it. With ``soon`` both happen in the loop's next turn.
         """
         record = record_of(call, status, mono=self._deps.clock.mono())
         call.result.settled = True
@@ -337,7 +335,7 @@ class Pipeline:
         return record
 
     def _write(self) -> None:
-        """Write the records of the answers that go out in this turn. Those that the disk refuses become errors."""
+        """Write the records of the answers of this turn. If the disk refuses, these answers become errors."""
         due, self._soon = self._soon, []
         books, bus = self._deps.books, self._deps.bus
         books.write()
@@ -353,9 +351,9 @@ def _later(delay_s: float, work: Callable[[], None]) -> None:
 
 
 def _error_of_end(call: Call) -> GatewayError:
-    """The error of a call whose task was cancelled, which goes on until the client has it.
+    """Returns the error of a call whose task was cancelled, for its client.
 
-    Raises CancelledError if the client is not there any more.
+    Raises CancelledError if the client is gone.
     """
     task, ended_by = asyncio.current_task(), call.result.ended_by
     if ended_by in (None, Outcome.CLIENT_CLOSED) or task is None:
@@ -372,22 +370,22 @@ def _error_of_end(call: Call) -> GatewayError:
 
 
 def _last_error(call: Call, limiter: Limiter) -> GatewayError:
-    """The call's error, to be raised. The call drops it: otherwise the two would keep each other, and an answer, alive
-    until the garbage collector runs.
+    """Returns the call's error, to be raised, and drops it from the call. Otherwise the two would keep each other, and
+    an answer, alive until the garbage collector runs.
     """
     error, call.result.error = call.result.error, None
     return _explain(call, error or InternalError("the call failed without an error"), limiter)
 
 
 def _explain(call: Call, error: GatewayError, limiter: Limiter) -> GatewayError:
-    """The error with what an answer's headers would say: limits and route."""
+    """Returns the error with what an answer's headers would say: limits and route."""
     error.readings = limiter.readings(call.limits.scopes)
     error.facts = answer_headers(call.attempt, call.limits, call.result)
     return error
 
 
 def _tail(call: Call, stream: AnswerStream) -> bytes:
-    """The end of a stream, with the facts that an early head left out, and a note of events that were left out."""
+    """Returns the end of a stream, with the facts that an early head left out and a note of omitted events."""
     usage, marks = call.result.usage, call.result.marks
     facts = end_of_stream_facts(usage, marks) if marks or usage.source in COUNTED_HERE else {}
     note = call.context.visit.api.comment(facts) if facts else b""
@@ -395,6 +393,6 @@ def _tail(call: Call, stream: AnswerStream) -> bytes:
 
 
 async def _beside(worker: Worker, client: Client, work: Callable[[], Result]) -> Result:
-    """The result of work on a large request. Raises ConnectionResetError if the client leaves meanwhile."""
+    """Returns the result of work on a large request. Raises ConnectionResetError if the client leaves meanwhile."""
     with until_gone(client):
         return await worker.run(work)

@@ -1,8 +1,9 @@
-"""What a client requested, as one channel gets it: its owner's overrides, its dialect, parameters it refused before.
+"""What a client requested, as one channel gets it: with the owner's overrides, in the channel's dialect, without
+parameters it refused before.
 
-A small request is prepared at once, a large one in a worker thread. There is one worker: large requests are prepared
-one after another, in order. Python runs one thread at a time and a call into C runs to its end: none takes longer than
-some 40 ms for the largest request, and between them ``share_fairly`` gives the event loop its turn at once.
+A small request is prepared at once, a large one in the single worker thread, one after another in order. Python runs
+one thread at a time, and a call into C runs to its end: none takes longer than some 40 ms for the largest request, and
+between them ``share_fairly`` lets the event loop run at once.
 """
 
 import asyncio
@@ -30,19 +31,19 @@ from gateway.upstream.learned_params import NOTHING, LearnedParams
 from gateway.upstream.translate.request import refusal_of
 
 SWITCH_S = 0.0005
-"""How long the loop waits for its turn while this thread runs Python code; usually 5 ms, for each of its events."""
+"""Seconds that the loop waits while this thread runs Python code; Python's default is 5 ms, for each of its events."""
 
 Result = TypeVar("Result")
 
 
 class Worker:
-    """The thread. It begins with its first work."""
+    """The worker thread. It starts with its first work."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "tollkeeper-large")
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """The work's result, or its exception. Work that nobody waits for any more is not begun."""
+        """Returns the work's result or raises its exception. Work that nobody waits for any more is not begun."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
@@ -51,7 +52,7 @@ class Worker:
 
 
 def share_fairly() -> None:
-    """For the whole process. It costs nothing while no other thread wants to run."""
+    """Set the switch interval of the whole process. It costs nothing while no other thread wants to run."""
     sys.setswitchinterval(SWITCH_S)
 
 
@@ -64,7 +65,7 @@ class Preparer:
         self._wall = wall
 
     async def plan(self, call: Call, adapter: DialectAdapter, order: Order, route: Route) -> AttemptPlan:
-        """How the client's API calls this channel. Raises AttemptFailed if the request cannot be translated for it."""
+        """Returns how the client's API calls this channel. Raises AttemptFailed for what cannot be translated."""
         api, channel = call.context.visit.api, route.channel
         lacking = bool(self._lessons.lacking) and self._lessons.lacks(channel.id, api.ability or api.name, self._wall())
         try:
@@ -75,7 +76,7 @@ class Preparer:
             raise refusal_of(channel, fault) from fault
 
     def is_native(self, call: Call, adapter: DialectAdapter, channel: Channel) -> bool:
-        """Whether this channel speaks the client's API itself, as far as is known. Not for large requests."""
+        """Returns whether this channel speaks the client's API natively, as far as is known. Not for large requests."""
         visit, request = call.context.visit, call.context.request
         if visit.api.selects(request) and visit.api.obstacle(request, channel):
             return False
@@ -87,11 +88,11 @@ class Preparer:
             return False
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
-        """The result of work that takes the longer the larger the call's request is."""
+        """Returns the result of work whose time grows with the call's request."""
         return await self._worker.run(work) if call.context.request.prompt is not None else work()
 
     async def prepare(self, call: Call, adapter: RequestWriter, order: Order, route: Route) -> PreparedRequest:
-        """The request as this channel wants it. Raises AttemptFailed or BadRequest if it cannot be put so."""
+        """Returns the request as this channel wants it. Raises AttemptFailed or BadRequest if that fails."""
         channel, mask = route.channel, call.context.request.mask
         learned = self._lessons.of(channel.id, route.served, self._wall()) if self._lessons.known else NOTHING
         need = call.need
@@ -102,7 +103,7 @@ class Preparer:
         return prepare_order(adapter, order, route, learned, mask)
 
     async def _output_budget(self, call: Call, route: Route) -> int | None:
-        """Output tokens that the hold pays for at this model; None: all that this one may need, whatever others do."""
+        """Returns the output tokens that the hold pays for at this model; None: all that it may need."""
         context, price = call.context, call.attempt.price
         multiplier, token = context.group.multiplier, context.token
         budget = affordable_output(call.need, call.held, call.held_tokens, price, multiplier)
@@ -116,16 +117,16 @@ class Preparer:
         return None if budget >= own.output and not own.owner_limit else budget
 
     def learn(self, order: Order, route: Route, failure: Failure) -> bool:
-        """Whether the upstream rejected parameters by name, which is remembered: it is called again without them."""
+        """Remember parameters that the upstream rejected by name. Returns whether to call again without them."""
         return self._lessons.learn(route.channel, route.served, order, failure, self._wall())
 
     def learn_lack(self, call: Call, route: Route) -> None:
-        """The channel does not have the client's API: from now on its calls are translated there."""
+        """Remember that the channel lacks the client's API: from now on its calls are translated."""
         api = call.context.visit.api
         self._lessons.learn_lack(route.channel.id, api.ability or api.name, self._wall())
 
     def unlearn_lack(self, call: Call, route: Route) -> None:
-        """It may have the API after all."""
+        """Forget that: the channel may have the API after all."""
         api = call.context.visit.api
         self._lessons.lacking.pop((route.channel.id, api.ability or api.name), None)
 
@@ -133,7 +134,7 @@ class Preparer:
 def prepare_order(
     adapter: RequestWriter, order: Order, route: Route, learned: LearnedRefusals, mask: bytes
 ) -> PreparedRequest:
-    """The request of an order, with lone surrogates put back."""
+    """Returns the request of an order, with lone surrogates restored."""
     prepared = adapter.prepare(order, route.channel, route.served, learned)
     return _unmask(prepared, mask) if mask else prepared
 

@@ -1,4 +1,4 @@
-"""Price change: what a new price does to the one there is, and whether it can be believed as it stands. Pure."""
+"""Price change: how a new price differs from the present one, and whether it is plausible. Pure."""
 
 from collections.abc import Iterator
 
@@ -10,23 +10,23 @@ from gateway.domain.units import DOLLAR, MILLION, Millis
 from gateway.domain.usage import UNITS
 
 STEEP = 2
-"""A rate that more than doubles needs a look."""
+"""A rate that grows by more than this factor needs a look."""
 SLIP = 10
-"""A rate that is so many times what it was, or that part of it, is rather one in another unit."""
+"""A rate that changes by this factor, up or down, is probably in another unit."""
 LEAST, MOST = DOLLAR // 10_000, 1_000 * DOLLAR
-"""What a million tokens cost at least, if anything, and at most."""
+"""The least and the most that a million tokens cost, if they cost anything."""
 OLD_MS = 90 * 86_400_000
-"""A list older than this is reported as old."""
+"""The age at which a list is reported as old."""
 
 _NAMES = {"input": "input", "output": "output", "cached_input": "cached input", "cache_write": "cache write"}
-"""Rates by their fields, with the words for them."""
+"""The fields of rates, with their names."""
 _LONG = "long cache write"
 _UNIT_NAMES = ("the call itself", *(RATE_WORDS[name] for name in UNITS))
-"""Rates that are not for a million tokens."""
+"""The names of rates that are not for a million tokens."""
 
 
 def change_of(now: Price | None, new: Price) -> str:
-    """``new``, ``up`` if any rate rises or is added, ``down`` if they only fall or go, else ``same``."""
+    """Returns ``new``, ``up`` if any rate rises or is added, ``down`` if rates only fall or go, else ``same``."""
     if now is None:
         return "new"
     pairs = [(before, after) for _, before, after in _pairs(now, new)]
@@ -40,12 +40,12 @@ def change_of(now: Price | None, new: Price) -> str:
 
 
 def differs(now: Price | None, new: Price) -> bool:
-    """Whether calls would cost something else."""
+    """Returns whether calls would cost something else."""
     return now is None or _bare(now) != _bare(new)
 
 
 def guard_of(now: Price | None, new: Price) -> str:
-    """Why the new price should not be imported without a look; empty: it may be."""
+    """Returns why the new price should not be imported without a look; empty if it may be."""
     amounts = {said: getattr(new, name) for name, said in {**_NAMES, "cache_write_long": _LONG}.items()}
     amounts |= {RATE_WORDS[name]: rate for name, rate in new.extras.items() if name not in UNITS}
     for said, amount in amounts.items():
@@ -59,7 +59,7 @@ def guard_of(now: Price | None, new: Price) -> str:
 
 
 def is_stale(price: Price, now: Millis) -> bool:
-    """Whether the list it is from is old."""
+    """Returns whether its list is old."""
     return bool(price.as_of) and now - price.as_of > OLD_MS
 
 
@@ -74,14 +74,14 @@ def _leap(before: int, after: int) -> str:
 
 
 def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:
-    """Every rate as it is and as it would be, at every length of input where one of the two changes its rates."""
+    """Yields every rate as it is and as it would be, at each input length where either changes."""
     for above in sorted({0, *(tier.above for tier in now.tiers), *(tier.above for tier in new.tiers)}):
         before, after = _at(now, above), _at(new, above)
         where = f" above {above} tokens" if above else ""
         for name, said in _NAMES.items():
             yield said + where, getattr(before, name), getattr(after, name)
         yield _LONG + where, before.long_write, after.long_write
-        for name in sorted(now.extras):  # one that is only new says more of the price, and is not a leap
+        for name in sorted(now.extras):  # a rate that is only new is not a jump
             yield RATE_WORDS[name] + where, before.part(name), after.part(name)
     yield "the call itself", now.per_call, new.per_call
 

@@ -1,8 +1,7 @@
-"""A call that finds all places in use is kept for a while instead of being refused.
+"""Queueing: a call that finds all places in use waits for a while instead of being refused.
 
-It waits before anything is held for it, and what it needs is checked again after each wait; so neither money nor
-rates are bound by calls in the queue. Who leaves meanwhile, waits too long, or is there when the gateway stops,
-has cost nothing.
+It waits before anything is held for it, and what it needs is checked again after each wait, so queued calls bind
+neither money nor rates. A call that leaves, waits too long, or is cancelled by a stop has cost nothing.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ Commit = Callable[[Call, Admission, RouteChoice], None]
 
 @contextmanager
 def until_gone(client: Client) -> Iterator[None]:
-    """What is done inside is cancelled when the client leaves. Raises ConnectionResetError then."""
+    """Cancel the block when the client leaves. Raises ConnectionResetError then."""
     task, previous = asyncio.current_task(), client.on_gone
 
     def leave() -> None:
@@ -65,23 +64,23 @@ class _WaitingCall:
 
 
 class WaitingCalls:
-    """The calls that nothing is held for yet, as watchers see them."""
+    """The waiting calls, as watchers see them."""
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
         self._calls: dict[CallId, _WaitingCall] = {}
 
     def all(self) -> list[Running]:
-        """Oldest first."""
+        """Returns the waiting calls, oldest first."""
         return [one.running for one in self._calls.values()]
 
     def get(self, call_id: CallId) -> Running | None:
-        """The call with this id, if it waits."""
+        """Returns the call with this id, if it waits."""
         found = self._calls.get(call_id)
         return None if found is None else found.running
 
     def note(self, call: Call, gates: Iterable[ConcurrencyGate]) -> None:
-        """The call waits at one of these now."""
+        """Note that the call waits at one of these now."""
         context = call.context
         found = self._calls.get(context.visit.id)
         if found is None:
@@ -90,7 +89,7 @@ class WaitingCalls:
         self._bus.waiting(found.running)
 
     def cancel(self, call_id: CallId) -> bool:
-        """End a waiting call; False if it does not wait."""
+        """End a waiting call. Returns False if it does not wait."""
         found = self._calls.get(call_id)
         if found is None or found.task is None:
             return False
@@ -100,7 +99,7 @@ class WaitingCalls:
 
     @contextmanager
     def until_admitted(self, call_id: CallId) -> Iterator[None]:
-        """The call may wait inside. Raises Unavailable if its owner cancelled it there."""
+        """Lets the call wait inside of the block. Raises Unavailable if its owner cancelled it there."""
         try:
             yield
         except BaseException as error:
@@ -117,7 +116,7 @@ class WaitingCalls:
 
 
 class CallQueue:
-    """Where calls wait. Nothing is awaited between a call's last check and its commit."""
+    """The queue. Nothing is awaited between a call's last check and its commit."""
 
     def __init__(
         self,
@@ -137,7 +136,7 @@ class CallQueue:
         self._rooms = ChannelLimits(limiter)
 
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
-        """Wait for all the places the call needs, then commit it.
+        """Wait for all the places that the call needs, then commit it.
 
         The places are noted on the call and passed on to its ticket and its first attempt. Raises GatewayError, or
         ConnectionError if the client left meanwhile.
@@ -167,7 +166,7 @@ class CallQueue:
                     return admission, first
                 waited = True
                 self.calls.note(call, first.gates)
-                with suppress(RateLimited):  # then the last resort is tried, or the error says what is in the way
+                with suppress(RateLimited):  # then the last resort is tried, or the error says why
                     call.limits.channel_slot = await self._limiter.lines.wait(first.gates)
             still(call.context.token, self._catalog(), self._clock.wall())
             admission = admit(call, self._limiter, self._books, self._attempts.recalled)

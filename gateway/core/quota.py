@@ -2,26 +2,24 @@
 
 Long: what is needed, what is left and what is held are one calculation.
 
-Every budget that applies (the account's balance and budgets, the group's, the token's) is looked at together, before
-anything is committed. A hold is the most that the call's input and the output that its caps allow can cost; without a
-cap it is what a usual answer costs, or all that is left.
+Every budget that applies (the account's balance and budgets, the group's, the token's) is checked together, before
+anything is committed. A hold is the most that the call's input and the output allowed by its caps can cost; without a
+cap it is the cost of a typical answer, or all that is left.
 
-**What a call needs** (``CallNeed``) is the most over all the channels that may serve it. What is held, what counts
-against rates and what ``why`` shows all come from it. The output is what the caps of the request allow as it goes out,
-which ``output_limit`` reads for each channel, with the owner's parameters in it; the input is the client's
-and whatever the gateway itself puts before it.
+**What a call needs** (``CallNeed``) is the most over all the channels that may serve it. Holds, token rates and ``why``
+all use it. The output is what the caps of the outgoing request allow, which ``output_limit`` reads for each channel,
+with the owner's parameters in it. The input is the client's and whatever the gateway itself adds.
 
 A model's own limit may come from the upstream's list, a vendor's table or the price list; none is trusted blindly. A
-limit makes a hold smaller only because a higher cap is lowered to it in the request that goes out. So a limit that is
-too small shortens answers but never lets more be spent than is held. Where no cap goes out, a limit makes no hold
-smaller.
+limit makes a hold smaller only because a higher cap is lowered to it in the outgoing request. So a limit that is too
+small shortens answers but never lets more be spent than is held. If no cap goes out, a limit makes no hold smaller.
 
-Where the client names no cap, the hold is what a usual answer costs, or all that is left if that is less. Then the
-gateway puts a cap into the request: what the hold pays for (``affordable_output``), one token at least. Where it must
-choose one anyway, as Anthropic's dialect does, that is at least ``LEAST_OUTPUT``. Else the call is refused.
+If the client sets no cap, the hold is the cost of a typical answer, or all that is left if that is less. Then the
+gateway puts a cap into the request: what the hold pays for (``affordable_output``), one token at least. If it has to
+choose one anyway, as Anthropic's dialect does, that is at least ``LEAST_OUTPUT``. Otherwise the call is refused.
 
-The owner of a token may have its calls hold less than their caps allow (``Token.hold_output``), for programs that
-always ask for far more than they use. Their caps go out unchanged, so such a call may cost more than its hold.
+The owner of a token may let its calls hold less than their caps allow (``Token.hold_output``), for programs that always
+ask for far more than they use. Their caps go out unchanged, so such a call may cost more than its hold.
 """
 
 from bisect import bisect_right
@@ -55,98 +53,100 @@ from gateway.inbound.api import InboundRequest
 from gateway.upstream.dialects import chat_limit, model_limit, output_limit, remembers
 
 _QUIET = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens", "n", "reasoning_effort"}
-"""Parameters that change nothing about the length of the output."""
+"""Parameters that do not change the length of the output."""
 
 
 _EFFORTS = frozenset({"reasoning_effort", "reasoning"})
-"""Fields that say how hard to think."""
+"""Fields that set the effort of reasoning."""
 
 _SUSPENDED: Final = AccountStatus.SUSPENDED
-"""Python looks a member of an enumeration up slowly: here it is done once."""
+"""Looked up once: Python is slow at looking up members of an enumeration."""
 
 
 class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a call may use at most, and what that costs."""
+    """The most that a call may use, and what that costs."""
 
     input: int
-    """Tokens."""
+    """Input tokens."""
     capped: int
     """Output tokens that the caps of the request allow."""
     minimum: int
-    """Output tokens that the call is admitted for only if they can be paid: ``capped``, or the smallest cap that the
-    gateway chooses itself where the request has none: with none at all nothing would bound what is spent."""
+    """The output tokens that must be affordable: ``capped``, or the smallest cap that the gateway itself chooses for a
+    request without one. With no cap at all nothing would limit what is spent."""
     output: int
-    """Output tokens that are held for if there is enough: more than ``capped`` where an answer has no cap."""
+    """The output tokens to hold for if enough is left: more than ``capped`` if an answer has no cap."""
     nanos: Nanos
     """The most that ``input`` and ``output`` can cost."""
     least: Nanos
     """The most that ``input`` and ``minimum`` can cost."""
     free: bool = False
-    """Nothing is charged, whatever is used."""
+    """Whether nothing is charged, whatever is used."""
     extras: CallExtras = PLAIN
-    """What it may be billed for in addition to text."""
+    """What it may be billed for beside text."""
     owner_limit: bool = False
-    """The token's owner chose ``output`` for a call without a cap: a cap that the gateway chooses is at most that."""
+    """Whether the token's owner chose ``output`` for calls without a cap: a cap that the gateway chooses is at most
+    that."""
 
     @property
     def rate_tokens(self) -> int:
-        """What the call is counted with against limits of tokens until its true ones are known."""
+        """Returns the tokens that count against rate limits until the true ones are known."""
         return self.input + min(self.capped, self.output)
 
 
 class ModelNeed(msgspec.Struct, frozen=True, gc=False):
-    """What a call may use at most if this model answers it."""
+    """The most that a call may use if this model answers it."""
 
     model: str
     need: CallNeed
     price: Price | None
     plain: bool
-    """The limit that the client sends is the one that goes out; see ``ChannelEffects.plain``."""
+    """Whether the client's limit goes out unchanged; see ``ChannelEffects.plain``."""
 
 
 UNKNOWN_INPUT = 128_000
-"""Tokens to hold for input that only the upstream knows, at a model whose context is not known."""
+"""Tokens to hold for input that only the upstream knows, at a model with unknown context."""
 
 Recall = Callable[[Mapping[str, msgspec.Raw]], int]
-"""Input tokens that a dialect may put back into a request from memory, at most."""
+"""Returns the most input tokens that a dialect may add to a request from memory."""
 
 
 def nothing_recalled(_: Mapping[str, msgspec.Raw]) -> int:
-    """For a call that is only thought of."""
+    """Returns 0, for a planned call."""
     return 0
 
 
 class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
-    """What the channels of one model make of a call, as far as that is known when the configuration changes."""
+    """What the channels of one model do to a call, as far as is known when the configuration changes."""
 
     offers: tuple[tuple[Channel, ServedModel], ...] = ()
     added_input: int = 0
     """The most tokens that an owner adds: a system prompt, tools."""
     plain: bool = True
-    """No owner touches the output's length: a client's one cap goes out unchanged, except for ``max_output``."""
+    """Whether no owner changes the output's length: a client's single cap goes out unchanged, except for
+    ``max_output``."""
     max_output: int | None = None
-    """The model's own limit; of several the highest. None: of some channel it is not known."""
+    """The model's own limit, the highest of several; None if it is unknown at some channel."""
     prices: tuple[Price, ...] = ()
-    """What they ask for it, each price once; without channels that have none."""
+    """What they charge for it, each price once, without channels that have none."""
     uncapped: int = 0
-    """Output tokens to hold for without a cap, of each choice."""
+    """The output tokens to hold for each choice without a cap."""
     minimum: int = 0
-    """Of these, the tokens that must be affordable."""
+    """The part of these that must be affordable."""
     effort_counts: bool = False
-    """A dialect makes a number of tokens of ``reasoning_effort``, beside no cap: Gemini's."""
+    """Whether a dialect turns ``reasoning_effort`` into a number of tokens, beside no cap: Gemini's."""
     made_tools: bool = False
-    """A dialect makes tools up for a conversation that has calls of tools and no tools: Anthropic's."""
+    """Whether a dialect adds tools to a conversation with tool calls and without tools: Anthropic's."""
     names_results: bool = False
-    """A dialect puts a function's name beside each of its results: Gemini's."""
+    """Whether a dialect puts a function's name beside each of its results: Gemini's."""
     remembers: bool = False
-    """Some channel may get back in a request what its vendor wants to see again with calls of tools."""
+    """Whether some channel may add to a request what its vendor wants to see again with tool calls."""
 
 
 NO_EFFECTS = ChannelEffects()
 
 
 def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
-    """What these channels do to calls of one model."""
+    """Returns what these channels do to calls of one model."""
     found = tuple(offers)
     limits = [served.max_output for _, served in found]
     known = [limit for limit in limits if limit is not None]
@@ -169,12 +169,12 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
 
 
 def known_limit(channel: Channel, served: ServedModel) -> int | None:
-    """The model's own output limit, as far as the upstream's list or a vendor's table tells."""
+    """Returns the model's own output limit, if the upstream's list or a vendor's table has it."""
     return served.max_output or model_limit(channel.dialect, served.upstream_name)
 
 
 def with_limit(channel: Channel, served: ServedModel, price: Price | None) -> ServedModel:
-    """The model with a bound of its output: its own limit where that is known, else the context, listed or priced."""
+    """Returns the model with a bound of its output: its own limit if known, else its context, listed or priced."""
     limit = known_limit(channel, served) or served.context or (price.context if price is not None else None)
     return served if limit == served.max_output else msgspec.structs.replace(served, max_output=limit)
 
@@ -188,7 +188,7 @@ def need_of(
     *,
     hold_output: int = 0,
 ) -> CallNeed:
-    """What a call needs at the channels of one model. Raises BadRequest if its caps are too many to be read.
+    """Returns what a call needs at the channels of one model. Raises BadRequest if it has too many caps to read.
 
     ``hold_output`` is the token's.
     """
@@ -228,12 +228,12 @@ def _priced_need(
 def _held_output(
     output: tuple[int, int, int], hold_output: int, choices: int, effects: ChannelEffects
 ) -> tuple[int, int, int]:
-    """The output of all choices with what the token's owner wants to be held for it.
+    """Returns the output of all choices, given what the token's owner wants held for it.
 
-    Without a cap it is never less than the smallest that the gateway chooses, nor more than the model can answer.
+    Without a cap it is never less than the smallest one that the gateway chooses, nor more than the model can answer.
     """
     capped, minimum, most = output
-    if capped or not most:  # without output there is nothing to hold for it
+    if capped or not most:  # no output, so nothing to hold for it
         return capped, min(minimum, hold_output), min(most, hold_output)
     if effects.max_output is not None:
         hold_output = min(hold_output, choices * effects.max_output)
@@ -241,7 +241,7 @@ def _held_output(
 
 
 def affordable_output(need: CallNeed, held: int, held_tokens: int, price: Price | None, multiplier: int) -> int | None:
-    """Output tokens that a hold pays for at a model of this price; None: all that the call may need."""
+    """Returns the output tokens that a hold pays for at a model of this price; None: all that the call may need."""
     if held >= need.nanos and held_tokens >= need.input + need.output and not need.owner_limit:
         return None
     most = max(0, min(need.output, held_tokens - need.input))
@@ -254,9 +254,9 @@ def affordable_output(need: CallNeed, held: int, held_tokens: int, price: Price 
 
 
 def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
-    """What a call needs if any of these models may answer it.
+    """Returns what a call needs if any of these models may answer it.
 
-    Each is reckoned with the longest input of all, as ``affordable_output`` does.
+    Each is computed with the longest input of all, as ``affordable_output`` does.
     """
     if len(models) == 1:
         return models[0].need
@@ -283,7 +283,7 @@ def _with_input(one: ModelNeed, tokens: int, multiplier: int) -> CallNeed:
 
 
 def _output(request: InboundRequest, effects: ChannelEffects) -> tuple[int, int, int]:
-    """Output tokens of all choices: what the caps allow, what must be affordable, and what to hold for."""
+    """Returns the output tokens of all choices: what the caps allow, what must be affordable, and what to hold for."""
     if request.plain and effects.plain:
         cap = request.output_cap
         if cap is not None:
@@ -301,7 +301,7 @@ def _output(request: InboundRequest, effects: ChannelEffects) -> tuple[int, int,
 
 
 def _is_quiet(overrides: Overrides) -> bool:
-    """Whether what an owner sets has no bearing on the length of the output."""
+    """Returns whether an owner's parameters leave the length of the output alone."""
     given = [*overrides.set.items(), *overrides.default.items()]
     return _QUIET.issuperset(overrides.remove) and all(
         name in _QUIET and (name in CHAT_CONTENT or not _has_names(value)) for name, value in given
@@ -313,7 +313,7 @@ def _has_names(value: object) -> bool:
 
 
 def _added_input(overrides: Overrides) -> int:
-    """Tokens of what an owner adds to the input; numbers and flags are none."""
+    """Returns the tokens of what an owner adds to the input. Numbers and flags count as none."""
     given = {**overrides.default, **overrides.set}
     texts = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in given.items() if _has_text(value)}
     schemas = [texts.pop(name) for name in SCHEMAS if name in texts]
@@ -329,7 +329,7 @@ ACCOUNT: Scope = ("account", "")
 
 
 class Amounts(Protocol):
-    """Sums over calls."""
+    """Sums of calls."""
 
     @property
     def nanos(self) -> Nanos:
@@ -345,19 +345,19 @@ class Amounts(Protocol):
 
 
 class MoneyBooks(Protocol):
-    """The part of the books that knows about money."""
+    """The part of the books that is about money."""
 
     def available(self) -> Nanos:
-        """Granted, less what is spent and held."""
+        """Returns granted, minus spent, minus held."""
 
     def spent(self, scope: Scope, since: Millis) -> Amounts:
-        """Settled calls that were accepted at or after a moment."""
+        """Returns the sums of settled calls accepted at or after a moment."""
 
     def held(self, scope: Scope) -> Amounts:
-        """Running calls."""
+        """Returns the sums of running calls."""
 
     def running_in(self, scope: Scope) -> Sequence[Running]:
-        """The running calls that draw on it."""
+        """Returns the running calls that are charged to it."""
 
 
 class HoldPlan(msgspec.Struct, frozen=True, gc=False):
@@ -366,13 +366,13 @@ class HoldPlan(msgspec.Struct, frozen=True, gc=False):
     nanos: Nanos
     tokens: int
     warning: str = ""
-    """Of which budgets most is spent."""
+    """The budgets that are nearly spent."""
 
 
 def plan_hold(
     books: MoneyBooks, account: Account, group: Group, token: Token, need: CallNeed, *, now: Millis
 ) -> HoldPlan:
-    """The hold for a call. Raises QuotaExceeded, naming the budget that is too small; changes nothing."""
+    """Returns the hold for a call. Raises QuotaExceeded, naming the budget that is too small. Changes nothing."""
     if account.status is _SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' reactivates it"
         raise QuotaExceeded(msg, code="account_suspended")
@@ -394,7 +394,7 @@ def plan_hold(
 
 
 def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Millis) -> int | None:
-    """Nano-dollars left to those who want a running stream ended when their money is gone; None if nobody does."""
+    """Returns the nano-dollars left before a running stream must end; None if no owner wants that."""
     lefts = [int(books.available())] if account.stop_when_empty else []
     if token.stop_when_empty:
         scope: Scope = ("token", token.id)

@@ -1,7 +1,7 @@
 """Quota refusals: which budget is too small for a call, what is left of it, which running calls hold the rest, and what
 to do about it.
 
-A client learns the ids of all calls that hold the money, but the models of its own token's only.
+A client learns the ids of all calls that hold the money, but only its own token's models.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,30 +22,29 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import iso
 
 NAMED_HOLDERS = 3
-"""Calls that are named, those that hold most first."""
+"""How many calls are named, those that hold most first."""
 LARGE_OUTPUT = 16_000
-"""A call that holds for more output tokens than this usually needs far fewer: programs ask for all they can get."""
+"""A call that holds for more output tokens usually needs far fewer: programs ask for all they can get."""
 ADVISED_OUTPUT = 8000
 
 
 STATUSES: Final[Mapping[str, int]] = {"ai-sdk": 402, "codex": 400, "continue": 402, "opencode": 402, "qwencode": 402}
-"""By the beginning of a program's name, the status at which it stops and shows the message. At 429 these make the call
-again, some for minutes and in silence, whatever the answer says; Codex stops, but shows words of its own. Programs made
-with Vercel's AI SDK, such as Cline, have its name.
-"""
+"""The HTTP status at which a program stops and shows the message, by the beginning of its name. At 429 these programs
+make the call again, some for minutes and silently, whatever the answer says; Codex stops, but shows words of its own.
+Programs made with Vercel's AI SDK, such as Cline, have its name."""
 
 WHILE_HELD = "while_held"
-"""Among the details of the error: the call would fit once the running calls have ended."""
+"""In the details of the error: the call would fit once the running calls have ended."""
 
 
 Scope = tuple[Literal["account", "token", "group", "channel"], str]
-"""Whose money: ``("account", "")``, ``("token", id)`` or ``("group", name)``."""
+"""Whose money it is: ``("account", "")``, ``("token", id)`` or ``("group", name)``."""
 
 
 def set_quota_status(error: GatewayError, app: str, *, bundled: bool) -> None:
-    """Give a quota refusal the HTTP status for this program; ``bundled``: it is one that contains an SDK.
+    """Give a quota refusal the HTTP status for this program. ``bundled``: the program contains an SDK.
 
-    Users of an SDK expect 429, and the SDK obeys ``x-should-retry``; around it a program may try again by itself.
+    Users of an SDK expect 429, and the SDK obeys ``x-should-retry``; a program around it may retry by itself.
     """
     if isinstance(error, QuotaExceeded):
         name, usual = app.casefold(), 402 if bundled else QuotaExceeded.status
@@ -61,35 +60,35 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int | None
     resets: Millis | None
     whose: str = ""
-    """Of a budget: ``account``, ``group`` or ``token``."""
+    """Whose budget it is: ``account``, ``group`` or ``token``."""
     name: str = ""
     window: str = ""
     warning: str = ""
-    """That most of it is spent."""
+    """A warning that most of it is spent."""
     scope: Scope = ("account", "")
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that the budget is too small for."""
+    """A call for which the budget is too small."""
 
     token: Token
     held_output: int
-    """Output tokens that it must hold for."""
+    """The output tokens that it must hold for."""
     needs: int
-    """Nano-dollars, or tokens."""
+    """What it needs, in nano-dollars or tokens."""
     in_tokens: bool = False
 
     def amount(self, number: int) -> str:
-        """So many nano-dollars, or tokens, in words."""
+        """Returns an amount of nano-dollars or tokens in words."""
         return f"{number} {plural(number, 'token')}" if self.in_tokens else dollars(number)
 
     def held_by(self, call: Running) -> int:
-        """What a running call holds."""
+        """Returns what a running call holds."""
         return call.held_tokens if self.in_tokens else call.held
 
 
 def quota_exceeded(room: Headroom, shortage: Shortage, running: Iterable[Running]) -> QuotaExceeded:
-    """The error of a call that this budget is too small for; ``running``: the calls that draw on it."""
+    """Returns the error of a call for which this budget is too small. ``running`` are the calls charged to it."""
     left = (room.tokens if shortage.in_tokens else room.nanos) or 0
     details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
     if room.whose:
@@ -122,7 +121,7 @@ def _state(room: Headroom, shortage: Shortage, left: int, holders: Sequence[Runn
     held = sum(map(shortage.held_by, holders))
     named = _holder_names(shortage, holders)
     if not room.whose or left > 0:
-        has = max(0, left) if room.whose else left  # what the account owes is its to know
+        has = max(0, left) if room.whose else left  # only the account may know its debt
         state = (
             f"{room.label} has {shortage.amount(has)} left, and this call may need {shortage.amount(shortage.needs)}"
         )
@@ -145,7 +144,7 @@ def _about(call: Running, token: Token) -> str:
 
 
 def budget_warning(owner: str, budget: Budget, nanos: Nanos, tokens: int) -> str:
-    """``daily budget of token 'ci': 84% spent`` from ``WARN_SHARE`` on; what running calls hold does not count."""
+    """Returns ``daily budget of token 'ci': 84% spent`` from ``WARN_SHARE`` on. Holds do not count."""
     shares = [
         used / limit if limit else float(used > 0)
         for used, limit in ((nanos, budget.nanos), (tokens, budget.tokens))

@@ -1,7 +1,7 @@
-"""What limits a call, made of the configuration when that changes, so that a call only compares.
+"""What limits a call, prepared when the configuration changes, so that a call only compares.
 
-A party (token, group or channel) has rates, which are a matter of minutes and days, and gates, which let through so
-many calls at a time and keep the others waiting for a while.
+A party (token, group or channel) has rates, by the minute and day, and gates, which let through so many calls at a time
+and let others wait for a while.
 """
 
 from collections.abc import Iterable
@@ -18,11 +18,11 @@ from gateway.domain.token import Token
 
 Kind = Literal["account", "token", "group", "channel"]
 Scope = tuple[Kind, str]
-"""Whose: ``("token", id)``, ``("group", name)`` or ``("channel", id)``."""
+"""Whose limits: ``("token", id)``, ``("group", name)`` or ``("channel", id)``."""
 
 
 class ConcurrencyGate(msgspec.Struct, frozen=True, kw_only=True):
-    """So many calls of one party at a time."""
+    """A limit of one party's calls in flight."""
 
     key: tuple[str, str]
     label: str
@@ -31,58 +31,58 @@ class ConcurrencyGate(msgspec.Struct, frozen=True, kw_only=True):
     """``calls in flight`` or ``streams``."""
     limit: int
     places: int
-    """How many more may wait."""
+    """How many more calls may wait."""
     wait_s: float
 
 
 class RateScope(msgspec.Struct, frozen=True, kw_only=True):
-    """One party whose limits a call must respect."""
+    """The limits of one party."""
 
     key: Scope
     label: str
     """For the message: ``token 'laptop'``."""
     limits: Limits
     rated: bool
-    """Whether there is a limit by the minute or the day."""
+    """Whether it has a limit by the minute or the day."""
     daily: bool
-    """Whether there is a limit by the day."""
+    """Whether it has a limit by the day."""
     gate: ConcurrencyGate | None
-    """For every call."""
+    """The gate for every call."""
     stream_gate: ConcurrencyGate | None
-    """Also for streams."""
+    """The additional gate for streams."""
 
 
 class CallScopes(msgspec.Struct, frozen=True, kw_only=True):
-    """All that limits the calls of one token before a channel is chosen."""
+    """Everything that limits the calls of one token before a channel is chosen."""
 
     bounds: tuple[RateScope, ...]
     """The parties that have rates."""
     gates: tuple[ConcurrencyGate, ...]
-    """Of a plain call."""
+    """The gates of a plain call."""
     stream_gates: tuple[ConcurrencyGate, ...]
 
 
 def token_scope(token: Token, settings: Settings) -> RateScope:
-    """Of a token."""
+    """Returns the limits of a token."""
     streams = token.limits.streams or settings.token_streams or None
     limits = msgspec.structs.replace(token.limits, streams=streams)
     return _rate_scope(("token", token.id), f"token '{plain(token.name)}'", limits, settings)
 
 
 def group_scope(group: Group, settings: Settings) -> RateScope:
-    """Of a group."""
+    """Returns the limits of a group."""
     return _rate_scope(("group", group.name), f"group '{plain(group.name)}'", group.limits, settings)
 
 
 def channel_scope(channel: Channel, settings: Settings) -> RateScope:
-    """Of a channel."""
+    """Returns the limits of a channel."""
     calls = channel.limits.concurrent or settings.channel_calls or None
     limits = msgspec.structs.replace(channel.limits, concurrent=calls, streams=None)
     return _rate_scope(("channel", channel.id), f"channel '{plain(channel.name)}'", limits, settings)
 
 
 def scopes_of(bounds: Iterable[RateScope]) -> CallScopes:
-    """What several parties demand together."""
+    """Returns the combined limits of several parties."""
     found = tuple(bounds)
     gates = tuple(bound.gate for bound in found if bound.gate is not None)
     streams = tuple(bound.stream_gate for bound in found if bound.stream_gate is not None)

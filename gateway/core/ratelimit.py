@@ -1,7 +1,7 @@
 """Rate limits: requests and tokens in a sliding minute or a local day.
 
-All limits of a call are checked together and taken together; a refused call costs nothing. A minute is a sliding log:
-in no span of 60 seconds are more admitted than the limit. Days are read from the books, so that a restart keeps them.
+All limits of a call are checked and taken together; a refused call uses nothing. A minute is a sliding log: no span of
+60 seconds admits more than the limit. Days are read from the books, so they survive a restart.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ MINUTE_S = 60.0
 
 
 class UsedToday(msgspec.Struct, frozen=True):
-    """Requests and tokens since local midnight, and seconds until the next."""
+    """Requests and tokens since local midnight, and seconds until the next one."""
 
     requests: int
     tokens: int
@@ -28,27 +28,27 @@ class UsedToday(msgspec.Struct, frozen=True):
 
 
 Today = Callable[[Scope], UsedToday]
-"""What a party has used today; asked only when there is a limit by the day."""
+"""Returns what a party used today; called only for limits by the day."""
 
 
 class LimitReached(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit that does not let a call pass."""
+    """A limit that stops a call."""
 
     label: str
     whose: str
     """``token``, ``group`` or ``channel``."""
     name: str
-    """``requests a minute`` and so on."""
+    """Its name, such as ``requests a minute``."""
     limit: int
     used: int
     amount: int
-    """What was requested."""
+    """The amount that the call needs."""
     wait_s: float | None
     """Seconds until it fits; None: never."""
 
     @property
     def reason(self) -> str:
-        """Why a channel is passed over."""
+        """Returns why a channel is skipped."""
         if self.wait_s is None:
             return f"the call needs about {self.amount} of its {self._limit_text}"
         return f"at its limit of {self._limit_text}, free in {ceil(self.wait_s)} s"
@@ -58,7 +58,7 @@ class LimitReached(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.limit} {plural(self.limit, self.name)}"
 
     def error(self) -> RateLimited:
-        """The refusal."""
+        """Returns the error."""
         details: dict[str, object] = {"limit": self.limit, "limit_name": self.name, "limit_of": self.whose}
         if self.wait_s is None:
             msg = (
@@ -73,20 +73,20 @@ class LimitReached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ticket(msgspec.Struct, eq=False):
-    """What one admitted call has taken: places until ``close``, and tokens, corrected at the end."""
+    """What one admitted call took: places until ``close``, and tokens, corrected at the end."""
 
     _entries: "list[_Entry]"
     _lines: ConcurrencyLimiter
     _gates: Collection[ConcurrencyGate]
 
     def close(self) -> None:
-        """The call has ended: its places are free again."""
+        """Free the places: the call has ended."""
         if self._gates:
             self._lines.leave(self._gates)
             self._gates = ()
 
     def true_up(self, tokens: int) -> None:
-        """Replace the estimate by what was really used: credit goes back, excess becomes debt of the same minute."""
+        """Replace the estimate by what was used: credit returns, excess becomes debt of the same minute."""
         for entry in self._entries:
             if entry.log is not None:
                 entry.log.total += tokens - entry.amount
@@ -99,11 +99,11 @@ class _Entry:
     def __init__(self, at: float, amount: int, log: "_Log") -> None:
         self.at, self.amount = at, amount
         self.log: _Log | None = log
-        """None once its minute is over: it counts no more, whatever its call turns out to have used."""
+        """The log; None once its minute is over: the call then no longer counts."""
 
 
 class _Log:
-    """Amounts of the last minute and their sum."""
+    """The amounts of the last minute and their sum."""
 
     __slots__ = ("entries", "total")
 
@@ -125,7 +125,7 @@ class _Log:
         return entry
 
     def wait(self, limit: int, amount: int, now: float) -> float:
-        """Seconds until ``amount`` more fits below ``limit``; 0 if it does now."""
+        """Returns the seconds until ``amount`` more fits below ``limit``; 0 if it does now."""
         over = self.total + amount - limit
         if over <= 0:
             return 0.0
@@ -137,7 +137,7 @@ class _Log:
 
 
 class Limiter:
-    """The logs of all parties, and the lines before their gates. ``mono`` gives seconds."""
+    """The logs of all parties, and the queues at their gates. ``mono`` returns seconds."""
 
     def __init__(self, mono: Callable[[], float], today: Today) -> None:
         self._mono = mono
@@ -147,9 +147,9 @@ class Limiter:
         self.lines = ConcurrencyLimiter()
 
     def check(self, bounds: Iterable[RateScope], tokens: int) -> None:
-        """Raises RateLimited for the limit that needs the longest wait; takes nothing.
+        """Raises RateLimited for the limit that needs the longest wait. Takes nothing.
 
-        ``tokens``: what the call may use, output as its caps allow it.
+        ``tokens``: what the call may use, with the output that its caps allow.
         """
         worst: LimitReached | None = None
         for bound in bounds:
@@ -160,7 +160,7 @@ class Limiter:
             raise worst.error()
 
     def against(self, bound: RateScope, tokens: int) -> LimitReached | None:
-        """Of the limits of one party that do not let the call pass, the one that needs the longest wait."""
+        """Returns the limit of one party that stops the call for the longest time, if any does."""
         limits, now = bound.limits, self._mono()
         worst: LimitReached | None = None
         if limits.rpm is not None:
@@ -182,9 +182,9 @@ class Limiter:
         gates: Collection[ConcurrencyGate] = (),
         held: Collection[ConcurrencyGate] = (),
     ) -> Ticket:
-        """Count one call with this many estimated tokens against all bounds, now, and at all gates.
+        """Count one call with an estimate of its tokens against all scopes, and take places at all gates.
 
-        Its places at the gates, of which it has those ``held`` already, are free again after ``Ticket.close``.
+        Places at the gates, also those ``held`` before, are freed by ``Ticket.close``.
         """
         if gates:
             self.lines.enter(gates, held)
@@ -198,11 +198,11 @@ class Limiter:
         return Ticket(entries, self.lines, gates)
 
     def in_flight(self, key: tuple[str, str]) -> int:
-        """Calls of this party that run now, if their number is limited."""
+        """Returns how many calls of this party run, if their number is limited."""
         return self.lines.taken(key)
 
     def readings(self, bounds: Iterable[RateScope]) -> Readings:
-        """The tightest requests limit and the tightest tokens limit, for ``x-ratelimit-*`` headers."""
+        """Returns the tightest limits of requests and of tokens, for ``x-ratelimit-*`` headers."""
         now = self._mono()
         requests: list[LimitReading] = []
         tokens: list[LimitReading] = []
@@ -218,7 +218,7 @@ class Limiter:
 
 
 def _log_of(logs: dict[Scope, _Log], key: Scope, now: float) -> _Log:
-    """The log without what has expired: it never grows beyond a minute's calls, whoever looks at it."""
+    """Returns the log without expired entries: it never grows beyond a minute's calls."""
     log = logs.get(key)
     if log is None:
         log = logs[key] = _Log()
@@ -260,7 +260,7 @@ def _worse(one: LimitReached | None, other: LimitReached | None) -> LimitReached
 
 
 def _longer(one: LimitReached, other: LimitReached) -> bool:
-    """Never is longest; of equals the first that was found stays."""
+    """Returns the limit with the longer wait. Never is longest; of equals the first stays."""
     if one.wait_s is None or other.wait_s is None:
         return one.wait_s is None and other.wait_s is not None
     return one.wait_s > other.wait_s
@@ -289,7 +289,7 @@ def _tightest(readings: list[LimitReading]) -> LimitReading | None:
 
 
 def headers_of(readings: Readings) -> dict[str, str]:
-    """``x-ratelimit-*`` of the tightest limits, as far as there are any."""
+    """Returns ``x-ratelimit-*`` headers of the tightest limits, if any."""
     out: dict[str, str] = {}
     for kind, reading in zip(("requests", "tokens"), readings, strict=True):
         if reading is not None:
@@ -300,7 +300,7 @@ def headers_of(readings: Readings) -> dict[str, str]:
 
 
 def duration(seconds: float) -> str:
-    """A span in the form of ``x-ratelimit-reset-*``: ``1.2s``, ``6m0s``, ``23h5m0s``."""
+    """Returns a span in the form of ``x-ratelimit-reset-*``: ``1.2s``, ``6m0s``, ``23h5m0s``."""
     if seconds < MINUTE_S:
         return f"{max(0.0, seconds):.1f}s"
     whole = ceil(seconds)

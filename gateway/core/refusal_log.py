@@ -1,12 +1,12 @@
-"""Refusals: calls that were turned away are recorded too, but a flood of them is recorded as a trickle.
+"""Refusals: refused calls are recorded too, but a flood of them only as a trickle.
 
-Whatever a client sends, neither the log nor memory grows by more than a little a second: not by one refusal again and
-again, and not by one that differs each time in the name of a model, or in the address, that does not exist. What is
-left out is counted, and a record has the count a second later, whether another refusal follows or not. A flood that
-lasts for minutes is recorded more rarely.
+Whatever a client sends, neither the log nor memory grows by more than a little a second: not by one refusal repeated,
+and not by refusals that differ each time in the name of an unknown model or address. What is left out is counted, and a
+record has the count a second later, whether another refusal follows or not. A flood that lasts for minutes is recorded
+more rarely.
 
-Counts are kept apart for each token, reason, program, API, and model or address, as long as they are few. Those of the
-rest share a record, which leaves out in what they differ.
+Counts are kept apart for each token, reason, program, API, and model or address, as long as these are few. The rest
+share a record, which leaves out the fields in which they differ.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,32 +26,32 @@ from gateway.domain.units import Millis
 from gateway.inbound.api import InboundRequest
 
 SHOWN_GAP_S = 0.2
-"""How often watchers see the count of a flood while it grows."""
+"""Seconds between two reports of a growing flood's count to watchers."""
 GAP_S = 1.0
-"""The same refusal of the same token is recorded at most so often."""
+"""Seconds between two records of the same refusal of the same token."""
 BURST = 20
-"""So many refusals of one token for one reason, with different models, are recorded at once; then one a second."""
+"""How many refusals of one token for one reason, with different models, are recorded at once; then one a second."""
 LONG_FLOOD = 600
 """After so many records of one flood, the gap between them is ``LONG_GAP_S``."""
 LONG_GAP_S = 10.0
 REFUSAL_TEXT = 1200
-"""Characters of a refusal: whole, as its end is what to do."""
+"""Characters kept of a refusal: all of a usual one, because its end says what to do."""
 KINDS_KEPT = 1000
 STRANGERS = 200
-"""Names of models that do not exist, and of refused programs, are recorded up to so many; then without the name."""
+"""How many names of unknown models and of refused programs are recorded; later records omit the name."""
 
 
 _About = tuple[str, ...]
 """Token, reason, API, program, and address or model."""
 _OTHERS: _About = ()
-"""Stands for all that are too many to be counted apart."""
+"""Stands for those that are too many to be counted apart."""
 
 
 class _Refusal(msgspec.Struct, frozen=True):
     """What a record is made of."""
 
     about: _About
-    """Of what is the same, one is recorded in a second."""
+    """Of refusals with the same value, one a second is recorded."""
     visit: CallOrigin
     app: str
     api: str
@@ -64,9 +64,9 @@ class _Refusal(msgspec.Struct, frozen=True):
     model: str
     stream: bool
     skipped: tuple[str, ...]
-    """Channels that could not serve it because of earlier failures."""
+    """The channels that could not serve it because of earlier failures."""
     budget: str
-    """Id of the budget that was too small."""
+    """The id of the budget that was too small."""
     size: RequestSize | None
 
 
@@ -77,12 +77,12 @@ class _Repeats:
 
     def __init__(self, first: _Refusal, since: float) -> None:
         self.first = first
-        """The record is its record."""
+        """The record is made of this one."""
         self.last = first
-        """The last one, without those of its fields in which others differ."""
+        """The last one, without the fields in which others differ."""
         self.count = 0
         self.since = since
-        """When they were recorded before, or the first of them came."""
+        """When they were last recorded, or when the first of them came."""
 
     def add(self, refusal: _Refusal) -> None:
         self.count += 1
@@ -96,7 +96,7 @@ class _Repeats:
 
 
 _NAMES = ("app", "api", "request", "model")
-"""In what refusals of one token for one reason differ."""
+"""The fields in which refusals of one token for one reason differ."""
 
 
 class _Flood:
@@ -107,13 +107,13 @@ class _Flood:
     def __init__(self, now: float) -> None:
         self.at, self.left = now, float(BURST)
         self.waiting: dict[_About, _Repeats] = {}
-        """What was left out since it was recorded last."""
+        """What was left out since the last record."""
         self.recorded = 0
-        """Records since it was quiet."""
+        """How many records were written since it was quiet."""
         self.due = False
-        """A look at what was left out is due."""
+        """Whether the left-out refusals are due to be recorded."""
         self.shown = False
-        """Watchers get the counts soon."""
+        """Whether watchers will get the counts soon."""
 
     @property
     def gap_s(self) -> float:
@@ -131,7 +131,7 @@ class _Flood:
 
 
 class Refusals:
-    """Writes one record a second for each kind of refusal, which tells how many were left out before it."""
+    """Writes one record a second for each kind of refusal, with the number left out before it."""
 
     def __init__(
         self,
@@ -140,20 +140,20 @@ class Refusals:
         clock: Clock,
         later: Callable[[float, Callable[[], None]], None],
     ) -> None:
-        """``later`` calls something after so many seconds."""
+        """``later`` calls a function after so many seconds."""
         self._note = note
         self._bus = bus
         self._clock = clock
         self._later = later
         self._closed = False
         self._seen: dict[_About, float] = {}
-        """When each was recorded last, the oldest first."""
+        """When each kind was last recorded, the oldest first."""
         self._floods: dict[tuple[str, str], _Flood] = {}
         self._models: set[str] = set()
         self._apps: set[str] = set()
 
     def note(self, visit: CallOrigin, error: GatewayError, token: Token | None, request: InboundRequest | None) -> None:
-        """Record a refusal; it costs nothing and holds nothing."""
+        """Record a refusal, which costs and holds nothing."""
         error.recorded = True
         now, code = self._clock.mono(), error.code
         who = token.id if token is not None else ""
@@ -195,7 +195,7 @@ class Refusals:
             self._wait(flood)
 
     def _wait(self, flood: _Flood) -> None:
-        """Show and record soon what was left out."""
+        """Schedule the report and the record of left-out refusals."""
         if self._bus.watched_by and not flood.shown and not self._closed:
             flood.shown = True
             self._later(SHOWN_GAP_S, lambda: self._show(flood))
@@ -209,7 +209,7 @@ class Refusals:
             self._catch_up(flood)
 
     def close(self) -> None:
-        """Record what was left out so far. Nothing that is left out afterwards is recorded."""
+        """Record what was left out so far. Later left-out refusals are not recorded."""
         self.catch_up()
         self._closed = True
 
@@ -221,7 +221,7 @@ class Refusals:
                 self._write_repeats(flood, about)
 
     def _show(self, flood: _Flood) -> None:
-        """Let watchers see how many were left out so far."""
+        """Report to watchers how many were left out so far."""
         flood.shown = False
         if not self._closed:
             for repeats in flood.waiting.values():
@@ -230,7 +230,7 @@ class Refusals:
     def _write_repeats(self, flood: _Flood, about: _About) -> None:
         repeats = flood.waiting.pop(about)
         if about == _OTHERS:
-            flood.admits(self._clock.mono())  # it counts as one of those recorded in a second
+            flood.admits(self._clock.mono())  # it counts as one of those recorded in this second
         self._write(repeats.last, repeats.first.visit, flood, repeats.count - 1)
 
     def _write(self, refusal: _Refusal, visit: CallOrigin, flood: _Flood, left_out: int) -> None:
@@ -290,7 +290,7 @@ def _marks(refusal: _Refusal, left_out: int) -> Iterator[str]:
 
 
 def _budget_of(error: GatewayError, token: Token | None) -> str:
-    """The id of the budget that was too small for the call; empty if it was refused for another reason.
+    """Returns the id of the budget that was too small for the call; empty if it was refused for another reason.
 
     A budget of which running calls hold the rest for a while is not too small.
     """
@@ -305,7 +305,7 @@ def _budget_of(error: GatewayError, token: Token | None) -> str:
 
 
 def _known_name(names: set[str], name: str) -> str:
-    """The name, if it is not one too many: what clients make up would stay in the sums of calls for ever."""
+    """Returns the name unless there are too many: invented names would stay in the sums for ever."""
     if name not in names:
         if len(names) >= STRANGERS:
             return ""

@@ -1,7 +1,7 @@
-"""Responses that clients may go on from, or fetch again: in memory, of each token its own, for a while.
+"""Responses that clients may continue or fetch again: in memory, for each token its own, for a while.
 
-They are bounded in bytes, which the owner decides, and in age: one that nothing was heard of for a day is forgotten.
-The one that was used longest ago goes first. After a restart there are none.
+The owner limits their bytes; one that was not used for a day is forgotten. The least recently used goes first. A
+restart forgets all.
 """
 
 from collections import OrderedDict
@@ -12,32 +12,32 @@ from gateway.domain.units import TokenId
 
 AGE_S = 24 * 3600.0
 LEAST = 4
-"""Responses for which there is room."""
+"""How many responses have room at least."""
 MOST_UNREAD = 64
 LONGEST = 2048
-"""Responses that may follow one another."""
+"""How many responses a conversation may have."""
 
 _Key = tuple[TokenId, str]
 
 
 class ResponseMemory:
-    """All that is remembered. Its content is held once: a conversation is found by the ids of the responses in it."""
+    """All remembered responses. Content is held once: a conversation is found by the ids of its responses."""
 
     def __init__(self, limit: Callable[[], int], mono: Callable[[], float], room: int = LEAST) -> None:
-        """``limit``: bytes; 0: nothing is remembered. ``room``: for how many responses there is room at least."""
+        """``limit`` is in bytes; 0 remembers nothing. ``room`` is how many responses have room at least."""
         self._limit = limit
         self._mono = mono
         self._room = room
         self._kept: OrderedDict[_Key, tuple[float, KeptResponse]] = OrderedDict()
         self._items: dict[_Key, str] = {}
-        """The response in which an item is."""
+        """Maps an item to its response."""
         self._unread: list[tuple[TokenId, Callable[[], KeptResponse | None]]] = []
         self._unread_size = 0
         self._size = 0
 
     @property
     def on(self) -> bool:
-        """Whether anything is remembered."""
+        """Returns whether responses are remembered."""
         return self._limit() > 0
 
     @property
@@ -46,14 +46,14 @@ class ResponseMemory:
         return self._size + self._unread_size
 
     def keep_unread(self, token: TokenId, read: Callable[[], KeptResponse | None], size: int) -> None:
-        """Remember what ``read`` gives, once one is looked for: most never are. ``size``: bytes that it holds."""
+        """Remember what ``read`` returns, read on the first look-up: most never are. ``size``: bytes that it holds."""
         self._unread.append((token, read))
         self._unread_size += size
         if len(self._unread) >= MOST_UNREAD or self._unread_size > self._limit() // self._room:
             self._read()
 
     def keep(self, token: TokenId, response: KeptResponse) -> None:
-        """Remember a response, if it is not so large that many others would be forgotten for it."""
+        """Remember a response, unless it is so large that many others would be forgotten for it."""
         if response.size > self._limit() // self._room:
             return
         self._drop(token, response.id)
@@ -63,7 +63,7 @@ class ResponseMemory:
         self._trim()
 
     def find(self, token: TokenId, id: str) -> KeptResponse | None:
-        """A response, which is used by this."""
+        """Returns a response, and marks it as used."""
         self._read()
         self._trim()
         _, found = self._kept.get((token, id), (0.0, None))
@@ -73,18 +73,18 @@ class ResponseMemory:
         return found
 
     def item_of(self, token: TokenId, id: str) -> bytes | None:
-        """An item of a response."""
+        """Returns an item of a response."""
         self._read()
         found = self.find(token, self._items.get((token, id), ""))
         return bytes(found.items[id]) if found is not None and id in found.items else None
 
     def forget(self, token: TokenId, id: str) -> bool:
-        """Whether there was such a response."""
+        """Forget a response. Returns whether it was remembered."""
         self._read()
         return self._drop(token, id)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Forget all responses."""
         self._kept.clear()
         self._items.clear()
         self._unread.clear()
@@ -115,19 +115,19 @@ class ResponseMemory:
 
 
 class TokenMemory:
-    """What is remembered of one token, in the first of several places that has it."""
+    """What is remembered for one token, in the first of several memories that has it."""
 
     def __init__(self, token: TokenId, *memories: ResponseMemory) -> None:
         self._token = token
         self._memories = memories
 
     def find(self, response: str) -> KeptResponse | None:
-        """A response."""
+        """Returns a response."""
         found = (memory.find(self._token, response) for memory in self._memories)
         return next(filter(None, found), None)
 
     def chain(self, response: str) -> list[KeptResponse]:
-        """The responses of the conversation up to this one, the oldest first; none if not all are remembered."""
+        """Returns the conversation's responses up to this one, oldest first; empty if not all are remembered."""
         chain: list[KeptResponse] = []
         while response and len(chain) < LONGEST:
             found = self.find(response)
@@ -138,11 +138,11 @@ class TokenMemory:
         return chain[::-1] if not response else []
 
     def conversation(self, response: str) -> list[KeptResponse]:
-        """The same; none if their upstream may keep them."""
+        """Returns the same; empty if their upstream may keep them."""
         chain = self.chain(response)
         return [] if any(one.elsewhere for one in chain) else chain
 
     def item(self, id: str) -> bytes | None:
-        """An item of a response; None if it is not remembered."""
+        """Returns an item of a response; None if it is not remembered."""
         found = (memory.item_of(self._token, id) for memory in self._memories)
         return next(filter(None, found), None)

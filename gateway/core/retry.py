@@ -1,14 +1,14 @@
-"""Retries: what a call has tried, what it does next, after which backoff, and how many attempts there may be. Pure.
+"""Retries: what a call has tried, what it does next, after which pause, and how many attempts it may make. Pure.
 
-What never reached an upstream may be tried elsewhere freely; what was sent and brought nothing may be tried once more,
-elsewhere. The only channel is tried a second time, after a pause, if it could not be reached, failed by itself, or says
-that it will be free in a moment. After that come the channels of the fallback models.
+A request that never reached an upstream may be tried elsewhere freely. One that was sent without success may be tried
+once more, elsewhere. The only channel is tried a second time, after a pause, if it could not be reached, failed by
+itself, or says that it will be free in a moment. Then come the channels of the fallback models.
 
-Second tries, and attempts at a paused channel, are limited by the ``RetryBudget``, so that broken upstreams are not
-stormed: a fifth of the calls in flight, but at least three, and over time no more than a fifth of the calls and three a
-second. An attempt at another channel that is well is not such a retry: ``channel_health`` limits those, and has the
-pauses of a failing channel. After its first attempt, a call may go to a paused channel freely once: for a fallback
-model that it has not tried, at a channel where it has not failed.
+The ``RetryBudget`` limits second attempts and attempts at a paused channel, so that broken upstreams are not flooded: a
+fifth of the calls in flight, but at least three, and over time no more than a fifth of the calls and three a second. An
+attempt at another channel that is well does not count: ``channel_health`` limits those, and pauses failing channels.
+After its first attempt, a call may go to a paused channel freely once: for a fallback model that it has not tried, at a
+channel where it has not failed.
 """
 
 from collections import OrderedDict
@@ -30,13 +30,13 @@ from gateway.domain.units import ChannelId
 from gateway.inbound.api import InboundRequest
 
 SERVER_FAULT = 500
-"""The first HTTP status of failures that are not the client's."""
+"""The lowest HTTP status of failures that are not the client's."""
 RETRY_SHARE = 0.2
 LEAST_RETRIES = 3.0
 
 
 class RetryBudget:
-    """The budget of the whole gateway. ``in_flight`` says how many calls run."""
+    """The retry budget of the whole gateway. ``in_flight`` returns how many calls run."""
 
     def __init__(self, mono: Callable[[], float], in_flight: Callable[[], int]) -> None:
         self._mono = mono
@@ -44,10 +44,10 @@ class RetryBudget:
         self._credit = LEAST_RETRIES
         self._then = mono()
         self.calls = 0
-        """Counted up with every call."""
+        """How many calls there were."""
 
     def take(self) -> bool:
-        """Whether one may be made; it is made then."""
+        """Take one retry if it is allowed. Returns whether it is."""
         now = self._mono()
         earned = RETRY_SHARE * self.calls + LEAST_RETRIES * (now - self._then)
         self._credit = min(max(LEAST_RETRIES, RETRY_SHARE * self._in_flight()), self._credit + earned)
@@ -61,13 +61,13 @@ class RetryBudget:
 KEEP_FAILURE_S = 2.0
 MOST_FAILURES = 256
 REPEAT_S = 5.0
-"""So soon after a stream broke, the same call is its repetition."""
+"""Seconds after a broken stream within which the same call is its repetition."""
 
 
 class RecentFailures:
     """Calls of the last seconds that failed before their answer began, at every channel that could be tried.
 
-    Some clients repeat a failed call at once, up to thirty times. A repeat gets the same failure, without another
+    Some clients repeat a failed call at once, up to thirty times. A repetition gets the same failure, without another
     attempt at the upstreams.
     """
 
@@ -76,7 +76,7 @@ class RecentFailures:
         self._known: OrderedDict[bytes, tuple[UpstreamError, float]] = OrderedDict()
 
     def note(self, token: str, body: bytes, error: UpstreamError) -> None:
-        """The call failed now. A mistake in the request does not count."""
+        """Remember that the call failed now. A mistake in the request does not count."""
         if error.http_status < SERVER_FAULT:
             return
         kept = copy(error).with_traceback(None)
@@ -85,7 +85,7 @@ class RecentFailures:
             self._known.popitem(last=False)
 
     def of(self, token: str, body: bytes) -> UpstreamError | None:
-        """The failure of the same call a moment ago."""
+        """Returns the failure of the same call a moment ago."""
         if not self._known:
             return None
         known = _digest(token, body)
@@ -97,31 +97,31 @@ class RecentFailures:
 
 
 class BrokenStreams:
-    """Streams of the last seconds that broke after a part of the answer was sent.
+    """Streams of the last seconds that broke after part of the answer was sent.
 
-    Claude Code and others then make the whole call again, at once and often without a stream. It is paid twice, so the
-    second call is marked.
+    Claude Code and other programs then make the whole call again, at once and often without a stream. It is paid for
+    twice, so the second call is marked.
     """
 
     def __init__(self, mono: Callable[[], float]) -> None:
         self._mono = mono
         self.known: OrderedDict[bytes, float] = OrderedDict()
-        """When the stream of a conversation broke."""
+        """When each conversation's stream broke."""
 
     def note(self, token: str, request: InboundRequest) -> None:
-        """The stream broke now."""
+        """Remember that the stream broke now."""
         self.known[_conversation(token, request)] = self._mono()
         while len(self.known) > MOST_FAILURES:
             self.known.popitem(last=False)
 
     def repeated(self, token: str, request: InboundRequest) -> bool:
-        """Whether this is the same call once more; of each break only the first is."""
+        """Returns whether this is the same call again. Only the first repetition of each break counts."""
         then = self.known.pop(_conversation(token, request), None)
         return then is not None and self._mono() - then <= REPEAT_S
 
 
 def _conversation(token: str, request: InboundRequest) -> bytes:
-    """A short name of the conversation, the same for a stream and a plain call."""
+    """Returns a short name of the conversation, the same for a stream and a plain call."""
     said = request.fields.get(request.turns) or request.fields.get("prompt") or b""
     about = f"{request.session}\0{request.model}\0".encode("utf-8", "replace")
     view = memoryview(said)
@@ -133,32 +133,32 @@ def _digest(token: str, body: bytes) -> bytes:
 
 
 MOST_TRIES = 3
-"""Attempts of one call at the channels of one model."""
+"""The most attempts of one call at the channels of one model."""
 MOST_IN_ALL = 6
-"""Those of other models added, and those counted that another key may save."""
+"""The most attempts in all, with those of other models and of other keys."""
 MORE_KEYS = 5
-"""Attempts that are not counted, because another key of the same channel may do."""
+"""Attempts that do not count, because another key of the same channel may work."""
 PAUSE_MS = 500
-"""The backoff before a channel is tried again; up to as much again is added by chance."""
+"""The pause before a channel is tried again; a random part of up to the same length is added."""
 CAPACITY = 498
-"""The status with which Groq says that it has no capacity left at this moment."""
+"""The status with which Groq says that it lacks capacity at this moment."""
 WAIT_S = 5.0
-"""A channel that says it is free within this time is waited for."""
+"""A channel that says it is free within this time, in seconds, is waited for."""
 
 
 class NextStep(msgspec.Struct, frozen=True):
-    """What comes next."""
+    """What a call does next."""
 
     choice: RouteChoice
     route: Route
     entry: ModelEntry
-    """The model that is requested: the one the client named, or one that may answer for it."""
+    """The model to call: the one the client named, or one that may answer for it."""
     wait_s: float = 0.0
-    """How long to pause before."""
+    """Seconds to wait before."""
 
 
 class RetryState:
-    """The attempts of one call that failed."""
+    """The failed attempts of one call."""
 
     def __init__(self, entry: ModelEntry, first: ModelEntry) -> None:
         """``first`` is the model that is tried first: that of the call, or one that may answer for it."""
@@ -172,20 +172,20 @@ class RetryState:
         self._last: Route | None = None
         self._repeated = False
         self._dead: set[ChannelId] = set()
-        """What could not be reached or did not answer, whichever model was requested."""
+        """Channels that could not be reached or did not answer, whichever model was requested."""
         self._failed_at: dict[str, set[ChannelId]] = {}
-        """By model."""
+        """The channels where a model failed, by model."""
         self._put_off: set[str] = set()
         self._rested = False
-        """Whether it has gone to a paused channel after its first attempt."""
+        """Whether it went to a paused channel after its first attempt."""
         self._failing: set[ChannelId] = set()
-        """Channels where it failed, whichever key or model it was."""
+        """Channels where it failed, with any key or model."""
         self.failures: list[UpstreamError] = []
         self.gates: tuple[ConcurrencyGate, ...] = ()
-        """Where a place may come free for a call that has no next step."""
+        """Where a place may come free for a call without a next step."""
 
     def failed(self, route: Route, failure: UpstreamError) -> None:
-        """An attempt failed before the client had anything of its answer."""
+        """Add an attempt that failed before the client had any of its answer."""
         at_fault = fault_of(route, failure.kind)
         self._last = route
         self._tried.add(at_fault)
@@ -202,7 +202,7 @@ class RetryState:
     def next(
         self, health: ChannelHealth, draw: Draw, retries: RetryBudget, room: RouteCapacity | None = None
     ) -> NextStep | None:
-        """Where to go now; None if the call has failed."""
+        """Returns where to go now; None if the call has failed."""
         if _spent(self.failures) or len(self.failures) >= MOST_IN_ALL + MORE_KEYS - self._more_keys:
             return None
         self.gates = ()
@@ -215,14 +215,14 @@ class RetryState:
         return step
 
     def _turn_to(self, other: ModelEntry) -> None:
-        """A channel that failed may serve another model well, if it can be reached."""
+        """Return to a channel that failed with another model, if it can be reached."""
         self._entry, self._left, self._repeated, self._last = other, MOST_TRIES, False, None
         self._tried = self._dead | self._failed_at.get(other.name, set())
 
     def _here(
         self, health: ChannelHealth, draw: Draw, retries: RetryBudget, room: RouteCapacity | None
     ) -> NextStep | None:
-        """The next attempt at the same model."""
+        """Returns the next attempt at the same model."""
         if self._left <= 0:
             return None
         choice = choose(self._entry.routes, frozenset(self._tried), health, draw, room)
@@ -238,7 +238,7 @@ class RetryState:
         return self._step(choice, choice.route)
 
     def _puts_off(self) -> bool:
-        """Whether a paused channel waits until the other models have been tried; each model's do so once."""
+        """Returns whether a paused channel waits until the other models were tried; once for each model."""
         if not self._others or self._entry.name in self._put_off:
             return False
         self._put_off.add(self._entry.name)
@@ -246,9 +246,10 @@ class RetryState:
         return True
 
     def _is_free(self, route: Route) -> bool:
-        """Whether a paused channel may be asked without a retry, as it may by a call of the fallback model itself.
+        """Returns whether a paused channel may be called outside of the retry budget, like by a call of the fallback
+        model itself.
 
-        Once in a call, for the first attempt of a fallback, and not where the call has failed already.
+        This holds once in a call, for the first attempt of a fallback, and not where the call has already failed.
         """
         new = self._entry is not self._original and self._entry.name not in self._failed_at
         return new and not self._rested and route.channel.id not in self._failing
@@ -259,7 +260,7 @@ class RetryState:
         return NextStep(choice, route, self._entry)
 
     def _again(self, health: ChannelHealth, draw: Draw) -> NextStep | None:
-        """The same channel once more, if it is the only one and there is hope."""
+        """Returns the same channel again, if it is the only one and may work."""
         route, failure = self._last, self.failures[-1]
         if route is None or self._repeated or len(self._tried) > 1:
             return None
@@ -271,12 +272,12 @@ class RetryState:
 
 
 def fault_of(route: Route, kind: FailureKind) -> ChannelId:
-    """What is at fault: one of several keys, or the channel."""
+    """Returns the id at fault: one of several keys, or the channel."""
     return route.key_id if route.key_id and kind in KEY_KINDS else route.channel.id
 
 
 def _pause_s(failure: UpstreamError, *, opened: bool) -> float | None:
-    """How long to wait before the same channel is tried again; None if it is not."""
+    """Returns how long to wait before the same channel is tried again; None if it is not."""
     retry_after = failure.retry_after_s
     if retry_after is not None and retry_after > WAIT_S:
         return None
@@ -288,18 +289,18 @@ def _pause_s(failure: UpstreamError, *, opened: bool) -> float | None:
 
 
 def instead(choice: RouteChoice, original: ModelEntry) -> RouteChoice:
-    """The choice of a channel for a fallback of the requested model, with that in its reason."""
+    """Returns the choice of a channel for a fallback of the requested model, with that in its reason."""
     return msgspec.structs.replace(choice, why=f"fallback for {original.name}, {choice.why}")
 
 
 def _refused(failure: UpstreamError) -> bool:
-    """Whether no other channel may be asked for the model.
+    """Returns whether no other channel may be called for the model.
 
-    What a dialect cannot say was never sent: another channel may speak another one.
+    A request that a dialect cannot express was never sent: a channel of another dialect may take it.
     """
     return failure.kind is FailureKind.CLIENT and failure.sent
 
 
 def _spent(failures: list[UpstreamError]) -> bool:
-    """Whether the call was sent twice and brought nothing: it is sent no more."""
+    """Returns whether the call was sent twice without success: it is not sent again."""
     return sum(billed_unseen(f.kind, sent=f.sent) for f in failures) > 1

@@ -1,8 +1,8 @@
 """Which channel a call goes to next, with which of its keys, and why the others were skipped.
 
-Pure: states are read, chance is a parameter, nothing is changed. Tiers by priority; within a tier a draw by weight.
-Channels already tried, disabled or paused are skipped, each with its reason. If only paused ones are left, the one that
-resumes soonest is tried as a last resort. Of several keys a free one is drawn.
+Pure: it reads states, gets randomness as a parameter, and changes nothing. Tiers follow priority; within a tier,
+weights decide a draw. Channels already tried, disabled or paused are skipped, each with its reason. If only paused ones
+are left, the one that resumes soonest is the last resort. Of several keys a free one is drawn.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from gateway.domain.units import ChannelId
 def standing(
     route: Route, tried: frozenset[ChannelId], health: ChannelHealth
 ) -> tuple[list[Route], list[tuple[float, Route]]]:
-    """The keys that are free, and those paused, with the seconds left; tried and refused ones are neither."""
+    """Returns the free keys, and the paused ones with the seconds left. Tried and refused keys are in neither."""
     free: list[Route] = []
     resting: list[tuple[float, Route]] = []
     for one in route.keys:
@@ -35,9 +35,9 @@ def standing(
 
 
 def pick(route: Route, tried: frozenset[ChannelId], health: ChannelHealth, draw: Callable[[int], int]) -> Route:
-    """A free key, each as likely as the other; if all rest, the one that is free soonest.
+    """Returns a free key, each equally likely; if all are paused, the one that is free soonest.
 
-    There must be one of either.
+    One of the two lists must not be empty.
     """
     free, resting = standing(route, tried, health)
     if free:
@@ -46,29 +46,29 @@ def pick(route: Route, tried: frozenset[ChannelId], health: ChannelHealth, draw:
 
 
 Draw = Callable[[int], int]
-"""A number from 0 up to, but without, its argument."""
+"""Returns a random number from 0 up to, but not including, its argument."""
 
 
 NOTHING_TRIED: frozenset[ChannelId] = frozenset()
 
 SAME = 1.1
-"""Times that differ by less than this factor are the same."""
+"""Times that differ by less than this factor count as equal."""
 LAST_RESORTS = frozenset({"cooling", "trial", "busy"})
-"""Rules that pass a channel over only as long as there is another."""
+"""Rules that skip a channel only while another one is left."""
 
 
 class SkippedRoute(msgspec.Struct, frozen=True):
-    """A channel that was passed over."""
+    """A channel that was skipped."""
 
     channel: str
     reason: str
     rule: str
-    """``tried``, ``attention``, ``missing``, ``cooling``, ``trial`` or ``busy``; of its own limits ``full`` (calls in
+    """``tried``, ``attention``, ``missing``, ``cooling``, ``trial`` or ``busy``; for its own limits ``full`` (calls in
     flight) or ``limit`` (rates)."""
     left_s: float | None = None
-    """Seconds until it may serve; None if waiting will not help."""
+    """Seconds until it may serve; None if waiting does not help."""
     model: str = ""
-    """The fallback that it was to serve; empty: the requested model."""
+    """The fallback model that it would have served; empty: the requested model."""
 
 
 class RouteChoice(msgspec.Struct, frozen=True):
@@ -78,15 +78,15 @@ class RouteChoice(msgspec.Struct, frozen=True):
     why: str
     passed: tuple[SkippedRoute, ...]
     retry_s: float | None
-    """If there is no route: seconds until one may be free; None if waiting will not help."""
+    """Without a route: seconds until one may be free; None if waiting does not help."""
     resting: bool = False
-    """The route is a last resort: its channel is paused."""
+    """Whether the route is a last resort: its channel is paused."""
     gates: tuple[ConcurrencyGate, ...] = ()
-    """There is none or only a last resort, but at these a place may come free."""
+    """The gates where a place may come free, if only a last resort or nothing is left."""
 
 
 RouteCapacity = Callable[[Route], SkippedRoute | None]
-"""What a channel's own limits say against it."""
+"""Returns why a channel's own limits exclude it, if they do."""
 
 
 def choose(
@@ -96,7 +96,7 @@ def choose(
     draw: Draw,
     room: RouteCapacity | None = None,
 ) -> RouteChoice:
-    """The next channel for a call that has already tried some channels, or some keys of them.
+    """Returns the next channel for a call that already tried some channels, or some of their keys.
 
     ``routes`` are in the order of their tiers.
     """
@@ -133,13 +133,13 @@ def choose(
 
 
 def easy(tier: Sequence[Route], draw: Draw) -> RouteChoice:
-    """What ``choose`` says of routes whose first tier is this and of which none needs a look (``ModelEntry.easy``)."""
+    """Returns the choice among routes of this first tier, all of which are well (``ModelEntry.easy``)."""
     route = _draw(tier, draw)
     return RouteChoice(route, _why(route.rank.place, len(tier), NOTHING_TRIED), (), None)
 
 
 def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> SkippedRoute | None:
-    """What speaks against a channel, if anything does."""
+    """Returns the reason to skip a channel, if any."""
     if route.channel.id in tried:
         return SkippedRoute(route.channel.name, "tried", "tried")
     state = health.state(route.channel)
@@ -165,7 +165,7 @@ def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -
 
 
 def _busy(route: Route, health: ChannelHealth) -> SkippedRoute | None:
-    """A local server that has enough calls: others are tried first."""
+    """Returns the reason to skip a busy local server: others are tried first."""
     running = health.in_flight(route.channel.id)
     if running < route.rank.spill:
         return None
@@ -173,7 +173,7 @@ def _busy(route: Route, health: ChannelHealth) -> SkippedRoute | None:
 
 
 def _keys_against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> SkippedRoute | None:
-    """Whether a call that has tried some of a channel's keys must wait for the others, or has none left."""
+    """Returns whether a call that tried some of a channel's keys must wait for the others, or has none left."""
     if not (route.keys and tried):
         return None
     free, waits = standing(route, tried, health)
@@ -190,7 +190,7 @@ def _on_trial(route: Route, state: HealthState, health: ChannelHealth) -> bool:
 
 
 def fastest(tier: list[Route], pace: LatencyStats) -> list[Route]:
-    """Those that were not measured lately, else those whose answers come about as fast as any."""
+    """Returns the routes without a recent measurement, else those whose answers come about as fast as any."""
     times = [(pace.expected_s(route.channel.id, route.served.name), route) for route in tier]
     if new := [route for seconds, route in times if seconds is None]:
         return new
@@ -199,7 +199,7 @@ def fastest(tier: list[Route], pace: LatencyStats) -> list[Route]:
 
 
 def place(route: Route, pace: LatencyStats) -> str:
-    """Why a channel stands where it does among the others, in words."""
+    """Returns, in words, why a channel has its place among the others."""
     if not route.rank.timed:
         return route.rank.place
     seconds = pace.expected_s(route.channel.id, route.served.name)

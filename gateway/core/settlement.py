@@ -1,9 +1,9 @@
-"""From a call as it ended to the record that is both its history and its charge.
+"""Settlement: makes the record of an ended call, which is both its history and its charge.
 
-What is charged (``docs/money.md``): the upstream's usage if it reported one; an estimate of prompt and received
-output if it did not and something was received; nothing if the client got nothing. No estimate exceeds what the call
-could use at most, which is what was held. A try whose upstream may have billed although the user is not charged for it
-adds what that may be at most, but no more than was held, to the *possible* costs of its channel.
+The charge (``docs/money.md``) is based on the upstream's usage if it reported one; on an estimate of prompt and
+received output if it did not and something was received; and is zero if the client got nothing. No estimate exceeds
+what the call could use at most, which was held. An attempt that its upstream may have billed without a charge to the
+user adds the most it may cost, up to what was held, to the *possible* costs of its channel.
 """
 
 import re
@@ -31,20 +31,20 @@ _PARTIAL: Final = UsageSource.PARTIAL
 LEARN_FIRST = 8
 LEARN_EVERY = 256
 LEARN_LIMIT = 8_000
-"""Estimating costs more than all the rest of a call, so only the first calls and then one in so many teach, and none
-whose input may be longer than so many tokens."""
+"""Estimating takes longer than the rest of a call, so only the first calls and then a few teach the estimator, and none
+with more input tokens than this."""
 
 
 class Meter:
-    """Usages of calls. Keeps, per channel and model, how far its estimates are off."""
+    """Determines the usage of calls. Remembers, for each channel and model, how far its estimates are off."""
 
     def __init__(self) -> None:
         self.calibration = Calibration()
         self._seen = 0
 
     def usage(self, call: Call, answer: WholeAnswer | AnswerStream) -> Usage:
-        """Of an answer that came to its proper end. All zeros beside output count as not reported, and
-        so does an output of zero beside output; see ``had_output``.
+        """Returns the usage of a complete answer. All zeros count as not reported if there is output, and so does an
+        output of zero; see ``had_output``.
         """
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
@@ -61,7 +61,7 @@ class Meter:
         return canonical(Usage(input=self.prompt(call), output=output, source=UsageSource.ESTIMATED))
 
     def broken(self, call: Call) -> Usage:
-        """Of a call that did not come to its proper end: nothing, unless the client got some of the answer."""
+        """Returns the usage of an incomplete call: zero, unless the client got some of the answer."""
         stream = call.attempt.stream
         if stream is None or not call.delivery.content_sent:
             return NOTHING
@@ -84,16 +84,16 @@ class Meter:
         )
 
     def unanswered(self, call: Call) -> Usage:
-        """Of a plain call that was cancelled although its upstream was at work: the prompt was read there."""
+        """Returns the usage of a plain call that was cancelled while its upstream worked: the prompt was read there."""
         return canonical(Usage(input=self.prompt(call), source=UsageSource.ESTIMATED))
 
     def prompt(self, call: Call) -> int:
-        """Input tokens by estimate."""
+        """Returns the estimated input tokens."""
         estimated = call.context.visit.api.prompt_tokens(call.context.request)
         return min(call.need.input, self._corrected(call, estimated))
 
     def _output(self, call: Call, answer: WholeAnswer | AnswerStream) -> int:
-        """Output tokens by estimate."""
+        """Returns the estimated output tokens."""
         tokens = self._corrected(call, answer.tally.tokens())
         need = call.need
         return min(tokens, need.capped) if need.capped == need.output else tokens
@@ -111,24 +111,24 @@ class Meter:
 
 
 def had_output(call: Call, answer: WholeAnswer | AnswerStream) -> bool:
-    """Whether the answer has output, other than the prompt that the client wanted repeated."""
+    """Returns whether the answer has output, other than a prompt that the client wanted repeated."""
     return not answer.tally.empty and "echo" not in call.context.request.fields
 
 
 GONE = 499
-"""Status of a call whose client went away; a convention of nginx, never sent."""
+"""The status of a call whose client left: nginx's convention, never sent."""
 
 ERROR_TEXT = 300
-"""Characters of an error kept in a record."""
+"""How many characters of an error a record keeps."""
 
 
 NEAR = 8 * 1024
-"""Bytes at each end of a request that an upstream's id is compared with."""
+"""How many bytes at each end of a request are compared with an upstream's id."""
 _UPSTREAM_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
 
 
 def record_of(call: Call, status: int, *, mono: float) -> Record:
-    """The record of a call that has ended, its cost computed with one rounding."""
+    """Returns the record of an ended call, its cost computed with one rounding."""
     context, running, attempt, result = call.context, call.running, call.attempt, call.result
     visit, request, usage, error = context.visit, context.request, result.usage, result.error
     charged, first_byte = usage.source is not _NOT_USED, call.delivery.first_byte
@@ -182,7 +182,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
 
 
 def _with_pictures(usage: Usage, call: Call, at: Rates) -> Usage:
-    """The usage with the pictures of the request, if they cost something beside their tokens."""
+    """Returns the usage with the request's pictures, if they cost something beside their tokens."""
     count = call.context.request.media.pictures
     if not (count and at.extras and PICTURES in at.extras):
         return usage
@@ -190,10 +190,9 @@ def _with_pictures(usage: Usage, call: Call, at: Rates) -> Usage:
 
 
 def _possible(call: Call, *, charged: bool) -> dict[str, Nanos]:
-    """What upstreams may have billed at most for tries that brought nothing, by channel id.
+    """Returns the most that upstreams may have billed for attempts without success, by channel id.
 
-    The hold is for the most expensive of the models that might have answered, so the price of the model that was tried
-    counts.
+    The hold is for the most expensive model that might have answered, so the price of the model that was tried counts.
     """
     billed, found = call.result.billed, dict[str, Nanos]()
     if charged and billed and call.result.attempts[-1].billed:
@@ -209,15 +208,15 @@ def _possible(call: Call, *, charged: bool) -> dict[str, Nanos]:
 
 @lru_cache(maxsize=256)
 def _finish(reason: str) -> str:
-    """A finish reason as it is kept. There are few of them."""
+    """Returns a finish reason as it is kept. Only a few are known."""
     return plain(reason, 32)
 
 
 def kept_id(id: str, body: bytes) -> str:
-    """An upstream's id as it is kept of a call that went well; empty if it is none, or quotes the request.
+    """Returns the upstream's id for the record of a successful call; empty if it is none, or quotes the request.
 
-    Quick, for every call has one: of each run of ``quotes.LONG`` characters one block is looked for, in the two ends of
-    a long request only.
+    This must be fast, because every call has an id: of each run of ``quotes.LONG`` characters one block is searched
+    for, and only in the two ends of a long request.
     """
     if not _UPSTREAM_ID.fullmatch(id):
         return ""
@@ -227,7 +226,7 @@ def kept_id(id: str, body: bytes) -> str:
     if size < quotes.LONG:
         blocks = [id] if size >= 2 * quotes.SHORT else []
     elif size <= 2 * quotes.LONG - quotes.SHORT:
-        blocks = [id[size - quotes.LONG : quotes.LONG]]  # what all its runs have in common
+        blocks = [id[size - quotes.LONG : quotes.LONG]]  # the part common to all runs
     else:
         half = quotes.LONG // 2
         blocks = [id[start : start + half] for start in range(0, size - half + 1, half)]
@@ -238,12 +237,12 @@ def kept_id(id: str, body: bytes) -> str:
 
 
 def _gather_text(request: InboundRequest) -> bytes:
-    """The text of a request of which there is no body."""
+    """Returns the text of a request without a body."""
     return b" ".join(request.fields.values())
 
 
 def _marks(call: Call) -> tuple[str, ...]:
-    """What happened to the request on its way."""
+    """Returns marks for what happened to the request."""
     attempt, route = call.attempt, call.attempt.route
     marks: tuple[str, ...] = ("dropped=" + ",".join(attempt.dropped),) if attempt.dropped else ()
     if attempt.lowered is not None:
@@ -259,7 +258,7 @@ def _marks(call: Call) -> tuple[str, ...]:
 
 
 def outcome_of(call: Call) -> Outcome:
-    """How a call that failed ended: as whoever ended it says, else by its error and how far it came."""
+    """Returns how a failed call ended: as the one who ended it says, else by its error and how far it got."""
     error = call.result.error
     if call.result.ended_by is not None:
         return call.result.ended_by
@@ -274,5 +273,5 @@ def outcome_of(call: Call) -> Outcome:
 
 
 def billed_unseen(kind: FailureKind, *, sent: bool) -> bool:
-    """Whether an upstream may have billed an attempt that brought nothing: it had the request and fell silent."""
+    """Returns whether an upstream may have billed an attempt without success: it had the request and fell silent."""
     return sent and kind in (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT)

@@ -1,8 +1,8 @@
-"""StoreWatch: reports once that the store has failed and why, and once that it works again.
+"""StoreWatch: reports once that the store failed and why, and once that it works again.
 
-The log (stderr, or ``server.log`` of a server in the background) gets a line each, the watchers a notice. A disk that
-fails and recovers again and again fills no log: within half a minute only one failure is reported, and afterwards what
-is so then. The same goes for repairs: each is reported once in that time.
+The log (stderr, or ``server.log`` of a server in the background) gets a line for each, the watchers a notice. A disk
+that fails and recovers again and again does not fill the log: within half a minute only one failure is reported, and
+then the state at its end. The same holds for repairs.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from collections.abc import Callable
 _log = logging.getLogger("tollkeeper")
 
 QUIET_S = 30.0
-"""Seconds in which only one failure, and no repair twice, is reported."""
+"""Seconds in which at most one failure is reported, and each repair once."""
 
 
 class StoreWatch:
     """``trouble`` returns what is wrong now, empty if all is well; ``changed`` is called when that begins or ends.
 
-    All of it runs on the event loop. ``mono`` gives monotonic seconds.
+    It runs on the event loop. ``mono`` returns monotonic seconds.
     """
 
     def __init__(
@@ -29,19 +29,19 @@ class StoreWatch:
         self._changed = changed
         self._mono = mono
         self._reported = False
-        """That it has failed, and not yet that it works again."""
+        """Whether a failure was reported, and its end not yet."""
         self._quiet_until = 0.0
         self._later: asyncio.TimerHandle | None = None
         self._notes: dict[str, float] = {}
-        """What was noted, and when."""
+        """The repairs reported, and when."""
 
     def look(self) -> None:
-        """Trouble may have begun or ended."""
+        """Check whether a failure began or ended."""
         self._changed()
         self._report()
 
     def note(self, text: str) -> None:
-        """Report what the store has done to keep its calls."""
+        """Report what the store did to keep its calls."""
         now = self._mono()
         self._notes = {text: at for text, at in self._notes.items() if now - at < QUIET_S}
         if text not in self._notes:

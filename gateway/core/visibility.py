@@ -1,4 +1,4 @@
-"""By which rule a token sees a model, or does not. It asks the same catalog that calls ask."""
+"""Visibility: the rule by which a token sees a model or not. It uses the catalog that calls use."""
 
 from collections.abc import Iterable, Iterator
 
@@ -23,7 +23,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> Visibility:
-    """Why a token sees a model, or the first rule that hides it."""
+    """Returns why a token sees a model, or the first rule that hides it."""
     entry = catalog.visible(token).get(model)
     if entry is not None:
         return Visibility(visible=True, rule=_visible_text(model, token, group, [r.channel.name for r in entry.routes]))
@@ -38,7 +38,7 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
 
 
 def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -> list[UnusedFallback]:
-    """The group's fallbacks for this model that may not answer this token, and the rule that leaves each out."""
+    """Returns the group's fallbacks for this model that may not answer this token, and the rule that excludes each."""
     entry = catalog.visible(token).get(model)
     used = {other.name for other in entry.fallbacks} if entry is not None else set()
     found = []
@@ -67,7 +67,7 @@ def _pattern(model: str, patterns: tuple[str, ...]) -> str:
 
 
 def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
-    """Why a name is hidden that only the group's fallbacks have: it must fit as other names must."""
+    """Returns why a name that only the group's fallbacks have is hidden: it must match as other names must."""
     alias = f"'{model}' is another name for its fallbacks"
     if unfit := _unfit(model, token, group):
         rules = " and ".join(rule for rule, _ in unfit)
@@ -77,7 +77,7 @@ def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
 
 
 def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel]) -> Visibility:
-    """All the rules that hide it, in the order in which the catalog applies them."""
+    """Yields all the rules that hide it, in the order in which the catalog applies them."""
     if not offering:
         fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
         return Visibility(visible=False, rule=f"no channel offers a model named '{model}'", fix=fix)
@@ -90,7 +90,7 @@ def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel]) 
 
 
 def _missing_channel(model: str, token: Token, group: Group, offering: list[Channel]) -> Iterator[tuple[str, str]]:
-    """That no channel serves the group with the model, and what to do."""
+    """Says that no channel serves the group with the model, and what to do."""
     inside = [channel for channel in offering if group.name in channel.groups]
     first, group_name = word((inside or offering)[0].name), plain(group.name)
     if not inside:
@@ -107,7 +107,7 @@ def _missing_channel(model: str, token: Token, group: Group, offering: list[Chan
 
 
 def _unfit(model: str, token: Token, group: Group) -> list[tuple[str, str]]:
-    """The patterns of group and token that leave a name out, and how to change them."""
+    """Returns the patterns of group and token that exclude a name, and how to change them."""
     owners = (
         (group.models, f"group '{plain(group.name)}' shows", f"group edit {word(group.name)}"),
         (token.models, f"token '{plain(token.name)}' may use", f"token edit {word(token.name)}"),
