@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import model_lists, validation
-from gateway.control.edits import ConfigEdits, edit_text
+from gateway.control.edits import ConfigEdits, commit_many, edit_text
 from gateway.control.probe import look_at_key, probe
 from gateway.control.request_bodies import fields, members, patch, require_fields
 from gateway.control.usage import tallies
@@ -76,7 +76,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     changes = await model_lists.save_changes(_date_models(channel, None, edits), None, edits)
     changes[0] = await _with_new_prices(_channel_of(changes), None, edits)
     channel = _check(channel, edits)  # others may have come meanwhile
-    _commit(edits, None, changes, f"added channel '{channel.name}'", f"channel '{channel.name}' is removed")
+    await _commit(edits, None, changes, f"added channel '{channel.name}'", f"channel '{channel.name}' is removed")
     return await _saved_view(edits, channel.id, None)
 
 
@@ -90,7 +90,7 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
             f"channel '{old.name}' has changed in the meantime; review it and try again", code="changed_meanwhile"
         )
     done, undone = edit_text("channel", old, _channel_of(changes)), f"channel '{old.name}' is as before"
-    unchanged = _commit(edits, old, changes, done, undone)
+    unchanged = await _commit(edits, old, changes, done, undone)
     if not {"key", "keys"}.isdisjoint(members(body)):
         edits.engine.health.clear(old.id)  # who gives the same key again says that it is good
         listed = next((change.value for change in changes if change.table == "lists"), None)
@@ -135,7 +135,7 @@ def _moves(channel: Channel, old: Channel) -> bool:
     return (old.preset, old.base_url) != (channel.preset, channel.base_url)
 
 
-def _commit(edits: ConfigEdits, old: Channel | None, changes: Sequence[Change], done: str, undone: str) -> bool:
+async def _commit(edits: ConfigEdits, old: Channel | None, changes: Sequence[Change], done: str, undone: str) -> bool:
     """Commit a channel with the prices of its new models; whether nothing has changed."""
     new = new_prices(_channel_of(changes), old)
     had = {served.name for served in old.models if served.price is not None} if old is not None else set()
@@ -143,7 +143,7 @@ def _commit(edits: ConfigEdits, old: Channel | None, changes: Sequence[Change], 
         done = f"{done} with {count_text(len(new), 'price')} known to the program"
     if brought := sum(price.model not in had for price in new):
         undone = f"{undone}, without {count_text(brought, 'price')} it brought"
-    return edits.commit(done, undone, *changes)["done"] == NOTHING_CHANGED
+    return (await commit_many(edits, done, undone, *changes))["done"] == NOTHING_CHANGED
 
 
 async def _saved_view(edits: ConfigEdits, id_: ChannelId, old: Channel | None) -> SavedChannel:

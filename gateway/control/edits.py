@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from copy import copy
+from functools import partial
 from typing import Self
 
 import msgspec
@@ -169,7 +170,7 @@ class ConfigEdits:
             )
         return change_history.undo_plan(entry, self.history, self.registry, self.now)
 
-    def undo(self, entry: HistoryEntry, plan: change_history.UndoPlan) -> UndoView:
+    async def undo(self, entry: HistoryEntry, plan: change_history.UndoPlan) -> UndoView:
         """Undo an entry, as a change of its own."""
         self.accepts = REVIVES_KEY  # the owner has confirmed it
         kind: HistoryKind = "redo" if kind_of(entry, self.history) == "undo" else "undo"
@@ -180,7 +181,8 @@ class ConfigEdits:
         ):
             notes.append("call records that were deleted meanwhile do not come back")
         done = f"{'redid' if kind == 'redo' else 'undid'} change {root.id}: {root.done}"
-        self.commit(done, root.undone if kind == "redo" else f"{root.done} again", *plan.changes, undoes=entry.id)
+        undone = root.undone if kind == "redo" else f"{root.done} again"
+        await commit_many(self, done, undone, *plan.changes, undoes=entry.id)
         entries = self.history
         return UndoView(
             id=entries[-1].id,
@@ -191,15 +193,16 @@ class ConfigEdits:
         )
 
 
-async def commit_many(edits: ConfigEdits, done: str, undone: str, *changes: Change) -> dict[str, str]:
-    """``ConfigEdits.commit`` of many changes: what takes long is done in threads, and calls go on meanwhile.
+async def commit_many(edits: ConfigEdits, done: str, undone: str, *changes: Change, undoes: int = 0) -> dict[str, str]:
+    """``ConfigEdits.commit``; of many changes, what takes long is done in threads, and calls go on meanwhile.
 
     Raises Conflict ``changed_meanwhile`` if others change the configuration in that time.
     """
-    if edits.source.runs_program:
-        return edits.commit(done, undone, *changes)
+    models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
+    if edits.source.runs_program or len(changes) + models < 200:  # these take a few milliseconds
+        return edits.commit(done, undone, *changes, undoes=undoes)
     before = edits.registry
-    entry = await asyncio.to_thread(edits.entry, done, undone, *changes)
+    entry = await asyncio.to_thread(partial(edits.entry, done, undone, *changes, undoes=undoes))
     catalog = await asyncio.to_thread(Catalog, with_changes(before, changes), edits.engine.catalog)
     if edits.registry is not before:
         raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")

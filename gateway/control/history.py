@@ -101,7 +101,7 @@ async def _undone(edits: ConfigEdits, request: web.Request, *, redo: bool) -> Un
                 details=msgspec.to_builtins(UndoDoubt(view, reasons)),
             )
         plan = edits.plan(edits.chosen(entry.id))  # another request may have come meanwhile
-    return edits.undo(entry, plan)
+    return await edits.undo(entry, plan)
 
 
 async def clear_history(edits: ConfigEdits, _: web.Request) -> dict[str, str]:

@@ -110,6 +110,8 @@ class ListNames(msgspec.Struct, frozen=True):
     """How the list calls the vendors and their models."""
 
     vendors: "Sequence[Provider]"
+    short_names: dict[str, set[str]] = {}
+    """All names that a vendor's rows have, without what is in front of them, by vendor; filled on first use."""
 
     def vendor(self, base_url: str) -> "Provider | None":
         """The vendor that is at an address."""
@@ -153,7 +155,10 @@ class ListNames(msgspec.Struct, frozen=True):
     def near(self, vendor: "Provider", name: str) -> list[str]:
         """The closest names that the list has a row for."""
         short = name.rpartition("/")[2].lower()
-        known = {text.rpartition("/")[2] for row in vendor.models for text in (row.id.lower(), *_texts(row))} - {short}
+        if vendor.id not in self.short_names:
+            texts = (text for row in vendor.models for text in (row.id.lower(), *_texts(row)))
+            self.short_names[vendor.id] = {text.rpartition("/")[2] for text in texts}
+        known = self.short_names[vendor.id] - {short}
         if family := _LATEST.sub("", short) if _LATEST.search(short) else "":
             versions = [one for one in known if re.fullmatch(re.escape(family) + r"-\d[\d.-]*", one)]
             if versions:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 
 import msgspec
 from aiohttp import web
@@ -58,8 +59,8 @@ def price_news(registry: Registry, find: PriceList, now: Millis) -> PriceNews:
         lowered=counts["down"],
         added=counts["new"],
         rises=rises[:MOST],
-        published=list(_published_prices(registry))[:MOST],
-        hints=list(_hints(registry, find))[:MOST],
+        published=list(islice(_published_prices(registry), MOST)),
+        hints=list(islice(_hints(registry, find), MOST)),
     )
 
 

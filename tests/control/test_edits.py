@@ -21,9 +21,9 @@ def group(name: str, note: str = "") -> Change:
     return Change("groups", name, Group(name=name, note=note))
 
 
-def undo(edits: ConfigEdits, number: int = 0, *, redo: bool = False) -> str:
+async def undo(edits: ConfigEdits, number: int = 0, *, redo: bool = False) -> str:
     entry = edits.chosen(number, redo=redo)
-    return edits.undo(entry, edits.plan(entry)).text
+    return (await edits.undo(entry, edits.plan(entry))).text
 
 
 def test_a_change_holds_at_once(edits: ConfigEdits) -> None:
@@ -31,36 +31,36 @@ def test_a_change_holds_at_once(edits: ConfigEdits) -> None:
     assert edits.registry.groups["a"] == Group(name="a")
 
 
-def test_undoing_goes_back_step_by_step_and_redoing_forth(edits: ConfigEdits) -> None:
+async def test_undoing_goes_back_step_by_step_and_redoing_forth(edits: ConfigEdits) -> None:
     before = edits.registry
     edits.commit("one", "not one", group("a"))
     edits.commit("two", "not two", group("a", "changed"), group("b"))
     after = edits.registry
-    assert undo(edits) == "not two"
+    assert await undo(edits) == "not two"
     assert edits.registry.groups["a"].note == ""
-    assert undo(edits) == "not one"
+    assert await undo(edits) == "not one"
     assert edits.registry == before
-    assert [undo(edits, redo=True), undo(edits, redo=True)] == ["one", "two"]
+    assert [await undo(edits, redo=True), await undo(edits, redo=True)] == ["one", "two"]
     assert edits.registry == after
-    assert undo(edits) == "not two"
+    assert await undo(edits) == "not two"
 
 
-def test_a_new_change_ends_redoing(edits: ConfigEdits) -> None:
+async def test_a_new_change_ends_redoing(edits: ConfigEdits) -> None:
     edits.commit("one", "not one", group("a"))
-    undo(edits)
+    await undo(edits)
     edits.commit("two", "not two", group("b"))
     with pytest.raises(Conflict) as caught:
         edits.chosen(redo=True)
     assert caught.value.code == "nothing_to_redo"
 
 
-def test_quiet_changes_are_not_in_the_history(edits: ConfigEdits) -> None:
+async def test_quiet_changes_are_not_in_the_history(edits: ConfigEdits) -> None:
     edits.commit("loud", "not loud", group("a"))
     edits.change(group("b"))
-    assert undo(edits) == "not loud"
+    assert await undo(edits) == "not loud"
 
 
-def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(changes: Sequence[Change], entry: int) -> list[Change]:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -71,9 +71,9 @@ def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, monkeyp
     assert caught.value.code == "store_failed"
     assert [entry.done for entry in edits.history] == ["kept"]
     with pytest.raises(Unavailable):
-        undo(edits)
+        await undo(edits)
     monkeypatch.undo()
-    assert undo(edits) == "not kept"
+    assert await undo(edits) == "not kept"
 
 
 def test_without_room_for_the_history_nothing_is_changed(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
