@@ -25,7 +25,7 @@ class AccountFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Account(AccountFields, frozen=True, kw_only=True, omit_defaults=True):
-    """The one account that every call draws on."""
+    """The one account that every call is charged to."""
 
     created: Millis = Millis(0)
 

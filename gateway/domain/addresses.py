@@ -1,7 +1,7 @@
-"""Addresses: other spellings of a path, what to say about one that does not exist here, and what may be recorded of it.
+"""Addresses: other spellings of a path, advice for unknown ones, and what may be recorded of them.
 
-Programs ask for what their vendor has and this gateway has not, or were given a base URL that is not quite right. The
-user sees "404" in the program, if that; the advice says what it means.
+Programs call what their vendor offers and this gateway does not, or were given a slightly wrong base URL. The user sees
+at most "404" in the program; the advice says what it means.
 """
 
 import re
@@ -13,10 +13,10 @@ from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 
 LONGEST = 120
-"""Characters of a request that is recorded."""
+"""How many characters of a request are recorded."""
 
 CODES: Final = ("unknown_url", "method_not_allowed", "origin_not_allowed", "wrong_host")
-"""Codes of requests that reach no API because of their address or of who sends them."""
+"""Error codes of requests that reach no API because of their address or their sender."""
 
 _TAILS: Final = "chat/completions|completions|embeddings|messages|responses|models"
 _VENDOR_ONLY: Final = "not supported: have the program call its vendor directly for that"
@@ -24,13 +24,13 @@ _VENDOR_ONLY: Final = "not supported: have the program call its vendor directly 
 
 class _Advice(msgspec.Struct, frozen=True):
     pattern: "re.Pattern[str]"
-    """What the whole path matches, without a ``/v1`` at its beginning."""
+    """Matches the whole path, without a ``/v1`` at its beginning."""
     text: str
-    """``{base}``: the base URL of /v1, ``{root}``: the same without ``/v1``."""
+    """The advice. ``{base}`` is the base URL of /v1, ``{root}`` the same without ``/v1``."""
     harmless: bool = False
-    """The program works without it."""
+    """Whether the program works without it."""
     foreign: bool = False
-    """It is another vendor's API, also where its paths look like paths of this gateway."""
+    """Whether it is another vendor's API, even if its paths look like paths of this gateway."""
 
 
 def _row(pattern: str, text: str, *, harmless: bool = False, foreign: bool = False) -> _Advice:
@@ -92,12 +92,12 @@ PROGRAMS: Final = {
     "Mozilla": "a browser",
     "": "a program without a name",
 }
-"""Names by what the programs call themselves; others are shown as they are."""
+"""Display names of programs by their own names; others are shown as they are."""
 
 
 _SLASHES: Final = re.compile("//+")
 _ROOTS: Final = re.compile(r"^(?:/v1)*/(?:v1beta/openai|openai|anthropic)(?=/)")
-"""Where other vendors have the paths of OpenAI's or Anthropic's API: Azure, Groq, Gemini, Foundry."""
+"""Prefixes under which other vendors have OpenAI's or Anthropic's paths: Azure, Groq, Gemini, Foundry."""
 _DEPLOYMENT: Final = re.compile(
     r"(?:/v1)*/(?:deployments|engines)/(.+?)"
     r"(/(?:chat/completions|completions|embeddings|responses|messages|(?:images|audio)/.+))"
@@ -105,17 +105,14 @@ _DEPLOYMENT: Final = re.compile(
 
 
 def standard_path(path: str) -> tuple[str, str]:
-    """The path as it is in OpenAI's and Anthropic's own APIs, and the model that it names; empty if it names none.
-
-    Azure's clients write ``/openai/deployments/MODEL/chat/completions`` and ``/openai/v1/chat/completions``.
-    """
+    """Returns the path as in OpenAI's and Anthropic's own APIs, and the model in it; empty if it has none."""
     inner = _ROOTS.sub("", _SLASHES.sub("/", path), count=1)
     found = _DEPLOYMENT.fullmatch(inner.rstrip("/"))
     return (found[2], found[1]) if found is not None else (inner, "")
 
 
 def address_advice(path: str, base: str) -> tuple[str, bool]:
-    """What to do about a request for this path, and whether nothing needs to be done. ``base``: URL of /v1."""
+    """Returns what to do about a request for this path, and whether it needs doing. ``base``: URL of /v1."""
     row = _row_of(path)
     text = "check the program's base URL: it is {base} here, or {root} for Anthropic's" if row is None else row.text
     told = text.replace("{base}", base).replace("{root}", base.removesuffix("/v1"))
@@ -123,7 +120,7 @@ def address_advice(path: str, base: str) -> tuple[str, bool]:
 
 
 def is_foreign(path: str) -> bool:
-    """Whether the path belongs to another vendor's API."""
+    """Returns whether the path belongs to another vendor's API."""
     row = _row_of(path)
     return row is not None and row.foreign
 
@@ -134,16 +131,16 @@ def _row_of(path: str) -> _Advice | None:
 
 
 def recorded_request(method: str, path: str) -> str:
-    """Method and path as they may be recorded: short, harmless, and without what may be a key."""
+    """Returns method and path for the record: short, harmless, and without what may be a key."""
     segments = [("…" if _may_be_key(segment) else segment) for segment in path.split("/")]
     return plain(f"{plain(method, 20)} {'/'.join(segments)}", LONGEST)
 
 
 def program(app: str) -> str:
-    """The name of a program, from what it calls itself."""
+    """Returns a program's display name."""
     return PROGRAMS.get(app, app)
 
 
 def _may_be_key(segment: str) -> bool:
-    """Apps that have no field for a key have it in the base URL."""
+    """Returns whether a part of the path may be a key: apps without a field for a key put it into the base URL."""
     return PREFIX in segment or segment.startswith(("sk-", "AIza")) or len(re.sub(r"[^0-9A-Za-z_-]", "", segment)) > 32

@@ -8,7 +8,7 @@ from gateway.domain.text import word
 from gateway.domain.units import DOLLAR
 
 GRANT_DOLLARS: Final = 10
-"""A grant that is advised, if it suffices."""
+"""The grant that is advised, if it suffices."""
 
 WRONG_PATH_ADVICE: Final = "Check the channel's base URL."
 """The end of a message about a path that an upstream does not know."""
@@ -58,7 +58,7 @@ _LIMITS: Final = {
     "calls in flight": "concurrent",
     "streams": "streams",
 }
-"""Options, by the names that refusals give the limits."""
+"""The options that set limits, by the limits' names in errors."""
 
 
 def advice(
@@ -70,17 +70,17 @@ def advice(
     channel: str = "",
     key: str = "",
 ) -> str:
-    """What to do about a failure, with the names put in; empty if there is nothing to say.
+    """Returns what to do about a failure, with names filled in; empty if nothing helps.
 
-    ``key`` is the number of a channel's key that fails, if it has several: the others are to stay.
-    Which budget, limit or setting it is, and of a failed call which channel, the error tells itself.
+    ``key`` is the number of the failing key if a channel has several: the others should stay. The error itself says
+    which budget, limit, setting or channel it is about.
     """
     named = channel or str(error.details.get("channel") or "NAME")
     names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(named)}
-    if error.message.endswith((WRONG_PATH_ADVICE, REDIRECT_ADVICE)):  # it says itself what to do
+    if error.message.endswith((WRONG_PATH_ADVICE, REDIRECT_ADVICE)):  # the message says what to do
         return ""
     known = (find(error) for find in (_missing_model, _budget, _grant, _limit, _setting))
-    unknown_there = error.code == "not_found" and error.details.get("channel")  # the upstream said so, of its own names
+    unknown_there = error.code == "not_found" and error.details.get("channel")  # the upstream meant names of its own
     text = next(filter(None, known), "" if unknown_there else _BY_CODE.get(error.code, ""))
     if key := key or _message_of(error, "key"):
         text = text.replace("channel edit {channel} --key", f"channel key rotate {{channel}} {key} --key")
@@ -92,7 +92,7 @@ def _message_of(error: GatewayError, name: str) -> str:
 
 
 def _missing_model(error: GatewayError) -> str:
-    """Of a model that an upstream does not have: the lists of the gateway still show it."""
+    """Returns advice about a model that an upstream lacks: the gateway's lists still show it."""
     if error.code != "model_not_found" or not error.details.get("channel"):
         return ""
     return "'tollkeeper why {token} {model}' says when it is tried again, 'tollkeeper channel resume {channel}' does so"
@@ -107,7 +107,7 @@ def _budget(error: GatewayError) -> str:
 
 
 def _grant(error: GatewayError) -> str:
-    """Of more than what is missing: an account with nothing left is empty, too."""
+    """Returns the command for a grant of more than is missing: an account with nothing left is empty too."""
     if error.code != "insufficient_quota":
         return ""
     missing = error.details.get("missing_nanos")
@@ -124,7 +124,7 @@ def _limit(error: GatewayError) -> str:
 
 
 def _setting(error: GatewayError) -> str:
-    """For a key, a header or a proxy of a channel that cannot be used: no request was sent."""
+    """Returns advice about a key, header or proxy that makes a channel unusable: no request was sent."""
     change = {
         "key": "'tollkeeper channel edit {channel} --key KEY'",
         "header": "'tollkeeper channel edit {channel} --header NAME=VALUE' (it replaces all: give each)",

@@ -1,13 +1,13 @@
 """Events of an answer: what dialects read from their upstreams, and what renderers write for clients.
 
-A dialect's reader turns whatever its upstream sends into *parts*: pieces of text, of reasoning and of tool calls,
-media, citations, reports of usage, the word it ended with. ``upstream.answer_state`` repairs them, keeps the books of
-the answer, and gives renderers *events* in one order: ``AnswerBegan``; the blocks, one after another, each of them its
-pieces and ``BlockEnded``; ``AnswerFinished`` for each choice. A block is text, a refusal, reasoning, a tool call, or a
-medium. A tool call begins with ``ToolCallBegan``; reasoning may end with a ``ReasoningSeal``, or be nothing but one.
+A dialect's reader turns what its upstream sends into *parts*: pieces of text, of reasoning and of tool calls, media,
+citations, reports of usage, and the word it ended with. ``upstream.answer_state`` repairs them, keeps the counts of the
+answer, and gives renderers *events* in one order: ``AnswerBegan``; the blocks one after another, each with its pieces
+and ``BlockEnded``; ``AnswerFinished`` for each choice. A block is text, a refusal, reasoning, a tool call, or a medium.
+A tool call begins with ``ToolCallBegan``; reasoning may end with a ``ReasoningSeal``, or consist of one.
 
-Pieces of text are JSON strings as they came, quotes included: they are put into the client's JSON as they are, so no
-escape changes, lone surrogates neither. ``join_strings`` makes one JSON string of several.
+Pieces of text are JSON strings as they came, with their quotes: they are copied into the client's JSON, so no escape
+changes, not even lone surrogates. ``join_strings`` makes one JSON string of several.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class BlockKind(StrEnum):
 
 
 class SealKind(StrEnum):
-    """Whose reasoning it is, and what the content of the seal is."""
+    """The vendor whose reasoning it is, which decides what the seal contains."""
 
     ANTHROPIC = "a"
     """A JSON array of ``thinking`` and ``redacted_thinking`` blocks."""
@@ -43,7 +43,7 @@ class SealKind(StrEnum):
     COMPACTION = "c"
     """A JSON string: the summary that stands for a conversation."""
     PLAIN = "p"
-    """Nothing: the text is all there is."""
+    """Nothing: the text is everything."""
 
 
 class Seal(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class TextPiece(msgspec.Struct, frozen=True, gc=False):
     """JSON array of the probabilities of its tokens, if they were requested."""
     choice: int = 0
     block: int = 0
-    """Of a part: the upstream's number of the block it belongs to."""
+    """In a part: the upstream's number of its block."""
 
 
 class RefusalPiece(msgspec.Struct, frozen=True, gc=False):
@@ -81,7 +81,7 @@ class ReasoningPiece(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReasoningSeal(msgspec.Struct, frozen=True, gc=False):
-    """What the vendor wants back with the reasoning of this block, which ends with it."""
+    """What the vendor wants back with this block's reasoning, which ends with it."""
 
     seal: Seal
     choice: int = 0
@@ -92,40 +92,40 @@ class Medium(msgspec.Struct, frozen=True, gc=False):
     """A whole image or sound that the model made."""
 
     type: str
-    """Such as ``image/png``; of an address ``image`` or ``audio``."""
+    """Its type, such as ``image/png``; for an address ``image`` or ``audio``."""
     data: str = ""
     """Base64."""
     url: str = ""
-    """Where it is, if the answer does not hold it."""
+    """Its address, if the answer does not contain it."""
     choice: int = 0
 
     @property
     def is_image(self) -> bool:
-        """Whether it is an image."""
+        """Returns whether it is an image."""
         return self.type.startswith("image")
 
     @property
     def link(self) -> str:
-        """The address, or a data URL."""
+        """Returns the address, or a data URL."""
         return self.url or f"data:{self.type};base64,{self.data}"
 
 
 class Citation(msgspec.Struct, frozen=True, gc=False):
-    """A source of the text before it."""
+    """A source for the preceding text."""
 
     url: str
     title: str = ""
     cited: str = ""
-    """The words of the source."""
+    """The quoted words of the source."""
     start: int | None = None
-    """Characters of the answer's text: where what it supports begins."""
+    """Where the supported part of the answer's text begins, in characters."""
     end: int | None = None
     choice: int = 0
     block: int = 0
 
 
 class ToolCallPart(msgspec.Struct, frozen=True, gc=False):
-    """A piece of a tool call as the upstream sent it, or a whole one: which call it belongs to is to be found out."""
+    """A piece of a tool call, or a whole one, as the upstream sent it. Its call is still to be found."""
 
     index: int | None = None
     """The upstream's number of the call, which may be wrong."""
@@ -136,7 +136,7 @@ class ToolCallPart(msgspec.Struct, frozen=True, gc=False):
     custom: bool = False
     """Its input is text, and not the JSON of arguments."""
     signature: str = ""
-    """Google's, of the thoughts before the call."""
+    """Google's signature of the thoughts before the call."""
     choice: int = 0
 
 
@@ -149,11 +149,11 @@ class BlockStop(msgspec.Struct, frozen=True, gc=False):
 
 
 class UsageSeen(msgspec.Struct, frozen=True, gc=False):
-    """A report of usage: fields of an answer or a chunk, as ``usage_report`` reads them."""
+    """A report of usage: fields of an answer or chunk, as ``usage_report`` reads them."""
 
     fields: dict[str, msgspec.Raw]
     final: bool = True
-    """False: the output is only counted from the next report on."""
+    """False: the output counts only from the next report on."""
 
 
 class UpstreamNamed(msgspec.Struct, frozen=True, gc=False):
@@ -161,13 +161,13 @@ class UpstreamNamed(msgspec.Struct, frozen=True, gc=False):
 
     id: str
     began: bool = True
-    """The answer began with it, although nothing of it may be there yet."""
+    """Whether the answer began with it, even if no content came yet."""
     choice: int = 0
-    """The one that began."""
+    """The choice that began."""
 
 
 class StopWord(msgspec.Struct, frozen=True, gc=False):
-    """A choice ended with this word of the upstream's."""
+    """A choice ended with this word of the upstream."""
 
     word: str
     choice: int = 0
@@ -175,7 +175,7 @@ class StopWord(msgspec.Struct, frozen=True, gc=False):
 
 
 class AnswerMark(msgspec.Struct, frozen=True, gc=False):
-    """A peculiarity for the record."""
+    """A mark for the record."""
 
     mark: str
 
@@ -184,16 +184,16 @@ class AnswerBegan(msgspec.Struct, frozen=True, gc=False):
     """The first event."""
 
     id: str
-    """Of the upstream, else the order's."""
+    """The upstream's id, else the order's."""
     usage: Usage | None = None
-    """What the upstream reported by now; its input counts."""
+    """The usage reported so far; its input counts."""
 
 
 class ToolCallBegan(msgspec.Struct, frozen=True, gc=False):
     """The first event of a tool call."""
 
     number: int
-    """From 0, among the tool calls."""
+    """Its number among the tool calls, from 0."""
     id: str
     name: str
     custom: bool = False
@@ -211,11 +211,11 @@ class ArgumentsPiece(msgspec.Struct, frozen=True, gc=False):
 
 
 class BlockEnded(msgspec.Struct, frozen=True, gc=False):
-    """The block that was open is complete, or as complete as it will be."""
+    """The open block is complete, or as complete as it will be."""
 
     kind: BlockKind
     number: int = 0
-    """Of a tool call."""
+    """The number of a tool call."""
     choice: int = 0
 
 
@@ -224,7 +224,7 @@ class AnswerFinished(msgspec.Struct, frozen=True, gc=False):
 
     reason: str
     stop_sequence: str | None = None
-    """The one that was hit, where the upstream tells."""
+    """The stop sequence that was hit, if the upstream reports it."""
     choice: int = 0
 
 
@@ -242,7 +242,7 @@ AnswerPart = (
     | StopWord
     | AnswerMark
 )
-"""What readers give."""
+"""What readers return."""
 
 AnswerEvent = (
     AnswerBegan
@@ -261,16 +261,15 @@ AnswerEvent = (
 
 
 def join_strings(pieces: list[bytes]) -> bytes:
-    """One JSON string of several; an empty one of none."""
+    """Returns one JSON string made of several; an empty one without any."""
     if len(pieces) == 1:
         return pieces[0]
     return b'"' + b"".join([piece[1:-1] for piece in pieces]) + b'"'
 
 
 def url_citation(found: Any) -> Citation | None:
-    """The citation in an annotation of type ``url_citation``, in the form of chat completions or of Responses.
-
-    None if it is something else.
+    """Returns the citation in a ``url_citation`` annotation of chat completions or Responses; None for
+    anything else.
     """
     if not isinstance(found, dict):
         return None
@@ -290,12 +289,12 @@ def url_citation(found: Any) -> Citation | None:
 
 
 class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a client's answer takes from its request beside the fields that go to upstreams."""
+    """What a client's answer takes from its request, beside the fields that go to upstreams."""
 
     compacts: bool = False
-    """It is a summary that stands for the conversation."""
+    """Whether the answer is a summary that stands for the conversation."""
     repeats: Mapping[str, msgspec.Raw] = {}
-    """Fields that the answer repeats; those in ``Order.fields`` by the same names do not count."""
+    """Fields that the answer repeats. Those in ``Order.fields`` with the same names do not count."""
     image_objects: bool = False
     """Ollama's Python client takes an image of a message as ``{"value": ...}``, others as a text."""
 

@@ -16,31 +16,30 @@ from gateway.domain.units import Millis, Nanos
 class Calendar(msgspec.Struct, frozen=True):
     """The boundaries of a window. Times without an offset are local.
 
-    They are taken from the calendar and not computed as multiples of 24 hours, so that days with a change of clocks are
-    right.
+    They come from the calendar and are not multiples of 24 hours, so days with a clock change are right.
     """
 
     first: Callable[[datetime], datetime]
-    """When the window that holds a moment began. The moment has its offset."""
+    """Returns when the window that contains a moment began. The moment has its offset."""
     following: Callable[[datetime], datetime]
-    """When the one after a window begins, by the first moment of that window."""
+    """Returns when the next window begins, given the first moment of a window."""
 
 
 class WindowInfo(msgspec.Struct, frozen=True, kw_only=True):
     """All that differs from window to window."""
 
     calendar: Calendar | None
-    """None: it began at 0 and does not end."""
+    """None: the window began at 0 and does not end."""
     adjective: str
-    """``daily``, as in "daily budget"; empty: a budget is called just that."""
+    """The adjective, as in "daily budget"; empty for a plain budget."""
     current: str
-    """The window that holds this moment: ``today``."""
+    """The name of the present window: ``today``."""
     rate: str
     """What follows an amount: ``a day``."""
     chart_step: Literal["hour", "day"]
-    """What one sum of its chart counts."""
+    """The step of its chart."""
     example: int
-    """Dollars, for help texts."""
+    """An amount in dollars, for help texts."""
 
 
 class Window(StrEnum):
@@ -108,29 +107,29 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def window_start(window: Window, now: Millis) -> Millis:
-    """The moment at which the window that holds ``now`` began, by this machine's local calendar. EVER began at 0."""
+    """Returns when the window that contains ``now`` began, by this machine's local calendar. EVER began at 0."""
     calendar = _WINDOWS[window].calendar
     return Millis(0) if calendar is None else _millis(calendar.first(_local(now)))
 
 
 def window_end(window: Window, now: Millis) -> Millis | None:
-    """The moment at which the window that holds ``now`` ends; None for EVER."""
+    """Returns when the window that contains ``now`` ends; None for EVER."""
     calendar = _WINDOWS[window].calendar
     return None if calendar is None else _millis(calendar.following(calendar.first(_local(now))))
 
 
 BALANCE_ID = "balance"
-"""The account's balance, where budgets are named by their ids."""
+"""The id of the account's balance among the ids of budgets."""
 BALANCE_NAME = "balance of the account"
 
 
 def budget_id(window: str, kind: str, owner: str) -> str:
-    """An id that stays when names change: ``day:token:tok_1``; of the account: ``day:account:``."""
+    """Returns an id that survives renames: ``day:token:tok_1``; for the account ``day:account:``."""
     return f"{window}:{kind}:{owner}"
 
 
 def budget_name(window: Window, owner: str) -> str:
-    """``daily budget of token 'ci'``."""
+    """Returns ``daily budget of token 'ci'``."""
     return f"{_WINDOWS[window].adjective} budget of {owner}".lstrip()
 
 

@@ -1,4 +1,4 @@
-"""Call: one client request from acceptance to settlement, its attempts, and the record that is kept of it."""
+"""Call: one client request from acceptance to settlement, its attempts, and its record."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import Usage, UsageSource
 
 CHAT_API = "chat"
-"""Name of the inbound API of chat completions, the default of a call."""
+"""The name of the inbound API of chat completions, the default of a call."""
 
 
 class Outcome(StrEnum):
@@ -20,40 +20,41 @@ class Outcome(StrEnum):
 
     DONE = "done"
     REFUSED = "refused"
-    """By the gateway, before any upstream request."""
+    """Refused by the gateway, before any upstream request."""
     ERROR = "error"
-    """By an upstream, before the client had a byte; or its record could not be kept, so its answer was withheld."""
+    """Failed by an upstream before the client had a byte; or withheld, because its record could not be written."""
     TIMEOUT = "timeout"
     UPSTREAM_CUT = "upstream_cut"
-    """By an upstream, in the middle of the answer."""
+    """Cut off by an upstream in the middle of the answer."""
     CLIENT_CLOSED = "client_closed"
     CANCELLED = "cancelled"
-    """By the owner."""
+    """Cancelled by the owner."""
     STOPPED = "stopped"
-    """Its money ran out, or the gateway was stopped before it could end."""
+    """Ended because its money ran out or the gateway stopped."""
     LOST = "lost"
-    """It was running when the gateway died; found at the next start."""
+    """Running when the gateway died; found at the next start."""
 
 
 REFUSED: Final = Outcome.REFUSED
 LOST: Final = Outcome.LOST
-"""Python looks a member of an enumeration up slowly; every record is compared with these."""
+"""Looked up once, because every record is compared with these and Python is slow at looking up members of
+enumerations."""
 
 
 NOT_UPSTREAM: Final = ("client_closed", "cancelled", "stopped")
 """Outcomes that are not the upstream's fault, whatever its attempt looks like."""
 
 NOT_ERRORS: Final = (*NOT_UPSTREAM, "lost")
-"""Outcomes of calls that were ended: by their client, the owner, or the gateway's stop or death."""
+"""Outcomes of calls ended by their client, the owner, or the gateway's stop or death."""
 
 
 class FailureKind(StrEnum):
-    """Why an attempt failed, as far as it decides what happens next."""
+    """Why an attempt failed, in the kinds that decide what happens next."""
 
     CLIENT = "client"
     AUTH = "auth"
     UNSET = "unset"
-    """An environment variable is not set that a key, a header or the proxy of the channel is in."""
+    """An environment variable for a key, a header or the proxy of the channel is not set."""
     QUOTA = "quota"
     RATE = "rate"
     MISSING = "missing"
@@ -64,70 +65,70 @@ class FailureKind(StrEnum):
 
 
 is_call_id = re.compile(r"req_[0-9a-f]{26}").fullmatch
-"""Tells whether a text has the form of a call's id."""
+"""Returns whether a text has the form of a call's id."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One try of a call at one channel."""
+    """One attempt of a call at one channel."""
 
     channel: str
     """The channel's name at that time."""
     status: int = 0
-    """The upstream's HTTP status; 0 if it answered nothing."""
+    """The upstream's HTTP status; 0 without an answer."""
     ms: Millis = Millis(0)
     kind: FailureKind | None = None
     """None: it succeeded."""
     reason: str = ""
     billed: bool = False
-    """The upstream may have billed it although it failed here."""
+    """Whether the upstream may have billed it although it failed here."""
     key: str = ""
-    """Which of several keys was used: its number and its mask."""
+    """Which of several keys was used: its number and mask."""
     model: str = ""
-    """The model that was requested instead of the one the client named."""
+    """The model that was called instead of the one the client named."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What is kept of a finished call; one line of the journal. It holds no prompt and no answer.
+    """What is kept of a finished call: one line of the log, without prompt and answer.
 
-    The record is also the charge: ``cost`` leaves the account by being written.
+    The record is also the charge: writing it takes ``cost`` from the account.
     """
 
     id: CallId
     ts: Millis
-    """When the call was accepted: it is booked in that hour, day and month."""
+    """When the call was accepted: it counts in that hour, day and month."""
     token: str = ""
-    """Token id; empty if nobody was recognised."""
+    """The token's id; empty if the key was unknown."""
     token_name: str = ""
     group: str = ""
     model: str = ""
-    """The public name asked for."""
+    """The requested public name."""
     upstream_model: str = ""
     channel: str = ""
-    """Channel id of the last attempt."""
+    """The channel id of the last attempt."""
     channel_name: str = ""
     app: str = ""
-    """Name of the client program, from its User-Agent."""
+    """The client program's name, from its User-Agent."""
     api: str = CHAT_API
     """Name of the inbound API."""
     request: str = ""
-    """Method and path of a request that reached no API: ``POST /v1/files``. Without its query."""
+    """Method and path of a request that reached no API, without its query: ``POST /v1/files``."""
     native: bool = False
-    """The channel of the last attempt speaks that API itself, so request and answer were passed on as they came. Never
-    set for chat completions, which would make every line of the log longer."""
+    """Whether the last attempt's channel speaks that API natively, so that request and answer passed unchanged. Never
+    set for chat completions, whose lines would all be longer."""
     status: int = 0
-    """HTTP status of the answer; 499 if the client was gone, 0 if lost."""
+    """The answer's HTTP status; 499 if the client had left, 0 if lost."""
     outcome: Outcome = Outcome.DONE
     code: str = ""
-    """Error code, if there was one."""
+    """The error code, if any."""
     error: str = ""
-    """Short error text."""
+    """A short error text."""
     finish: str = ""
     """The answer's finish_reason."""
     stream: bool = False
     ms: Millis = Millis(0)
-    """From acceptance to the end."""
+    """Milliseconds from acceptance to the end."""
     ttft: Millis | None = None
-    """From acceptance to the first byte of the answer."""
+    """Milliseconds from acceptance to the first byte of the answer."""
     overhead: int = 0
     """Microseconds spent in the gateway itself before the upstream request."""
     input: int = 0
@@ -148,9 +149,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     balance: Nanos | None = None
     """The account's balance just after this call."""
     possible: Nanos = Nanos(0)
-    """What the upstream may have billed although the user was not charged."""
+    """What the upstream may have billed without a charge to the user."""
     possible_elsewhere: dict[str, Nanos] = {}
-    """What upstreams may have billed for tries before the last, by channel id."""
+    """What upstreams may have billed for earlier attempts, by channel id."""
     attempts: tuple[Attempt, ...] = ()
     upstream_id: str = ""
     retry: int = 0
@@ -161,7 +162,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
     @property
     def usage(self) -> Usage:
-        """The token counts as one value."""
+        """Returns the token counts as one value."""
         return Usage(
             input=self.input,
             cached=self.cached,
@@ -176,12 +177,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
     @property
     def failed(self) -> bool:
-        """Whether it ended without a status of success; ``NOT_ERRORS`` are among these."""
+        """Returns whether it ended without a status of success, ``NOT_ERRORS`` included."""
         return not 200 <= self.status < 300
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A call that is not settled yet: what the journal of holds and the watchers know of it."""
+    """A call that is not settled yet, as the file of running calls and the watchers have it."""
 
     id: CallId
     ts: Millis
@@ -208,30 +209,30 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     cost: Nanos = Nanos(0)
     """Cost so far, estimated."""
     waits_for: str = ""
-    """What it waits for now: a place at a channel, or its next try; empty: it goes on."""
+    """What it waits for now: a place at a channel, or its next attempt; empty if it does not wait."""
 
 
 _LOST = "bad_chunks="
 REPEATED_MARK = "repeated="
-"""Begins the mark of a refusal that tells how many more it stands for."""
+"""Starts the mark of a refusal with the number of further ones it stands for."""
 BUDGET_MARK = "budget="
-"""Begins the mark of a call during which most of a budget was spent."""
+"""Starts the mark of a call during which a budget was nearly spent."""
 SKIPPED_MARK = "skipped="
-"""Begins the mark of a refused call that names a channel which was paused or needed attention."""
+"""Starts the mark of a refused call with a channel that was paused or needed attention."""
 EXCEEDED_MARK = "exceeded="
-"""Begins the mark of a refused call with the id of the budget that was too small for it."""
+"""Starts the mark of a refused call with the id of the budget that was too small."""
 SIZE_MARK = "request="
-"""Begins the mark of a refused call that has its request's size."""
+"""Starts the mark of a refused call with the size of its request."""
 
 
 WAITED_MARK = "waited="
-"""Begins the mark of a call that waited for a slot."""
+"""Starts the mark of a call that waited for a place."""
 STAYED_MARK = "conversation_stayed"
-"""The mark of a call that went to the channel of its conversation although others come first."""
+"""The mark of a call that stayed at its conversation's channel although others rank higher."""
 PASSED_MARK = "passed="
-"""Begins the mark of a call that names a channel that would have come first, and why it did not go there."""
+"""Starts the mark with a higher-ranked channel that was skipped, and why."""
 TOLD_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK, PASSED_MARK)
-"""The marks that begin so are shown in words."""
+"""The starts of marks that are shown in words."""
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -242,12 +243,12 @@ class Wait(msgspec.Struct, frozen=True):
     """``channel 'lan' (1 call at once)``."""
 
     def mark(self) -> str:
-        """In a record's marks."""
+        """Returns it as a record's mark."""
         return f"{WAITED_MARK}{self.ms}:{self.place}"
 
 
 def wait_of(marks: Iterable[str]) -> Wait | None:
-    """The wait of a call; None if its record names none."""
+    """Returns the wait of a call; None if its record has none."""
     for mark in marks:
         ms, _, place = mark.removeprefix(WAITED_MARK).partition(":")
         if mark.startswith(WAITED_MARK) and ms.isascii() and ms.isdecimal():
@@ -256,25 +257,25 @@ def wait_of(marks: Iterable[str]) -> Wait | None:
 
 
 class RequestSize(msgspec.Struct, frozen=True, kw_only=True):
-    """What a refused call asked for."""
+    """The size of a refused call."""
 
     input: int
-    """Tokens, as they were estimated for the hold."""
+    """Input tokens as estimated for the hold."""
     max_output: int | None
     """Its limit of output tokens; None: it set none."""
 
     def mark(self) -> str:
-        """In a record's marks: ``request=1200/60000``, ``request=1200/none``."""
+        """Returns it as a record's mark: ``request=1200/60000``, ``request=1200/none``."""
         return f"{SIZE_MARK}{self.input}/{'none' if self.max_output is None else self.max_output}"
 
     def text(self) -> str:
-        """For people: ``1,200 input tokens, at most 60,000 output tokens``."""
+        """Returns ``1,200 input tokens, at most 60,000 output tokens``."""
         output = "no limit of" if self.max_output is None else f"at most {self.max_output:,}"
         return f"{self.input:,} input tokens, {output} output tokens"
 
 
 def request_size(marks: Iterable[str]) -> RequestSize | None:
-    """What a refused call asked for, if its record tells."""
+    """Returns the size of a refused call, if its record has it."""
     for mark in marks:
         read, _, output = mark.removeprefix(SIZE_MARK).partition("/")
         if mark.startswith(SIZE_MARK) and read.isdecimal() and (output.isdecimal() or output == "none"):
@@ -283,46 +284,46 @@ def request_size(marks: Iterable[str]) -> RequestSize | None:
 
 
 def lost_events(marks: Iterable[str]) -> int:
-    """Events of a stream that could not be read and were left out: its text may have a gap."""
+    """Returns how many unreadable events of a stream were left out: its text may have a gap."""
     return sum(int(mark.removeprefix(_LOST)) for mark in marks if mark.startswith(_LOST))
 
 
 def repeats(marks: Iterable[str]) -> int:
-    """How many more calls a record stands for: of many alike that were refused, one is recorded in a second."""
+    """Returns how many more calls a record stands for: of many similar refusals one a second is recorded."""
     numbers = (mark.removeprefix(REPEATED_MARK) for mark in marks if mark.startswith(REPEATED_MARK))
     return sum(int(number) for number in numbers if number.isascii() and number.isdecimal())
 
 
 def budget_warnings(marks: Iterable[str]) -> list[str]:
-    """Of which budgets most was spent when the call began: ``daily budget of token 'ci': 84% spent``."""
+    """Returns the budgets nearly spent when the call began: ``daily budget of token 'ci': 84% spent``."""
     return [mark.removeprefix(BUDGET_MARK) for mark in marks if mark.startswith(BUDGET_MARK)]
 
 
 def skipped_channels(marks: Iterable[str]) -> list[str]:
-    """Names of the channels that could not serve a refused call, because they were paused or needed attention."""
+    """Returns the channels that could not serve a refused call because they were paused or needed attention."""
     return [mark.removeprefix(SKIPPED_MARK) for mark in marks if mark.startswith(SKIPPED_MARK)]
 
 
 def passed_channels(marks: Iterable[str]) -> list[str]:
-    """Channels that would have come first, and why the call did not go there: ``a: paused for 12s: rate limited``."""
+    """Returns the higher-ranked channels that were skipped, and why: ``a: paused for 12s: rate limited``."""
     return [mark.removeprefix(PASSED_MARK) for mark in marks if mark.startswith(PASSED_MARK)]
 
 
 def exceeded_budget(marks: Iterable[str]) -> str:
-    """The id of the budget that was too small for a refused call; empty if it was not a budget."""
+    """Returns the id of the budget that was too small for a refused call; empty if it was not a budget."""
     return next((mark.removeprefix(EXCEEDED_MARK) for mark in marks if mark.startswith(EXCEEDED_MARK)), "")
 
 
 def refused_for(marks: Iterable[str]) -> bool:
-    """Whether a call was refused for a reason that is an incident."""
+    """Returns whether a call was refused for a reason that counts as an incident."""
     return any(mark.startswith((SKIPPED_MARK, EXCEEDED_MARK)) for mark in marks)
 
 
 _OUTCOME_TEXTS = {Outcome.DONE.value: "finished", Outcome.LOST.value: "lost (gateway stopped)"}
-"""Words for outcomes whose own names say too little."""
+"""Words for outcomes whose names say too little."""
 
 
 def outcome_text(outcome: str, finish: str = "") -> str:
-    """How a call ended, for people: ``finished (stop)``, ``lost (gateway stopped)``, ``upstream cut``."""
+    """Returns how a call ended, for people: ``finished (stop)``, ``lost (gateway stopped)``, ``upstream cut``."""
     text = _OUTCOME_TEXTS.get(outcome, outcome.replace("_", " "))
     return f"{text} ({finish})" if finish else text

@@ -12,7 +12,7 @@ from gateway.domain.text import mask, plain
 from gateway.domain.units import MILLION, ChannelId, Millis, Nanos
 
 OURS = frozenset({"model", "messages", "stream", "stream_options"})
-"""Parameters the gateway itself lives by."""
+"""Parameters that the gateway sets itself."""
 SYSTEM_LIMIT = 100_000
 
 _TYPES: tuple[tuple[str, tuple[type, ...], frozenset[str]], ...] = (
@@ -33,29 +33,31 @@ _TYPES: tuple[tuple[str, tuple[type, ...], frozenset[str]], ...] = (
     ("a text or a list", (str, list), frozenset({"stop"})),
     ("a text or an object", (str, dict), frozenset({"tool_choice"})),
 )
-"""What the values of well-known parameters must be. Upstreams answer 400 to another type; ranges differ among them."""
+"""The types of well-known parameters. Upstreams answer 400 to other types; allowed ranges differ."""
 
 
 class Overrides(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """In this order: ``remove``, ``default``, ``set``; then the system prompt."""
+    """The owner's changes to requests. Applied in this order: ``remove``, ``default``, ``set``, then the
+    system prompt.
+    """
 
     set: dict[str, Any] = {}
-    """Parameters with the value they always have. Values are JSON of the owner's: nothing here reads them."""
+    """Parameters that always have this value. Values are the owner's JSON, passed on unread."""
     default: dict[str, Any] = {}
-    """Parameters with the value they have where the client gives none, or null."""
+    """Parameters that have this value if the client sends none, or null."""
     remove: tuple[str, ...] = ()
-    """Parameters that never go out."""
+    """Parameters that are never sent."""
     system: str = ""
     """A system prompt; empty: none."""
     replace_system: bool = False
-    """It takes the place of the client's system messages, instead of standing before them."""
+    """Whether it replaces the client's system messages instead of preceding them."""
 
     def __bool__(self) -> bool:
         return bool(self.set or self.default or self.remove or self.system)
 
 
 def check_overrides(overrides: Overrides) -> None:
-    """Raises BadRequest for names that are not valid or are the gateway's own, and for values of a wrong type."""
+    """Raises BadRequest for invalid names, names that the gateway sets itself, and values of a wrong type."""
     for name in (*overrides.set, *overrides.default, *overrides.remove):
         if not name or name != plain(name, 100) or name != name.strip():
             raise BadRequest(f"overrides: '{plain(name, 100)}' is not a parameter name", param="overrides")
@@ -73,7 +75,7 @@ def check_overrides(overrides: Overrides) -> None:
 
 
 def _check_type(name: str, value: Any) -> None:
-    """Null is sent as it is: it means the upstream's own default."""
+    """Check a value's type. Null is allowed: it means the upstream's own default."""
     found = next(((what, types) for what, types, names in _TYPES if name in names), None)
     if found is None or value is None:
         return
@@ -84,28 +86,28 @@ def _check_type(name: str, value: Any) -> None:
 
 
 class DialectInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is special about the channels of a dialect. Their wire format is in ``upstream``."""
+    """What is special about channels of a dialect. Their wire format is in ``upstream``."""
 
     needs_url: bool = True
-    """They have a base URL and connect to it. Otherwise they are answered in this process."""
+    """Whether they connect to a base URL. Otherwise they are answered in this process."""
     root_may_vary: bool = False
-    """Many vendors speak it, so the base URL may lack ``/v1`` or have it in excess."""
+    """Whether a base URL may lack ``/v1`` or have one too many, because many vendors speak it."""
     lists_models: bool = True
-    """Their upstreams list models, and the list may change."""
+    """Whether their upstreams list models, in a list that may change."""
     has_options: bool = False
     key_header: str = ""
-    """The header of the key; empty: as the vendor wants it, usually ``Authorization: Bearer``. A new one is also in
+    """The header of the key; empty: the vendor's, usually ``Authorization: Bearer``. A new one is also in
     ``_KEY_HEADERS`` of ``control.validation`` and ``_NEVER_FORWARDED`` of ``inbound.relay``."""
     adds_tools: bool = False
-    """Requests get tools if there are calls of tools in the conversation, but no tools."""
+    """Whether requests get tools if the conversation has tool calls but no tools."""
     names_results: bool = False
-    """Requests get the name of a tool beside each of its results."""
+    """Whether requests get a tool's name beside each of its results."""
     effort_counts: bool = False
-    """The reasoning effort that is requested limits the output."""
+    """Whether the requested reasoning effort limits the output."""
 
 
 class Dialect(StrEnum):
-    """Wire format of a channel."""
+    """The wire format of a channel."""
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
@@ -114,7 +116,7 @@ class Dialect(StrEnum):
 
     @property
     def info(self) -> DialectInfo:
-        """What is special about its channels."""
+        """Returns what is special about its channels."""
         return _DIALECTS[self]
 
 
@@ -127,7 +129,7 @@ _DIALECTS = {
 
 
 class UpstreamPrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an upstream says a model costs there, in nano-dollars per million tokens. Calls are booked at our Price."""
+    """An upstream's published price of a model, in nano-dollars per million tokens. Calls are charged at our Price."""
 
     input: Nanos
     output: Nanos
@@ -139,34 +141,36 @@ class UpstreamPrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Further rates, as in ``Price``."""
     tiers: tuple[Tier, ...] = ()
     rules: tuple[PriceRule, ...] = ()
-    """For service tiers, and hours of the day."""
+    """Prices for service tiers and hours of the day."""
 
 
 class ServedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One model of a channel: the public name and what the upstream calls it."""
+    """One model of a channel: its public name and its upstream name."""
 
     name: str
     upstream: str = ""
-    """Empty: the same as the public name."""
+    """The upstream name; empty: the public name."""
     created: Millis = Millis(0)
-    """When the model was first seen here; shown to clients in whole seconds."""
+    """When the model was first seen here. Clients see whole seconds."""
     context: int | None = None
-    """Context length in tokens, where the upstream tells."""
+    """Context length in tokens, if the upstream reports it."""
     max_output: int | None = None
-    """The most output tokens of one answer, where the upstream tells, or the context that no answer is longer than.
-    A request's higher limit is lowered to it, so a wrong one makes answers shorter but lets nobody spend more than is
-    held."""
+    """The most output tokens of one answer, if the upstream reports them, or the context that no answer exceeds.
+
+    A request's higher limit is lowered to it, so a wrong one makes answers shorter but never lets more be spent than is
+    held.
+    """
     told: UpstreamPrices | None = None
-    """Its price there, where the upstream tells."""
+    """Its price there, if the upstream publishes it."""
     live: bool = False
-    """Let in by a pattern of the channel: it goes when the upstream lists it no more."""
+    """Whether a pattern selected it: it is removed when the upstream does not list it any more."""
     price: Price | None = None
-    """What it costs at this channel, if the owner or a list gave it a price here: it comes before that of the model;
-    see ``core.model_prices``."""
+    """Its price at this channel, if the owner or a list set one here. It comes before the model's; see
+    ``core.model_prices``."""
 
     @property
     def upstream_name(self) -> str:
-        """The name to ask the upstream for."""
+        """Returns the name to request from the upstream."""
         return self.upstream or self.name
 
 
@@ -177,24 +181,26 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Deadlines of one attempt, in seconds."""
 
     connect: float = 10.0
-    """DNS, TCP and TLS together."""
+    """For DNS, TCP and TLS together."""
     head: float = DEFAULT_HEAD_S
-    """From the request being sent to the upstream's response head. Most upstreams send the head of a plain answer only
-    with all of it, so for plain calls only a deadline below the default counts; see ``head_s``."""
+    """From the sent request to the head of the response. Most upstreams send the head of a plain answer only with all
+    of it, so for plain calls only a deadline below the default counts; see ``head_s``."""
     idle: float = 300.0
-    """Between two data events of a stream; comments do not count."""
+    """Between two data events of a stream. Comments do not count."""
     comments: float = 900.0
-    """How long a stream may send nothing but comments."""
+    """How long a stream may send only comments."""
     total: float = 600.0
-    """All attempts of a plain call; a stream that keeps sending may go on."""
+    """For all attempts of a plain call. A stream that keeps sending may take longer."""
 
     def head_s(self, *, stream: bool) -> float:
-        """How long the head of an answer may take: ``head``, but of a plain call ``total`` unless ``head`` is short."""
+        """Returns how long the head of an answer may take: ``head``, but for a plain call ``total`` unless ``head`` is
+        short.
+        """
         return self.head if stream or self.head < DEFAULT_HEAD_S else max(self.head, self.total)
 
 
 class TokenLimitField(StrEnum):
-    """Which name of the output limit the upstream understands."""
+    """The name of the output limit that the upstream understands."""
 
     KEEP = "keep"
     MAX_TOKENS = "max_tokens"
@@ -206,7 +212,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     time: Millis
     ok: bool
-    """The channel can be used: at least one of its keys is accepted."""
+    """Whether the channel can be used: at least one of its keys is accepted."""
     ms: Millis
     text: str = ""
     failed_keys: int = 0
@@ -221,27 +227,27 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     name: str
     base_url: str = ""
-    """The root under which ``/chat/completions`` lies, for example ``https://host/v1``; that of ``anthropic`` and
-    ``gemini`` may be given without the version. Empty for ``mock``."""
+    """The root above ``/chat/completions``, for example ``https://host/v1``; for ``anthropic`` and ``gemini`` the
+    version may be omitted. Empty for ``mock``."""
     key: str = ""
     """The upstream's key, or ``env:NAME``. Never shown, logged or exported."""
     keys: tuple[str, ...] = ()
-    """More keys of the same upstream, in the same form; each is paused on its own when it is limited or rejected."""
+    """More keys of the same upstream, in the same form. Each is paused on its own when it is limited or rejected."""
     models: tuple[ServedModel, ...] = ()
     patterns: tuple[str, ...] = ()
-    """Which names of the upstream's own list are also offered: ``gpt-*``, ``!gpt-*-preview``; none: only those of
-    ``models`` that are named there."""
+    """Which names of the upstream's own list are also offered: ``gpt-*``, ``!gpt-*-preview``; empty: only the names in
+    ``models``."""
     groups: tuple[str, ...] = ("default",)
     priority: int = 0
-    """Higher is tried first."""
+    """Higher priorities are tried first."""
     weight: int = 1
-    """Share of the draw within one priority; 0 is never drawn unless all members are 0."""
+    """Its share of the draw within one priority; 0 is never drawn unless all are 0."""
     cost_factor: int = MILLION
-    """What its upstream asks, as a multiple of a model's price in parts per million; only ``cheapest`` looks at it."""
+    """What its upstream charges, in parts per million of a model's price. Only ``cheapest`` uses it."""
     enabled: bool = True
-    """Set by the user; the machine never changes it."""
+    """Set by the owner only."""
     preset: str = ""
-    """Row of the table of known upstreams whose quirks apply; empty: found by the base URL, else none."""
+    """The known upstream whose quirks apply; empty: found by the base URL, if known."""
     limits: Limits = Limits()
     timeouts: Timeouts = Timeouts()
     headers: dict[str, str] = {}
@@ -249,27 +255,27 @@ class ChannelFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     overrides: Overrides | None = None
     """What is changed in every request; None: nothing."""
     proxy: str = ""
-    """``http://user:password@host:port`` of the proxy through which it is reached, or ``env:NAME``; empty: none. May
-    hold a password: never shown, logged or exported as it is."""
+    """``http://user:password@host:port`` of its proxy, or ``env:NAME``; empty: none. It may hold a password: never
+    shown, logged or exported as it is."""
     token_limit_field: TokenLimitField | None = None
-    """None: as the preset says."""
+    """None: the preset's."""
     strict: bool = False
     """Fail instead of calling again without a parameter that the upstream rejected."""
     finish_abandoned: bool = True
-    """When the client of a plain call goes away: finish it and book the true usage (True) or cancel it (False)."""
+    """When the client of a plain call leaves: finish it and charge the true usage (True), or cancel it (False)."""
     cache_marks: bool = True
-    """Mark prompts for the vendor's cache where the client sets no marks. It counts in Anthropic's dialect."""
+    """Mark prompts for the vendor's cache if the client sets no marks. Used by Anthropic's dialect."""
     options: dict[str, str | int | float | bool] = {}
     """Options of the ``mock`` dialect."""
     known_prices: bool = True
-    """New models that have no price get the one that the program knows, if it knows one."""
+    """New models without a price get the one that the program knows, if any."""
     note: str = ""
 
 
 class Channel(ChannelFields, frozen=True, omit_defaults=True):
     """One upstream account: where it is, what it offers, to whom, in which order.
 
-    Its own fields stand before the inherited ones, which are keyword-only: an exported channel begins with its dialect.
+    Its own fields precede the inherited, keyword-only ones, so that an exported channel begins with its dialect.
     """
 
     id: ChannelId
@@ -280,17 +286,17 @@ class Channel(ChannelFields, frozen=True, omit_defaults=True):
 
     @property
     def all_keys(self) -> tuple[str, ...]:
-        """Its keys as they are numbered, from 1; none if it has no key."""
+        """Returns its keys in the order of their numbers; empty if it has none."""
         return (self.key, *self.keys) if self.key else ()
 
 
 def key_id(channel: ChannelId, number: int) -> ChannelId:
-    """What one of several keys is called where its state is remembered."""
+    """Returns the id under which the state of one of several keys is kept."""
     return ChannelId(f"{channel}#{number}")
 
 
 def key_name(number: int, key: str) -> str:
-    """What it is called for people: its number, from 1, and its mask."""
+    """Returns a key's name for people: its number, from 1, and its mask."""
     return f"{number} {mask(key)}"
 
 
@@ -306,10 +312,10 @@ class UpstreamModels(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     gone: tuple[str, ...] = ()
     """Upstream names that were in the list before."""
     unnamed: int = 0
-    """Models of the list that were left out: without a name, or with one that is too long or has control characters."""
+    """How many models were left out: without a name, or with one that is too long or has control characters."""
     tried: Millis = Millis(0)
-    """When fetching the list last failed since then; 0: it did not."""
+    """When fetching the list last failed since then; 0: never."""
     error: str = ""
     """Why that failed."""
     key_refused: bool = False
-    """It failed because the upstream does not accept the key."""
+    """Whether it failed because the upstream did not accept the key."""

@@ -1,9 +1,9 @@
-"""The owner's structs as a configuration file and back, in TOML written in one way only.
+"""The owner's structs as a configuration file and back, in TOML with one fixed layout.
 
-The same values are the same bytes; reading is the standard library's job. What a file holds is read off the structs: a
-new field is there by itself. Fields with their default are left out. Money is in dollars (``"2.50"``, per million
-tokens where the field is a rate), moments are ISO 8601, multipliers are factors; a struct that says no more than its
-``name`` is just that name.
+The same values give the same bytes; the standard library reads them. The content follows from the structs, so a new
+field needs nothing here. Fields with their default are left out. Money is in dollars (``"2.50"``, per million tokens
+where the field is a rate), moments are ISO 8601, multipliers are factors; a struct with nothing but a ``name`` is
+written as that name.
 """
 
 import enum
@@ -39,9 +39,9 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def table(path: Sequence[str], values: Table) -> str:
-    """One table with its header; a value a line, in the order given. A list of several values has one of them a line.
+    """Returns one table with its header, one value a line, in the given order. A list of several values has one a line.
 
-    Inner tables are on one line, as TOML demands of those that are not sections.
+    Inner tables take one line, as TOML demands of those that are not sections.
     """
     lines = [f"[{'.'.join(map(_key, path))}]", *(f"{_key(name)} = {_block(value)}" for name, value in values.items())]
     return "\n".join(lines) + "\n"
@@ -54,7 +54,7 @@ def _block(value: Value) -> str:
 
 
 def inline(value: Value) -> str:
-    """One value on one line."""
+    """Returns one value on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -72,7 +72,9 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    """JSON's escapes are TOML's, too. What cannot be shown is escaped as well, so that a file is safe to look at."""
+    """Returns a string. JSON's escapes are valid in TOML. Invisible characters are escaped too, so that a file is safe
+    to display.
+    """
     quoted = json.dumps(text, ensure_ascii=False)
     return quoted if quoted.isascii() and quoted.isprintable() else "".join(_shown_lines(quoted))
 
@@ -85,20 +87,20 @@ def _shown_lines(quoted: str) -> Iterator[str]:
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 
 _NAMES: dict[tuple[type, str], str] = {(Budget, "nanos"): "dollars"}
-"""Fields that are called otherwise in a file."""
+"""Fields with another name in a file."""
 
 _FACTOR: tuple[Callable[[Any], Value], Callable[[str], Any]] = (
     lambda parts: brief_multiplier(parts).removeprefix("x"),
     multiplier_of,
 )
 _SPELT = {(Group, "multiplier"): _FACTOR, (Channel, "cost_factor"): _FACTOR}
-"""Fields that are spelt in a way of their own."""
+"""Fields with a spelling of their own."""
 
 
 def write_fields(
     value: msgspec.Struct, omit: Collection[str] = (), inner: Mapping[type, Collection[str]] = {}
 ) -> dict[str, Value]:
-    """Fields that differ from their defaults, by the names of the file; ``inner``: what to omit inside."""
+    """Returns the fields that differ from their defaults, by their names in a file. ``inner``: what to omit inside."""
     kind = type(value)
     found: dict[str, Value] = {}
     for field, hint in _fields(kind):
@@ -118,9 +120,10 @@ def read(
     base: Mapping[str, Any],
     inner: Mapping[type, Collection[str]] = {},
 ) -> AnyStruct:
-    """The struct that a table describes; ``base`` are the fields that no file tells, ``inner`` those of structs inside.
+    """Returns the struct that a table describes. ``base`` are fields that no file has, ``inner`` those of inner
+    structs.
 
-    Raises BadRequest with the path of the place at fault and what was expected there.
+    Raises BadRequest with the path of the faulty place and what was expected there.
     """
     if not isinstance(values, Mapping):
         raise misfit(path, "must be a table of names and values")
@@ -142,13 +145,13 @@ def read(
 
 @cache
 def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[msgspec.structs.FieldInfo, Any], ...]:
-    """Fields and their types. Asked for every struct of a large configuration, and slow to find out."""
+    """Returns fields and their types, cached because large configurations need them often."""
     hints = get_type_hints(kind)
     return tuple((field, hints[field.name]) for field in msgspec.structs.fields(kind))
 
 
 def misfit(path: str, what: str) -> BadRequest:
-    """Why a file cannot be taken, and where."""
+    """Returns the error of a file, and where it is."""
     return BadRequest(f"{path}: {what}", code="bad_configuration", param=path)
 
 
@@ -173,7 +176,9 @@ def _write(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Valu
 
 
 def _free(value: Any) -> Value:
-    """JSON of the owner's: as it is, but what TOML cannot say, ``null``, as JSON text: ``{ json = "null" }``."""
+    """Returns the owner's JSON as it is. What TOML cannot express, ``null``, becomes JSON text: ``{ json =
+    "null" }``.
+    """
     if not _sayable(value):
         return {"json": msgspec.json.encode(value, order="deterministic").decode()}
     if isinstance(value, Mapping):
@@ -259,7 +264,7 @@ def _spelt(read_text: Callable[[str], Any], value: object, path: str) -> Any:
 
 
 def _bare(hint: Any) -> Any:
-    """The hint without ``None``, which a file says by saying nothing."""
+    """Returns the hint without ``None``, which a file expresses by omission."""
     if get_origin(hint) in (Union, types.UnionType):
         rest = [inner for inner in get_args(hint) if inner is not types.NoneType]
         return rest[0] if len(rest) == 1 else Union[tuple(rest)]  # noqa: UP007 - made of a list
@@ -267,7 +272,9 @@ def _bare(hint: Any) -> Any:
 
 
 def _argument(hint: Any, number: int) -> Any:
-    """``tuple[X, ...]`` and ``list[X]`` have one kind of item, ``dict[K, V]`` two; without them anything goes."""
+    """Returns the type of items: ``tuple[X, ...]`` and ``list[X]`` have one, ``dict[K, V]`` two; untyped ones take
+    anything.
+    """
     args = get_args(_bare(hint))
     return args[number] if len(args) > number else Any
 
@@ -283,10 +290,10 @@ _UNITS: dict[Any, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     Nanos: (number, nanos_of),
     Millis: (iso, _moment),
 }
-"""How values of a unit are written, and read."""
+"""How values of a unit are written and read."""
 
 FORMAT = 1
-"""Of the file; a program refuses one it does not know."""
+"""The file's format. A program refuses one that it does not know."""
 
 Name = Literal["settings", "account", "groups", "channels", "tokens", "prices"]
 
@@ -298,9 +305,9 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     noun: str
     kind: type[msgspec.Struct]
     title: str = ""
-    """The field that names an entity, its heading in the file; empty: there is one entity."""
+    """The field that names an entity, its heading in the file; empty: one entity only."""
     omit: tuple[str, ...] = ()
-    """Fields that are this home's own, apart from the title: identities, digests, dates, results."""
+    """Fields that belong to this home, apart from the title: identities, digests, dates, results."""
 
 
 SECTIONS: tuple[Section, ...] = (
@@ -313,7 +320,7 @@ SECTIONS: tuple[Section, ...] = (
     ),
     Section(name="prices", noun="price", kind=Price, title="model", omit=("updated",)),
 )
-"""In the order of the file. What is granted and spent, and what upstreams list, is not configuration: it stays here."""
+"""The sections in the order of the file. Grants, spending and upstream lists are not configuration: they stay here."""
 
 INNER: Mapping[type, Collection[str]] = {ServedModel: ("created", "told", "live")}
-"""What is this home's own of the structs inside."""
+"""What belongs to this home in inner structs."""

@@ -8,25 +8,25 @@ from gateway.domain.settings import ExpiringRecords
 
 
 class ConfigOrigin(StrEnum):
-    """Whose configuration a text is."""
+    """The program whose configuration a text is."""
 
     OURS = "tollkeeper"
     LITELLM = "litellm"
-    """Its ``config.yaml``, as JSON."""
+    """LiteLLM's ``config.yaml``, as JSON."""
     ONE_API = "one-api"
-    """A list of channels, as the API or the database gives it."""
+    """A list of channels, from the API or the database."""
     NEW_API = "new-api"
 
 
 class ExportView(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration as a text, and what to know of it."""
+    """The configuration as a text, and what to know about it."""
 
     text: str
     notes: list[str]
 
 
 class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """One field as it is and as it would be, as people read it; empty: the default. Secrets are masked."""
+    """The present and the new value of one field, for people; empty: the default. Secrets are masked."""
 
     field: str
     before: str
@@ -34,7 +34,7 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a text adds, changes, removes or leaves alone although it does not name it."""
+    """One entity that a text adds, changes or removes, or keeps although it does not name it."""
 
     what: str
     """``added``, ``changed``, ``removed`` or ``kept``."""
@@ -44,13 +44,13 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a text changes, or has changed."""
+    """What a text changes or changed."""
 
     applied: bool
     differences: list[Difference]
     notes: list[str]
-    """What else to do, and what of another gateway's file was not imported."""
+    """What else to do, and what was not imported from another gateway's file."""
     expiring: ExpiringRecords
-    """Call records that are deleted for good, because they are kept for fewer days."""
+    """Call records that are deleted for good because they are kept for fewer days."""
     keys: dict[str, str]
-    """Name of a new token to its key, shown only once, when it is created."""
+    """The key of each new token by name, shown only once."""

@@ -1,9 +1,9 @@
-"""Conversation: what a client asks of a model, whichever API it speaks: turns of blocks, tools, and a choice of tools.
+"""Conversation: what a client sends to a model, whatever its API: turns of blocks, tools, and a choice of tools.
 
-An API parses its requests into it, a dialect writes it. The parameters of a request are not in it: they stay raw, named
-as chat completions name them, in ``Order.fields``.
+An API parses its requests into it, a dialect writes it. A request's parameters are not in it: they stay raw in
+``Order.fields``, named as in chat completions.
 
-Texts stay the JSON strings that they came as: nobody but the model reads them, and their escapes survive.
+Texts stay the JSON strings that they were: only the model reads them, and their escapes survive.
 """
 
 import re
@@ -14,7 +14,7 @@ import msgspec
 from gateway.domain.rawjson import NULL
 
 BLANK_LIMIT = 64 << 10
-"""Bytes of a text that is looked through for anything but blanks; a longer one is taken for a text."""
+"""The longest text, in bytes, that is checked for being blank."""
 _BLANK = re.compile(rb'"(?:[ ]|\\[nrt])*"')
 _GAP = rb"\n\n"
 
@@ -27,25 +27,25 @@ class TextPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cache: msgspec.Raw = NULL
     """Anthropic's breakpoint of the prompt cache, or null."""
     refusal: bool = False
-    """The model refused in these words."""
+    """Whether the text is a refusal by the model."""
 
     @property
     def blank(self) -> bool:
-        """Whether it has nothing but blanks, which some vendors refuse."""
+        """Returns whether the text is blank, which some vendors refuse."""
         return len(memoryview(self.raw)) <= BLANK_LIMIT and _BLANK.fullmatch(bytes(self.raw)) is not None
 
 
 class MediaPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An image, a sound or a document: base64 text of a type, or the web address where it lies."""
+    """An image, a sound or a document: base64 text of a type, or a web address."""
 
     type: str = ""
-    """Media type in lower case; empty with an address."""
+    """The media type in lower case; empty with an address."""
     data: str = ""
     url: str = ""
     name: str = ""
-    """Of a file."""
+    """A file's name."""
     detail: str = ""
-    """How closely an image is looked at, in OpenAI's words; empty: not said."""
+    """How closely an image is examined, in OpenAI's words; empty: not set."""
     cache: msgspec.Raw = NULL
     where: str
     """Its place in the client's request, for errors."""
@@ -66,12 +66,12 @@ class ResultPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a tool returned."""
 
     call_id: str
-    """Of the call; empty: the client names none, see ``transcript``."""
+    """The call's id; empty: the client names none, see ``transcript``."""
     name: str = ""
-    """Of the function that was called, where it is known."""
+    """The called function's name, if known."""
     parts: tuple[TextPart | MediaPart, ...] = ()
     failed: bool = False
-    """The client marked the tool as failed."""
+    """Whether the client marked the tool as failed."""
 
 
 class ThoughtPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -87,7 +87,7 @@ Block = TextPart | MediaPart | CallPart | ResultPart | ThoughtPart
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one side said. Only ``assistant`` has calls and thoughts."""
+    """One side's turn. Only ``assistant`` has calls and thoughts."""
 
     role: str
     """``system``, ``user``, ``assistant``, or ``tool`` for the results of one assistant's turn and nothing else."""
@@ -95,17 +95,17 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def calls(self) -> list[CallPart]:
-        """The tool calls in it."""
+        """Returns its tool calls."""
         return [block for block in self.blocks if isinstance(block, CallPart)]
 
     @property
     def thoughts(self) -> list[ThoughtPart]:
-        """The reasoning in it."""
+        """Returns its reasoning."""
         return [block for block in self.blocks if isinstance(block, ThoughtPart)]
 
     @property
     def parts(self) -> list[TextPart | MediaPart]:
-        """What is neither a call nor a thought."""
+        """Returns its parts that are neither calls nor thoughts."""
         return [block for block in self.blocks if isinstance(block, TextPart | MediaPart)]
 
 
@@ -123,20 +123,20 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of the tools the model may or must call."""
+    """The tools that the model may or must call."""
 
     mode: str = ""
-    """``auto``, ``none``, ``required`` or ``named``; empty: not said."""
+    """``auto``, ``none``, ``required`` or ``named``; empty: not set."""
     name: str = ""
     """The function that must be called, if ``named``."""
     allowed: tuple[str, ...] | None = None
-    """Only these may be called; None: all."""
+    """The only tools that may be called; None: all."""
     param: str = "tool_choice"
-    """Where the client asked for it."""
+    """The client's parameter."""
 
     @property
     def forced(self) -> bool:
-        """Whether the model must call something."""
+        """Returns whether the model must call a tool."""
         return self.mode in {"required", "named"}
 
 
@@ -144,42 +144,42 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """What the model reads."""
 
     turns: tuple[Turn, ...]
-    """Each turn with calls is followed by one of role ``tool`` with their results, in their order."""
+    """The turns. Each with calls is followed by one of role ``tool`` with their results, in their order."""
     tools: tuple[ToolOffer, ...] = ()
     choice: ToolChoice = ToolChoice()
     words: Mapping[str, str] = {}
-    """The client's names of parameters, by those of chat completions, where they differ."""
+    """The client's names of parameters, by those of chat completions, if they differ."""
     extras: tuple[str, ...] = ()
-    """Names of what the client sent and only its own API knows."""
+    """Names of what the client sent that only its own API knows."""
     marks: tuple[str, ...] = ()
-    """For the record: what was repaired in the turns."""
+    """Marks for the record: what was repaired in the turns."""
 
     @property
     def allowed_tools(self) -> tuple[ToolOffer, ...]:
-        """The tools that may be called."""
+        """Returns the tools that may be called."""
         allowed = self.choice.allowed
         return self.tools if allowed is None else tuple(tool for tool in self.tools if tool.name in allowed)
 
     @property
     def called(self) -> list[str]:
-        """Names of the functions that were called in earlier turns, each once."""
+        """Returns the names of functions called in earlier turns, each once."""
         return list(dict.fromkeys(call.name for turn in self.turns for call in turn.calls))
 
     @property
     def contents(self) -> list[TextPart | MediaPart]:
-        """All texts and media, also those of results."""
+        """Yields all texts and media, including those of results."""
         blocks = [block for turn in self.turns for block in turn.blocks]
         inner = [part for block in blocks if isinstance(block, ResultPart) for part in block.parts]
         return [block for block in blocks if isinstance(block, TextPart | MediaPart)] + inner
 
     @property
     def cached(self) -> bool:
-        """Whether the client marks where the prompt cache ends."""
+        """Returns whether the client sets cache breakpoints."""
         return any(part.cache != NULL for part in (*self.contents, *self.tools))
 
     @property
     def size(self) -> int:
-        """Bytes of texts, arguments and schemas."""
+        """Returns the bytes of texts, arguments and schemas."""
         texts = [part.raw for part in self.contents if isinstance(part, TextPart)]
         texts += [call.arguments for turn in self.turns for call in turn.calls]
         texts += [tool.parameters for tool in self.tools]
@@ -187,7 +187,9 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def join_texts(texts: Iterable[msgspec.Raw], gap: bytes = _GAP) -> msgspec.Raw:
-    """One JSON string of several without decoding them, empty ones left out; ``gap`` is escaped as in JSON."""
+    """Returns one JSON string made of several without decoding them. Empty ones are left out; ``gap`` is escaped as in
+    JSON.
+    """
     given = list(texts)
     if len(given) == 1:
         return given[0]

@@ -41,9 +41,9 @@ class CallExtras(msgspec.Struct, frozen=True, gc=False):
     """What a call may be billed for beside plain text."""
 
     media: bool = False
-    """Its input may hold audio, images or video."""
+    """Whether its input may contain audio, images or video."""
     searches: int = 0
-    """How often the vendor may search for it at most."""
+    """The most searches that the vendor may make for it."""
     pictures: int = 0
     variants: tuple[str, ...] = ()
     """How it may be processed, beside the standard way."""
@@ -53,9 +53,9 @@ PLAIN = CallExtras()
 
 
 def dearest(prices: Sequence[Price]) -> Price:
-    """A price of which each amount is the highest of those of several prices in force.
+    """Returns a price with the highest amounts of several prices in force.
 
-    No call is more expensive at one of them.
+    No call is more expensive at any of them.
     """
     if len(prices) == 1:
         return prices[0]
@@ -92,10 +92,10 @@ def _most(prices: Sequence[Price], tokens: int) -> dict[str, Any]:
 def highest_cost(
     price: Price, input_tokens: int, output_tokens: int, multiplier: int, extras: CallExtras = PLAIN
 ) -> Nanos:
-    """The most that a call of at most so many tokens can cost, for a hold. ``price`` is one in force.
+    """Returns the most that a call of at most so many tokens can cost, for a hold. ``price`` is one in force.
 
-    Any part of the input may be read from a cache or written to one, the output may be of any kind, and a shorter
-    input may fall into a more expensive tier.
+    Any part of the input may be read from a cache or written to one, the output may be of any kind, and a shorter input
+    may fall into a more expensive tier.
     """
     if not (price.tiers or price.extras or extras.variants):  # as most are
         into = max(price.input, price.cached_input or 0, price.cache_write or 0, price.cache_write_long or 0)
@@ -123,7 +123,7 @@ def _highest(price: Price, input_tokens: int, output_tokens: int, extras: CallEx
 
 
 def _longest_inputs(price: Price, input_tokens: int) -> list[tuple[Price | Tier, int]]:
-    """The rates that may apply to at most so many input tokens, each with the most of these it applies to."""
+    """Yields the rates that may apply to at most so many input tokens, each with the most tokens it applies to."""
     starts = sorted({tier.above for tier in price.tiers if tier.above < input_tokens})
     ends = dict(zip(starts, [*starts[1:], input_tokens], strict=True)) if starts else {}
     tiers = [(tier, ends[tier.above]) for tier in price.tiers if tier.above in ends]
@@ -131,7 +131,7 @@ def _longest_inputs(price: Price, input_tokens: int) -> list[tuple[Price | Tier,
 
 
 def cost(usage: Usage, at: Rates) -> Nanos:
-    """Nano-dollars of one usage: integers throughout and one half-up rounding at the end."""
+    """Returns the nano-dollars of one usage: integers throughout and one half-up rounding at the end."""
     fresh = max(0, usage.input - usage.cached - usage.cache_write)
     micro = (
         fresh * at.input
@@ -147,9 +147,9 @@ def cost(usage: Usage, at: Rates) -> Nanos:
 
 
 def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]:
-    """The parts of a usage that have rates of their own: name, count, that rate, and the one of the whole.
+    """Yields the parts of a usage with rates of their own: name, count, that rate, and the rate of the whole.
 
-    None is counted twice: ``input_audio`` is here without its cached tokens. ``UNITS`` are counted in millions, as
+    No part counts twice: ``input_audio`` is here without its cached tokens. ``UNITS`` are counted in millions, because
     their rates are for one of them.
     """
     parts, extras = usage.parts, at.extras or {}
@@ -172,7 +172,7 @@ def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]
 
 
 def counts_billed(usage: Usage, at: Rates) -> list[tuple[int, str, int]]:
-    """What a usage costs, as a receipt shows it: counts with their names and rates, nothing twice, no zeros.
+    """Yields what a usage costs, as a receipt shows it: counts with names and rates, nothing twice, no zeros.
 
     Rates are for a million tokens, and for one search or picture.
     """

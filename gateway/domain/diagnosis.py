@@ -1,4 +1,4 @@
-"""What the gateway would do with a call and by which rules, and what the doctor found of a channel, as views."""
+"""Diagnosis: what the gateway would do with a call and why, and what the doctor found out about a channel, as views."""
 
 from operator import itemgetter
 from typing import Any
@@ -16,18 +16,18 @@ from gateway.domain.views import BudgetView, CallView, Step
 
 
 class LimitView(msgspec.Struct, frozen=True, kw_only=True):
-    """A rate limit and what is left of it now."""
+    """A rate limit and what is left of it."""
 
     name: str
-    """``requests``, ``tokens``, ``concurrent`` or ``streams``; of several limits of a name the tightest."""
+    """``requests``, ``tokens``, ``concurrent`` or ``streams``; the tightest of several limits of a name."""
     limit: int
     left: int
     whole_in_ms: Millis
-    """Until all of it is there again; 0 if it is, or if that is not known."""
+    """Milliseconds until it is whole again; 0 if it is, or if that is unknown."""
 
 
 class PartyView(msgspec.Struct, frozen=True, kw_only=True):
-    """One whose budgets and limits the call must respect."""
+    """A party whose budgets and limits the call must respect."""
 
     kind: str
     """``account``, ``group`` or ``token``."""
@@ -43,34 +43,34 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """The requested model, or one of its fallbacks."""
     upstream_model: str
-    """What the model is called there; empty: it does not offer it."""
+    """The model's name there; empty: the channel does not offer it."""
     priority: int
     weight: int
     place: str
-    """Why it is placed there among the others; empty: it cannot be tried."""
+    """Why it has its place among the others; empty: it cannot be tried."""
     chance: float
-    """From 0 to 1: how likely it is tried first."""
+    """How likely it is tried first, from 0 to 1."""
     state: str
     reason: str
-    """Why it is in that state."""
+    """The reason for its state."""
     until_ms: Millis | None
-    """When its rest is over."""
+    """When its pause ends."""
     in_flight: int
     passed: str
-    """What speaks against it; empty: it may be asked."""
+    """Why it is skipped; empty: it is not."""
     last_resort: bool
-    """It would be tried all the same, because no other channel is left."""
+    """Whether it would be tried anyway, because no other channel is left."""
     cache_marks: bool
-    """Prompts get marks for its vendor's cache where the client sets none."""
+    """Whether prompts get cache marks if the client sets none."""
     conversion: str
-    """``native``: it speaks the call's API itself, ``translated``: it does not; empty for chat completions."""
+    """``native`` if it speaks the call's API, ``translated`` if not; empty for chat completions."""
 
 
 class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
-    """Something for which the call would be refused."""
+    """A reason to refuse the call."""
 
     status: int
-    """HTTP status of the refusal."""
+    """The HTTP status of the refusal."""
     code: str
     message: str
     fix: str
@@ -87,7 +87,7 @@ class UnusedFallback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision. ``message`` is what a real call would get, word for word."""
+    """The decision. ``message`` is exactly what a real call would get."""
 
     token: str
     group: str
@@ -96,50 +96,50 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None
     stream: bool
     api: str
-    """Name of the call's inbound API."""
+    """The name of the call's inbound API."""
     works: bool
     status: int
-    """HTTP status of the refusal; 200 if a channel would be asked."""
+    """The HTTP status of the refusal; 200 if a channel would be called."""
     code: str
     message: str
     fix: str
     """What to do about it, in one sentence."""
     retry_after_s: float | None
-    """When waiting helps: how long."""
+    """How long to wait, if waiting helps."""
     then: Obstacle | None
-    """What would refuse it next, once that is done; None: nothing, as far as is known."""
+    """What would refuse it next, once that is fixed; None: nothing that is known."""
     visible: bool
     rule: str
-    """By which rule the model is visible, or hidden."""
+    """The rule by which the model is visible or hidden."""
     price_state: str
     """``priced``, ``free`` or ``unpriced``."""
     price: PriceView | None
     multiplier: int
-    """The group's, in parts per million."""
+    """The group's multiplier in parts per million."""
     hold_nanos: Nanos | None
     """What would be held; None: the call would not be admitted."""
     hold_tokens: int | None
     holds_rest: bool
-    """The hold is all that is left of the account or a budget: a long answer is cut off."""
+    """Whether the hold is all that is left of the account or a budget: a long answer is cut off."""
     hold_output: int
-    """The token's own number of output tokens to hold at most; 0: what the request allows."""
+    """The token's own maximum of output tokens to hold; 0: what the request allows."""
     available_nanos: Nanos
     parties: list[PartyView]
     fallbacks: list[str]
-    """Other models that may answer when no channel can, in their order."""
+    """Other models that may answer when no channel can, in order."""
     unused_fallbacks: list[UnusedFallback]
-    """Others that the group names for the model, which may not answer for it."""
+    """The group's other fallbacks for the model, which may not answer."""
     sticky: bool
-    """Whether a conversation goes on at the channel that answered it, although others come first."""
+    """Whether a conversation stays at the channel that answered it, although others rank higher."""
     routes: list[RouteView]
-    """The channels in the order in which they are tried, those of fallbacks after them; then those of the group that do
-    not offer the model, and others that do."""
+    """The channels in the order in which they are tried, then those of fallbacks, then the group's channels without the
+    model, and others with it."""
     refuses_unpriced: bool
-    """Whether calls of models without a price are refused."""
+    """Whether calls of unpriced models are refused."""
 
     @property
     def hold_text(self) -> str:
-        """What is held: ``1,000 input and 4,096 output tokens, as the request sets no limit``."""
+        """Returns what is held: ``1,000 input and 4,096 output tokens, as the request sets no limit``."""
         output = max(0, (self.hold_tokens or 0) - self.prompt_tokens)
         if self.holds_rest:
             return f"{self.prompt_tokens:,} input tokens and as many output tokens as the rest pays for"
@@ -154,17 +154,19 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ASSUMED = "assumed:"
-"""Begins what the call's record does not tell."""
+"""Starts what the call's record does not contain."""
 
 
 def size_text(why: Why) -> str:
-    """The size of a call that would not be admitted: ``1,000 input tokens, no limit of output``."""
+    """Returns the size of a call that would not be admitted: ``1,000 input tokens, no limit of output``."""
     most = "no limit of output" if why.max_tokens is None else f"at most {why.max_tokens:,} output tokens"
     return f"{why.prompt_tokens:,} input tokens, {most}"
 
 
 def request_like(call: CallView) -> tuple[dict[str, Any], str]:
-    """What to ask ``why`` for a request like this call's, and in words what that is and what is assumed."""
+    """Returns the parameters of ``why`` for a request like this call's, and in words what they and the
+    assumptions are.
+    """
     wanted: dict[str, Any] = {"stream": True} if call.stream else {}
     if call.api not in (CHAT_API, ""):
         wanted["api"] = call.api
@@ -179,9 +181,9 @@ def request_like(call: CallView) -> tuple[dict[str, Any], str]:
 
 
 def left_text(why: Why) -> str:
-    """What the call's account and budgets leave: ``$1.00 is left of the daily budget of token 'ci'``.
+    """Returns what is left for the call: ``$1.00 is left of the daily budget of token 'ci'``.
 
-    Of several budgets it is the one that leaves least; beside it, the one that leaves the fewest tokens.
+    Of several budgets it names the one with the least money, and the one with the fewest tokens.
     """
     money: list[tuple[int, str]] = [(why.available_nanos, "is available")]
     tokens: list[tuple[int, str]] = []
@@ -202,15 +204,15 @@ def left_text(why: Why) -> str:
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the doctor, and the time there."""
+    """One line of the doctor, and the upstream's time."""
 
     step: Step
     ahead_ms: Millis | None
-    """How much later it is by this machine's clock than by the upstream's, to a second; None: it did not tell."""
+    """By how many milliseconds this machine's clock is ahead of the upstream's, to a second; None if unknown."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of recomputing every balance and sum from the call log."""
+    """The result of recomputing every balance and sum from the call log."""
 
     equal: bool
     calls: int
@@ -221,4 +223,4 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     difference: str
     """The first difference; empty if equal."""
     damage: list[str] = []
-    """What of the call log is missing, or was damaged when the store was opened; the sums may be equal all the same."""
+    """What the call log lacks, or what was damaged when the store was opened. The sums may still be equal."""

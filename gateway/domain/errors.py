@@ -37,7 +37,7 @@ CODE_STATUS: Final[Mapping[str, tuple[int, str]]] = {
     "upstream_overloaded": (503, "upstream_error"),
     "model_not_found": (404, "invalid_request_error"),
 }
-"""Status and type of the codes that do not have those of their class."""
+"""Status and type of the codes that differ from their class."""
 
 PASSED_STATUS: Final[Mapping[int, str]] = {
     400: "invalid_request_error",
@@ -47,13 +47,12 @@ PASSED_STATUS: Final[Mapping[int, str]] = {
     415: "invalid_request_error",
     422: "invalid_request_error",
 }
-"""Statuses by which an upstream refuses a mistake of the client: they are passed on, with this type. 403 is a text that
-it will not answer.
-"""
+"""Statuses by which an upstream refuses a client's mistake: they are passed on with this type. 403 is a text that it
+will not answer."""
 
 
 _TRANSIENT = frozenset({FailureKind.RATE, FailureKind.SERVER, FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT})
-"""Failures of an upstream that have nothing to do with the request, and may not happen again."""
+"""Failures of an upstream that do not depend on the request and may not repeat."""
 
 
 class GatewayError(Exception):
@@ -66,10 +65,10 @@ class GatewayError(Exception):
 
     default_code: ClassVar[str] = "internal_error"
     other_codes: ClassVar[tuple[str, ...]] = ()
-    """Further codes by which a client finds the class."""
+    """Further codes that identify the class."""
     default_status: ClassVar[int] = 500
     other_statuses: ClassVar[tuple[int, ...]] = ()
-    """Further statuses by which a client finds the class, if the code does not tell."""
+    """Further statuses that identify the class if the code does not."""
     default_type: ClassVar[str] = "server_error"
 
     def __init__(
@@ -88,32 +87,32 @@ class GatewayError(Exception):
         self.retry_after_s = retry_after_s
         self.details: dict[str, object] = dict(details or {})
         self.readings: Readings = NO_READINGS
-        """The limits of who asked, where they are known."""
+        """The limits of the caller, if known."""
         self.request_size: RequestSize | None = None
-        """Of the request, if the call was refused for its size."""
+        """The size of the request, if the call was refused for it."""
         self.facts: Mapping[str, str] = {}
-        """What an answer's headers would report of the call's path, if it had one."""
+        """What an answer's headers would report about the call's route."""
         self.recorded = False
-        """The owner sees it already: a refusal or a call was recorded with it."""
+        """Whether a refusal or a call was recorded with it, so that the owner sees it."""
 
     @property
     def http_status(self) -> int:
-        """The HTTP status that the client gets."""
+        """Returns the HTTP status that the client gets."""
         return self._http()[0]
 
     @property
     def http_type(self) -> str:
-        """``error.type`` of the body that the client gets."""
+        """Returns the ``error.type`` that the client gets."""
         return self._http()[1]
 
     @property
     def record_message(self) -> str:
-        """The message as records, logs and events may keep it."""
+        """Returns the message as records, logs and events may keep it."""
         return self.message
 
     @property
     def transient(self) -> bool:
-        """Whether the same request may well succeed if it is sent again."""
+        """Returns whether the same request may succeed if it is sent again."""
         return self.retry_after_s is not None
 
     def _http(self) -> tuple[int, str]:
@@ -146,7 +145,7 @@ class RequestRefused(BadRequest):
 
 
 class InvalidToken(GatewayError):
-    """The client did not present a token that may be used."""
+    """The client sent no valid token."""
 
     note: str = ""
     """What only the owner may read: whose key it was."""
@@ -177,7 +176,7 @@ class Conflict(GatewayError):
 
 
 class QuotaExceeded(GatewayError):
-    """No money or no budget left for this call."""
+    """Too little money or budget is left for this call."""
 
     default_code = "insufficient_quota"
     other_codes = ("account_suspended", "group_quota_exceeded", "token_quota_exceeded")
@@ -186,13 +185,13 @@ class QuotaExceeded(GatewayError):
     state: str = ""
     """How much is left and how much is needed: the message's first sentence."""
     left_nanos: int | None = None
-    """What the balance and all budgets of dollars leave."""
+    """Nano-dollars left by the balance and all dollar budgets."""
     left_tokens: int | None = None
-    """What all budgets of tokens leave; None if there are none."""
+    """Tokens left by all token budgets; None without any."""
     status: int = 429
-    """What stops the program that called; see ``set_quota_status``."""
+    """The status that stops the calling program; see ``set_quota_status``."""
     affordable_output: int = 0
-    """Output tokens of all choices together that the rest pays for."""
+    """The output tokens of all choices together that the rest pays for."""
 
     def _http(self) -> tuple[int, str]:
         return self.status, self.default_type
@@ -228,16 +227,16 @@ class Unavailable(GatewayError):
 
 
 class AnswerMemoryFull(Unavailable):
-    """An answer was abandoned because all answers together would take too much memory. Its upstream was at work."""
+    """An answer was abandoned because all answers together would take too much memory. Its upstream was working."""
 
     default_code = "answer_memory_full"
 
 
 class UpstreamError(GatewayError):
-    """A channel failed. ``status`` is what the upstream answered (0: nothing).
+    """A channel failed. ``status`` is the upstream's (0: no answer).
 
-    The client may read in the message what it sent itself; ``quoteless`` is the same message without quotes of the
-    request, for everyone else (None: it has none).
+    The message may quote the client's own request to it; ``quoteless`` is the message without such quotes, for everyone
+    else (None: it has none).
     """
 
     default_code = "upstream_error"
@@ -262,9 +261,9 @@ class UpstreamError(GatewayError):
         self.kind = FailureKind.SERVER
         """What the failure means for other attempts."""
         self.sent = True
-        """The request may have reached the upstream."""
+        """Whether the request may have reached the upstream."""
         self.verbatim = ""
-        """The upstream's body, cleared of secrets, where the client speaks the upstream's own API."""
+        """The upstream's body without secrets, if the client speaks the upstream's own API."""
 
     @property
     def record_message(self) -> str:
@@ -287,7 +286,7 @@ class UpstreamError(GatewayError):
         return super()._http()
 
     def add(self, text: str) -> None:
-        """Append words of our own to the message."""
+        """Append our own words to the message."""
         if self.quoteless is not None:
             self.quoteless += text
         self.message += text
@@ -322,12 +321,12 @@ _BY_STATUS: Final = {
 
 
 def error_class(status: int, code: str) -> type[GatewayError]:
-    """The class of an error that arrived with this status and code. The code decides; else the status, of several
-    classes that share it the one declared last.
+    """Returns the class of an error that arrived with this status and code. The code decides; else the status, and of
+    several classes with that status the last one declared.
     """
     return _BY_CODE.get(code) or _BY_STATUS.get(status, GatewayError)
 
 
 def unsupported_param(param: str, why: str) -> BadRequest:
-    """A parameter that the upstream has no counterpart of and that may not be left out silently."""
+    """Returns the error of a parameter that the upstream lacks and that must not be dropped silently."""
     return BadRequest(f"{param}: {why}", code="unsupported_parameter", param=param)

@@ -1,6 +1,8 @@
-"""Estimate: about how many tokens a text has, for calls whose upstream reports none. No tokenizer, linear, sampled.
+"""Estimate: about how many tokens a text has, for calls whose upstream reports none. Linear and sampled, without a
+tokenizer.
 
-The weights are fitted to o200k on English, code and some thirty other languages: mean error 6 %, worst case about 20 %.
+The weights are fitted to o200k on English, code and some thirty other languages: the mean error is 6 %, the worst case
+about 20 %.
 """
 
 import math
@@ -32,7 +34,7 @@ _LINES = (
     (0.0, 0.33),
     (0.0, 1.37),
 )
-"""Tokens of a piece by group: a start value and so much per character."""
+"""The tokens of a piece by group: a start value and a rate per character."""
 
 WINDOW = 2048
 """Characters of one sample of a long text."""
@@ -41,7 +43,9 @@ SAMPLES = 16
 
 
 def estimate(text: str, *, samples: int = SAMPLES) -> int:
-    """About how many tokens the text has; at least 1 unless it is empty. Long texts are sampled, so 6 ms at worst."""
+    """Returns about how many tokens the text has; at least 1 unless it is empty. Long texts are sampled: 6 ms
+    at worst.
+    """
     size = len(text)
     if not size:
         return 0
@@ -68,13 +72,13 @@ def _weigh(text: str) -> float:
 
 
 class Calibration:
-    """How far the estimates of each channel and model are off, learned from calls that did report. Clock-free."""
+    """How far the estimates of each channel and model are off, learned from calls with reported usage."""
 
     def __init__(self) -> None:
         self._ratios: dict[tuple[str, str], float] = {}
 
     def learn(self, channel: str, model: str, *, reported: int, estimated: int) -> None:
-        """A call whose tokens are known; what is too small to tell anything is ignored."""
+        """Learn from a call whose tokens are known. Small ones are ignored."""
         if reported < 16 or estimated < 16:
             return
         ratio = self._ratios.get((channel, model), 1.0)
@@ -82,10 +86,10 @@ class Calibration:
         self._ratios[channel, model] = min(2.0, max(0.5, ratio))
 
     def apply(self, channel: str, model: str, estimated: int) -> int:
-        """The estimate corrected by what was learned."""
+        """Returns the estimate corrected by what was learned."""
         return math.ceil(estimated * self._ratios.get((channel, model), 1.0))
 
     def forget(self, channel: str) -> None:
-        """The channel was changed or removed."""
+        """Forget a channel that was changed or removed."""
         for key in [key for key in self._ratios if key[0] == channel]:
             del self._ratios[key]

@@ -1,6 +1,6 @@
-"""Events: what watchers get, in order. First a snapshot, then changes, and a snapshot again after falling behind.
+"""Events: what watchers get, in order: a snapshot, then changes, and another snapshot after falling behind.
 
-One JSON object a line; the tag ``type`` tells which.
+One JSON object a line. The tag ``type`` names the event.
 """
 
 import msgspec
@@ -20,7 +20,7 @@ from gateway.domain.views import (
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of all events; ``seq`` numbers the events of one stream (a snapshot carries the number of the last one)."""
+    """The base of all events. ``seq`` numbers the events of one stream; a snapshot has the number of the last one."""
 
     seq: int
 
@@ -38,43 +38,43 @@ class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):
     recent: list[CallView]
     """The newest settled calls, newest first."""
     older: int | None = None
-    """How many records are older than these; None: all but so many as these are."""
+    """How many records are older than these; None: all others."""
     waiting: list[Running] = []
-    """Calls that wait for a place; nothing is held for them yet."""
+    """Calls that wait for a place. Nothing is held for them yet."""
     incidents: list[Incident] = []
     """Oldest first."""
     refuses_unpriced: bool = False
-    """Whether calls of models without a price are refused."""
+    """Whether calls of unpriced models are refused."""
     removed_names: dict[str, str] = {}
     """The last names of removed tokens and channels by id, as far as the history has them."""
 
 
 class CallStarted(Event, frozen=True, kw_only=True, tag="started"):
-    """A call was admitted; its hold is written."""
+    """A call was admitted, and its hold is written."""
 
     call: Running
 
 
 class CallWaiting(Event, frozen=True, kw_only=True, tag="waiting"):
-    """A call waits for a place, see ``waits_for``; nothing is held for it yet."""
+    """A call waits for a place, see ``waits_for``. Nothing is held for it yet."""
 
     call: Running
 
 
 class CallLeft(Event, frozen=True, kw_only=True, tag="left"):
-    """A call that waited was not admitted; its refusal, if it is recorded, is an event of its own."""
+    """A waiting call was not admitted. Its refusal, if recorded, is an event of its own."""
 
     call_id: CallId
 
 
 class CallRepeated(Event, frozen=True, kw_only=True, tag="repeated"):
-    """A refusal is repeated, so often so far; a ``settled`` event of the same call follows when it is recorded."""
+    """A refusal was repeated; this is the count so far. A ``settled`` event follows when it is recorded."""
 
     call: CallView
 
 
 class CallProgress(Event, frozen=True, kw_only=True, tag="progress"):
-    """A running call moved: routed, first byte, tokens so far. Later ones supersede earlier ones of the same call."""
+    """A running call progressed: routed, first byte, tokens so far. A later one of the same call replaces it."""
 
     call: Running
 
@@ -86,7 +86,7 @@ class CallSettled(Event, frozen=True, kw_only=True, tag="settled"):
 
 
 class EntityChanged(Event, frozen=True, kw_only=True, tag="changed"):
-    """The configuration, a channel's health or the balances changed; the tables as they are now."""
+    """The configuration, a channel's health or the balances changed; these are the present tables."""
 
     account: AccountView
     tokens: list[TokenView]
@@ -98,7 +98,7 @@ class EntityChanged(Event, frozen=True, kw_only=True, tag="changed"):
 
 
 class Balance(Event, frozen=True, kw_only=True, tag="balance"):
-    """The account's money moved; sent at most a few times a second."""
+    """The account's money changed; sent at most a few times a second."""
 
     account: AccountView
 
@@ -110,19 +110,19 @@ class Heartbeat(Event, frozen=True, kw_only=True, tag="beat"):
 
 
 class StoreChanged(Event, frozen=True, kw_only=True, tag="store"):
-    """The store has failed, or works again: ``status.store_error`` tells."""
+    """The store failed or works again; see ``status.store_error``."""
 
     status: Status
 
 
 class IncidentChanged(Event, frozen=True, kw_only=True, tag="incident"):
-    """An incident began, went on or ended; or most of a budget is spent."""
+    """An incident began, continued or ended; or a budget is nearly spent."""
 
     incident: Incident
 
 
 class Stopping(Event, frozen=True, kw_only=True, tag="stopping"):
-    """The server drains and will go away."""
+    """The server drains and will stop."""
 
     until_ms: Millis
     running: list[CallId]

@@ -1,4 +1,4 @@
-"""Failure: why an attempt at an upstream failed, in words that nobody has cleared of secrets yet."""
+"""Failure: why an attempt at an upstream failed, in words not yet cleared of secrets."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,9 +8,9 @@ from gateway.domain.call import FailureKind
 
 
 class UpstreamText:
-    """Text that an upstream sent, or that may repeat some of it: the channel's key, a header, the client's prompt.
+    """Text that an upstream sent, or that may quote it: the channel's key, a header, the client's prompt.
 
-    It cannot be read, formatted or printed; only ``redaction`` turns it into a string, cleared of what must not show.
+    It cannot be read, formatted or printed. Only ``redaction`` turns it into a string, cleared of secrets.
     """
 
     __slots__ = ("_raw",)
@@ -19,7 +19,7 @@ class UpstreamText:
         self._raw = raw
 
     def cleared(self, clear: Callable[[str], str]) -> str:
-        """The text as ``clear`` leaves it."""
+        """Returns the text after ``clear``."""
         return clear(self._raw)
 
     def __bool__(self) -> bool:
@@ -49,35 +49,35 @@ class OrderOrigin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an attempt failed. ``redaction`` makes of it the error that the client gets if no other attempt follows."""
+    """Why an attempt failed. ``redaction`` turns it into the error that the client gets if no other attempt follows."""
 
     kind: FailureKind
     code: str
-    """Ours. ``upstream_rejected``: the upstream's own, if it has one that can be passed on."""
+    """Our code; for ``upstream_rejected`` the upstream's own, if it can be passed on."""
     text: UpstreamText
     """What happened, and at which channel."""
     for_owner: UpstreamText | None = None
-    """The same with words that are none of the client's business; None: there are none."""
+    """The same with words that the client must not see; None: it has none."""
     status: int = 0
-    """What the upstream answered; 0: nothing."""
+    """The upstream's status; 0 without an answer."""
     param: str | None = None
-    """The request field at fault, where we know it ourselves."""
+    """The request field at fault, if we know it ourselves."""
     origin: OrderOrigin | None = None
-    """None: the request never came near the upstream."""
+    """None: the request never got near the upstream."""
     details: Mapping[str, object] = {}
-    """Facts of our own for the client."""
+    """Our own facts for the client."""
     retry_after_s: float | None = None
-    """When the upstream says it may be asked again; 0 to 600."""
+    """Seconds after which the upstream may be called again, as it says; 0 to 600."""
     sent: bool = True
-    """The request may have reached the upstream, so that it may have billed it."""
+    """Whether the request may have reached the upstream, which then may have billed it."""
     parameters: tuple[str, ...] = ()
-    """Names in the message that may be parameters the upstream does not take; see ``learned_params``."""
+    """Names in the message that may be parameters the upstream does not accept; see ``learned_params``."""
     max_output: int | None = None
-    """The model's own output limit, if the upstream names it because that of the request is higher."""
+    """The model's own output limit, if the upstream names it because the request's is higher."""
     lacks_api: bool = False
-    """The upstream does not have the API at all: the call is translated there, and later ones for a day."""
+    """Whether the upstream lacks the API: this call is translated, and so are later ones for a day."""
     may_lack_api: bool = False
-    """The same is likely, but not certain by its words: it is so if the translated call succeeds."""
+    """Whether it probably lacks the API: certain if the translated call succeeds."""
     verbatim: UpstreamText = NO_TEXT
     """The body as it came, for a client that acts on its vendor's own words; see ``UpstreamError.verbatim``."""
 
@@ -89,9 +89,9 @@ class AttemptFailed(Exception):
         super().__init__(failure.code)
         self.failure = failure
         self.accepted = False
-        """The upstream had begun to answer with a status of success."""
+        """Whether the upstream had begun to answer with a status of success."""
 
     @property
     def kind(self) -> FailureKind:
-        """The failure's kind."""
+        """Returns the failure's kind."""
         return self.failure.kind

@@ -1,7 +1,7 @@
 """Kinds of fields: how a field of an entity is typed, shown, set by options of a command, and printed as a command.
 
-A kind knows nothing of click or of the console: it describes options as values, and both front ends draw them. A form
-has an input for each field. Everything that reads text takes ``now``, the moment from which spans such as ``30d``
+A kind depends on neither click nor the console: it describes options as values, and both front ends draw them. A form
+has one input for each field. Everything that reads text takes ``now``, the moment from which spans such as ``30d``
 count, and raises BadRequest.
 
 Long: the simple kinds, read side by side.
@@ -38,12 +38,12 @@ Section = Literal["", "Calls", "Access", "Ollama", "Limits", "Load", "Console"]
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """One option of a command; options of a field are merged into its value by its kind."""
+    """One option of a command. A kind merges the options of its field into a value."""
 
     flags: str
     """As click spells it: ``--note``, or ``--sticky/--not-sticky`` for a switch."""
     name: str
-    """Of the parameter."""
+    """The parameter's name."""
     help: str
     metavar: str = ""
     """Empty for a switch."""
@@ -62,19 +62,19 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """The attribute of the entity and the name in JSON."""
     kind: "Kind[Any]"
     label: str
-    """In forms; ``show`` and detail panes have ``detail``."""
+    """Its label in forms; ``show`` and detail panes use ``detail``."""
     help: str
-    """Of its option; a switch with two flags has one sentence for both."""
+    """Its option's help; a switch with two flags has one sentence for both."""
     option: str = ""
-    """Its flags where they are not just ``--name``."""
+    """Its flags, if they are not just ``--name``."""
     placeholder: str = ""
     """An example that a form shows while the input is empty."""
     part: str = ""
-    """Of an attribute with several inputs, the id of this further one; it is not shown by itself."""
+    """The id of a further input, if an attribute has several; it is not shown by itself."""
     advanced: bool = False
-    """Whether a form folds it away until it is needed."""
+    """Whether a form hides it until it is needed."""
     section: Section = ""
-    """Of a setting: where the console lists it."""
+    """Where the console lists a setting."""
 
     @property
     def flags(self) -> str:
@@ -82,16 +82,16 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Of its input in a form."""
+        """Returns the id of its input in a form."""
         return self.part or self.name
 
     @property
     def detail(self) -> str:
-        """Its label in details: without a unit, and not a capital word."""
+        """Returns its label in details: without a unit, and in lower case."""
         return self.label[:1].lower() + self.label[1:].partition(",")[0]
 
     def show(self, value: Any) -> str:
-        """The value as details show it; empty: there is nothing to show."""
+        """Returns the value as details show it; empty: nothing to show."""
         return self.kind.show(value)
 
 
@@ -104,44 +104,44 @@ class Kind(Generic[T]):
     unit: str = ""
     """What a number counts."""
     none: str = ""
-    """What an option is given for an empty text."""
+    """The word that an option takes for an empty text."""
     choices: tuple[str, ...] = ()
-    """If there are any, a form picks one of them."""
+    """The values a form picks from, if any."""
     completes: str = ""
     """What it names, as an option's ``completes``; the form lists them."""
     many: bool = False
     """Whether it is a list of such names."""
 
     def options(self, field: Field) -> Sequence[Option]:
-        """The options of ``add`` and ``edit`` that set the field."""
+        """Returns the options of ``add`` and ``edit`` that set the field."""
         option = Option(flags=field.flags, name=field.name, help=field.help, metavar=self.metavar, read=self.read)
         return [msgspec.structs.replace(option, completes=self.completes)]
 
     def change(self, field: Field, given: Mapping[str, Any], before: T) -> Any:
-        """The value that the options ask for; UNSET if none of them was given."""
+        """Returns the value that the options set; UNSET if none was given."""
         value = given.get(field.name)
         if value is None:
             return msgspec.UNSET
         return value[0] if isinstance(value, tuple) else value
 
     def text(self, value: T) -> str:
-        """The value as it is typed."""
+        """Returns the value as it is typed."""
         return str(value)
 
     def read(self, text: str, now: Millis) -> Any:
-        """What is typed."""
+        """Returns the value of a typed text."""
         return text.strip()
 
     def part(self, value: T) -> Any:
-        """What of the value the input holds."""
+        """Returns the part of the value in the input."""
         return value
 
     def put(self, value: T, part: Any) -> Any:
-        """The value with what the input holds."""
+        """Returns the value with the input's content."""
         return part
 
     def arguments(self, field: Field, before: T, after: T) -> Sequence[str]:
-        """The options that turn one value into the other. Raises BadRequest if no option can."""
+        """Returns the options that turn one value into the other. Raises BadRequest if no option can."""
         return [] if before == after else [field.flags, self.text(after) or self.none]
 
     def show(self, value: T) -> str:
@@ -149,7 +149,7 @@ class Kind(Generic[T]):
 
 
 def json_value(value: Any) -> Any:
-    """The value in JSON's own types. Unlike in files, every field of a struct is there, also one with its default."""
+    """Returns the value in JSON types. Unlike in files, every field of a struct is included, also with its default."""
     if isinstance(value, msgspec.Struct):
         names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
         return {name: json_value(getattr(value, field)) for name, field in names}
@@ -174,7 +174,7 @@ class Text(Kind[str]):
         self.metavar = metavar
         self.required = required
         self._check = check
-        """Gives a form's text in its usual spelling, or raises BadRequest; the server does so for options."""
+        """Returns a form's text in its usual spelling, or raises BadRequest; the server does so for options."""
         self.completes = completes
         self._none = none
 
@@ -201,7 +201,7 @@ class Secret(Text):
         return text.strip() if text.strip().startswith("env:") else super().read(text, now)
 
     def arguments(self, field: Field, before: str, after: str) -> Sequence[str]:
-        """A secret is read from stdin by the command, and never printed."""
+        """Returns nothing: the command reads a secret from stdin, and never prints it."""
         if before == after:
             return []
         return [field.flags, "-" if "@" in after else after or "none"]
@@ -296,7 +296,7 @@ class Multiplier(Kind[int]):
 
 
 class Names(Kind[tuple[str, ...]]):
-    """Names. A command takes them comma-separated, and has an option of its own for none."""
+    """Names. A command takes them comma-separated, and has an option of its own for an empty list."""
 
     metavar = "NAMES"
     many = True
@@ -307,9 +307,9 @@ class Names(Kind[tuple[str, ...]]):
         self._none = none
         """Words for an empty list."""
         self._none_option = none_option
-        """A flag; empty: ``''`` stands for none."""
+        """The flag for an empty list; if empty, ``''`` stands for it."""
         self._none_word = none_word
-        """``none`` does so, too."""
+        """Whether ``none`` stands for it too."""
         self._none_help = none_help
         self.completes = completes
 
@@ -321,7 +321,7 @@ class Names(Kind[tuple[str, ...]]):
         return [option, Option(flags=self._none_option, name=parameter(self._none_option), help=self._none_help)]
 
     def _read_option(self, text: str, now: Millis) -> str:
-        """At least one name: an empty list, such as a variable that was not set, would mean all or none."""
+        """Returns at least one name: an empty list, such as from an unset variable, would mean all or none."""
         if self._none_option and not listed_names([text]):
             raise BadRequest(f"{text!r} contains no names; use {self._none_option} for none")
         return text
@@ -354,7 +354,7 @@ class Names(Kind[tuple[str, ...]]):
 
 
 class Patterns(Names):
-    """Patterns of model names; ``*`` alone is all of them, which is kept as an empty list."""
+    """Patterns of model names. ``*`` alone means all of them, kept as an empty list."""
 
     metavar = "PATTERNS"
 
@@ -364,7 +364,7 @@ class Patterns(Names):
     def _read_option(self, text: str, now: Millis) -> str:
         if not listed_names([text]):
             raise BadRequest(f"{text!r} contains no names; leave the option out, or use '*' for all")
-        if text.strip().lower() == NONE_WORD:  # as of a budget, or of models? Who means no model says '!*'
+        if text.strip().lower() == NONE_WORD:  # of a budget, or of models? No model is '!*'
             raise BadRequest("'none' is not clear: '*' is for all models, '!*' for no model")
         return text
 
@@ -381,13 +381,13 @@ class Patterns(Names):
 
 
 class Moment(Kind[Millis | None]):
-    """A moment to come, or never."""
+    """A future moment, or never."""
 
     metavar = "WHEN"
     none = "never"
 
     def text(self, value: Millis | None) -> str:
-        """A day for its end, else to the minute: an unchanged text keeps the exact moment."""
+        """Returns a day if the moment is its end, else the minute: an unchanged text keeps the exact moment."""
         return "" if value is None else ended_date(value) or local_time(value)[: len("2026-11-30 22:31")]
 
     def read(self, text: str, now: Millis) -> Millis | None:
@@ -398,13 +398,13 @@ class Moment(Kind[Millis | None]):
 
 
 class Pairs(Kind[T]):
-    """``NAME=VALUE``, several of them; in a form they are words of one line, quoted as for a shell."""
+    """Several ``NAME=VALUE``. In a form they are words of one line, quoted as for a shell."""
 
     metavar = "NAME=VALUE"
     merges: str = ""
-    """The value that removes one of the pairs; empty: those that are given replace all."""
+    """The value that removes one of the pairs; empty: given pairs replace all."""
     clears: tuple[str, str] | None = None
-    """An option that removes all, and its help."""
+    """The option that removes all, and its help."""
 
     def options(self, field: Field) -> Sequence[Option]:
         (option,) = super().options(field)
@@ -421,11 +421,11 @@ class Pairs(Kind[T]):
         return self.value(once(pairs or (), field.flags), before) if pairs or none else msgspec.UNSET
 
     def value(self, pairs: Mapping[str, str], before: T | None) -> T:
-        """The value with these pairs; ``before``: what an edit begins with."""
+        """Returns the value with these pairs. ``before`` is the value an edit begins with."""
         raise NotImplementedError
 
     def pairs(self, value: T) -> Mapping[str, str]:
-        """The names and values as they are typed."""
+        """Returns the names and values as they are typed."""
         raise NotImplementedError
 
     def text(self, value: T) -> str:
@@ -452,7 +452,9 @@ class Pairs(Kind[T]):
 
 
 def once(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
-    """The values by name. Raises BadRequest if one is given twice: it cannot be known which one is meant."""
+    """Returns the values by name. Raises BadRequest if a name is given twice, because it is unclear which one
+    is meant.
+    """
     values: dict[K, T] = {}
     for name, value in pairs:
         if name in values:
@@ -462,17 +464,17 @@ def once(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
 
 
 def parameter(flag: str) -> str:
-    """The name of an option's parameter."""
+    """Returns the name of an option's parameter."""
     return flag.removeprefix("--").replace("-", "_")
 
 
 def _quote_word(word: str) -> str:
-    """A word as it is typed: in quotation marks only where it would end, or be another, without them."""
+    """Returns a word as it is typed, in quotation marks only if it needs them."""
     return shlex.quote(word) if not word or any(char.isspace() or char in "\"'\\" for char in word) else word
 
 
 def shell_words(text: str) -> list[str]:
-    """The words of a text that is quoted as for a shell. Raises BadRequest."""
+    """Returns the words of a text quoted as for a shell. Raises BadRequest."""
     try:
         return shlex.split(text)
     except ValueError as error:

@@ -1,7 +1,7 @@
 """Fields: what the owner edits of each entity, in the order in which forms, details and ``--help`` show it.
 
 A new field is a line in the entity's struct (``TokenFields`` and so on) and a ``Field`` here. Its option, its input in
-the console's form, its line in ``show`` and in the detail pane, and the command that a form prints are drawn from this
+the console's form, its line in ``show`` and in the detail pane, and the command that a form prints all come from this
 table. ``enabled`` has commands of its own; a channel's key, models and dialect are read by hand in
 ``commands/channel_fields.py`` and ``tui/pages/channel_fields.py``.
 
@@ -563,11 +563,11 @@ FIELDS: Mapping[str, Table] = {
     "channels": CHANNEL,
     "prices": PRICE,
 }
-"""By the names that the registry gives its tables."""
+"""The fields of each table of the registry."""
 
 
 def changes(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> dict[str, Any]:
-    """The body of an edit from the options of a command, by their parameter names. Raises BadRequest."""
+    """Returns the body of an edit, given a command's options by parameter names. Raises BadRequest."""
     changed: dict[str, Any] = {}
     for field in table:
         value = field.kind.change(field, given, changed.get(field.name, getattr(before, field.name)))
@@ -577,6 +577,6 @@ def changes(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> d
 
 
 def details(table: Table, entity: msgspec.Struct, *but: str) -> list[tuple[str, str]]:
-    """Label and text of each field, as ``show`` and the detail panes have them."""
+    """Returns label and text of each field, as ``show`` and the detail panes have them."""
     named = {field.name: field for field in reversed(table) if field.name not in but}
     return [(f.detail, f.show(getattr(entity, f.name))) for f in table if named.get(f.name) is f]

@@ -1,7 +1,7 @@
 """Forecasts: how long a budget lasts at the pace of its window, and the balance at that of the last seven days.
 
-A pace is what was spent by the time in which it was: nothing is known of the time before the first call, so that does
-not count. The clock is a parameter.
+A pace is what was spent divided by the time. The time before the first call does not count, because nothing is known of
+it. The clock is a parameter.
 """
 
 from datetime import datetime
@@ -11,13 +11,13 @@ from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 
 MIN_ELAPSED = 0.02
-"""Share of a window that must have passed before a forecast is made."""
+"""The share of a window that must have passed before a forecast is made."""
 
 FAR_MS = 366 * 86_400_000
-"""A forecast beyond this is not given as a date."""
+"""A forecast beyond this, in milliseconds, is not given as a date."""
 
 DAY_MS = 86_400_000
-"""With less than a day of calls there is no forecast of the balance."""
+"""With less than a day of calls the balance has no forecast."""
 
 WEEK_MS = 7 * DAY_MS
 
@@ -28,9 +28,9 @@ PACE_DAYS = 7
 
 
 def used_share(budget: BudgetView) -> float:
-    """The larger share that is spent, of money or of tokens; over 1 if it is overdrawn.
+    """Returns the larger share that is spent, of money or of tokens; over 1 if overdrawn.
 
-    What running calls hold does not count: most of it comes back, and a forecast from it would jump.
+    What running calls hold does not count: most of it is returned, and a forecast would jump.
     """
     shares = [0.0]
     if budget.nanos is not None:
@@ -41,7 +41,7 @@ def used_share(budget: BudgetView) -> float:
 
 
 def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
-    """``empty on Thu 16:00 at this pace``, ``lasts at this pace``, or nothing while it is too early to tell.
+    """Returns ``empty on Thu 16:00 at this pace``, ``lasts at this pace``, or nothing while it is too early to tell.
 
     The pace is that of the window so far, at most from ``since``, when its owner was created.
     """
@@ -59,14 +59,14 @@ def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:
 
 
 def pace_span(budget: BudgetView, now: Millis, since: Millis) -> int:
-    """The milliseconds in which was spent what is a budget's pace; 0 while it is too early to tell."""
+    """Returns the milliseconds of a budget's pace; 0 while it is too early to tell."""
     begun = max(window_start(budget.window, now), since)
     whole = (budget.resets_at_ms or now + WEEK_MS) - begun
     return now - begun if now - begun >= whole * MIN_ELAPSED else 0
 
 
 def pace_start(now: Millis) -> Millis:
-    """Where the days begin whose spending is the pace of the balance."""
+    """Returns the start of the days whose spending is the pace of the balance."""
     begun = window_start(Window.DAY, now)
     for _ in range(PACE_DAYS - 1):
         begun = window_start(Window.DAY, Millis(begun - DAY_MS // 2))
@@ -74,7 +74,7 @@ def pace_start(now: Millis) -> Millis:
 
 
 def balance_forecast(left: int, spent: int, first: Millis | None, now: Millis) -> str:
-    """The same for a balance, from what was spent since ``pace_start``.
+    """Returns the forecast of a balance, given what was spent since ``pace_start``.
 
     ``first`` is when the first call of all began; in the first day there is no forecast.
     """
@@ -89,7 +89,7 @@ def balance_forecast(left: int, spent: int, first: Millis | None, now: Millis) -
 
 
 def balance_end(left: int, spent: int, first: Millis | None, now: Millis) -> Millis | None:
-    """When a balance is used up at that pace, however far that is; None while it is too early to tell."""
+    """Returns when a balance is used up at that pace, however far off; None while it is too early to tell."""
     span = _span(first, now)
     if left <= 0:
         return now
@@ -97,12 +97,12 @@ def balance_end(left: int, spent: int, first: Millis | None, now: Millis) -> Mil
 
 
 def _span(first: Millis | None, now: Millis) -> int:
-    """The time of which the spending is the pace."""
+    """Returns the time of the pace."""
     return now - max(pace_start(now), now if first is None else first)
 
 
 def _moment(ms: int, now: int) -> str:
-    """``Thu 16:00`` as long as that names one day; then ``3 Dec``."""
+    """Returns ``Thu 16:00`` while that is unique, else ``3 Dec``."""
     then, today = (datetime.fromtimestamp(moment / 1000).astimezone().date() for moment in (ms, now))
     if ms >= now and (then - today).days < DAYS_OF_A_WEEK:
         return f"{datetime.fromtimestamp(ms / 1000).astimezone():%a %H:%M}"

@@ -15,12 +15,12 @@ class Policy(StrEnum):
     """Which of a group's channels is tried first."""
 
     PRIORITY = "priority"
-    """The one of the highest priority; weights draw among equals."""
+    """The one with the highest priority; weights decide among equals."""
     CHEAPEST = "cheapest"
     FASTEST = "fastest"
     """As measured recently."""
     LOCAL = "local"
-    """A server of this machine or network, while it is not busy."""
+    """A server on this machine or network, while it is not busy."""
 
 
 class Fallback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,9 +44,9 @@ class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     limits: Limits = Limits()
     policy: Policy = Policy.PRIORITY
     sticky: bool = False
-    """A conversation stays at the channel and the key that answered it, so that prompt caches are used again."""
+    """Whether a conversation stays at the channel and key that answered it, so that prompt caches are used again."""
     fallbacks: tuple[Fallback, ...] = ()
-    """Of those whose pattern fits a model the first one counts."""
+    """The fallbacks; the first one whose pattern matches a model counts."""
     note: str = ""
 
 
@@ -56,45 +56,44 @@ class FormerName(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     since: Millis = Millis(0)
     """Calls that began earlier under this name are not the group's; nor, if another group got the name, those that
-    began at ``until`` or later. Where the records of that time are deleted, its whole hour, or day, counts for the
-    earlier group.
-    """
+    began at ``until`` or later. If the records of that time are deleted, its whole hour, or day, counts for the earlier
+    group."""
     until: Millis
 
 
 UPLOAD_MS = 60_000
-"""A call begins with its upload, and gets the name that its group has at the end of that."""
+"""Milliseconds of an upload: a call begins with it, and gets the name its group has at the end of it."""
 
 
 def hidden_aliases(group: GroupFields) -> list[str]:
-    """Names of fallbacks, no patterns, that the group itself does not show: no token can use them."""
+    """Returns names of fallbacks that the group itself does not show: no token can use them."""
     names = (fallback.model for fallback in group.fallbacks if not is_pattern(fallback.model))
     return [name for name in names if not matches(name, group.models)]
 
 
 class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
-    """Known by its name: channels and tokens refer to it by that."""
+    """A group, known by its name, which channels and tokens refer to."""
 
     created: Millis = Millis(0)
     former: tuple[FormerName, ...] = ()
-    """In the order in which it had them: what calls used under them counts for its budgets and sums, too."""
+    """Its former names, in order: what calls used under them counts for its budgets and sums too."""
     since: Millis = Millis(0)
-    """Calls that began earlier under its name are not the group's; 0: all are that no other group has."""
+    """Calls that began earlier under its name are not the group's; 0: all are, unless another group has them."""
 
     @property
     def names(self) -> frozenset[str]:
-        """Its name and those that it had before."""
+        """Returns its name and its former names."""
         return frozenset((self.name, *(former.name for former in self.former)))
 
 
 def as_successor(group: Group, old: Group, groups: Mapping[str, Group], now: Millis) -> Group:
-    """The group that gets the place of one with another name, and whose calls those of that one are from now on."""
+    """Returns the group that succeeds one with another name, and owns its calls from now on."""
     former = FormerName(name=old.name, since=old.since, until=Millis(now + 1))
     since = begin_of(group.name, groups) or Millis(now - UPLOAD_MS)
     return msgspec.structs.replace(group, former=(*old.former, former), since=since)
 
 
 def begin_of(name: str, groups: Mapping[str, Group]) -> Millis:
-    """``since`` of a group that gets this name: the calls of the one that had it before stay with that; 0: no such."""
+    """Returns ``since`` for a group that gets this name: earlier calls stay with its former group; 0: it had none."""
     untils = (former.until for group in groups.values() for former in group.former if former.name == name)
     return max(untils, default=Millis(0))

@@ -1,4 +1,6 @@
-"""Group names: which group had which name when. Calls keep the group's name of their time; a group keeps its calls."""
+"""Group names: which group had which name, and when. A call keeps its group's name of that time; a group keeps its
+calls.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,27 +12,27 @@ from gateway.domain.group import Group
 from gateway.domain.units import Millis
 
 _NEVER = Millis(1 << 62)
-"""Later than any call."""
+"""A moment after every call."""
 
 
 class NameSpan(msgspec.Struct, frozen=True):
-    """A name of a group, and when it had it: calls that began in ``since <= ts < until``."""
+    """A name of a group and its time: calls that began in ``since <= ts < until``."""
 
     name: str
     since: Millis = msgspec.field(name="since_ms")
     until: Millis | None = msgspec.field(name="until_ms")
-    """None: no other group had it later."""
+    """None: no other group had the name later."""
 
     def has(self, call: Running) -> bool:
-        """Whether the call began in it."""
+        """Returns whether the call began in it."""
         return call.group == self.name and self.since <= call.ts and (self.until is None or call.ts < self.until)
 
 
 def name_spans(groups: Mapping[str, Group]) -> dict[str, list[NameSpan]]:
-    """When which group had which name, by the groups' names now; of those that have nothing to do with a renaming none.
+    """Returns which group had which name when, by the groups' present names, for groups that a rename concerns.
 
-    No call counts for two groups: a name belongs to the one that had it until that was renamed, then to the next one.
-    The last one that had it keeps it, also if the clock was set back since.
+    No call counts for two groups: a name belongs to the group that had it until that was renamed, then to the next one.
+    The last group that had it keeps it, even if the clock was set back since.
     """
     claims: dict[str, list[tuple[Millis, Millis, str]]] = {}
     for group in groups.values():
@@ -55,7 +57,7 @@ def name_spans(groups: Mapping[str, Group]) -> dict[str, list[NameSpan]]:
 
 
 class NameShare(NamedTuple):
-    """Some of the calls under a name, and whose they are: those that began in ``since <= ts < until``."""
+    """Some of the calls under a name, and their group: those that began in ``since <= ts < until``."""
 
     since: int
     until: int
@@ -63,9 +65,9 @@ class NameShare(NamedTuple):
 
 
 def name_shares(names: Mapping[str, Sequence[NameSpan]]) -> dict[str, list[NameShare]]:
-    """Whose the calls under each name are, from the first to the last moment, by the names that each group had when.
+    """Returns which group owns the calls under each name, in order of time.
 
-    What no group has any more is of the name: that of a removed group, or of the one that has the name now.
+    Calls that no existing group owns belong to the name itself: that of a removed group, or of the one that has it now.
     """
     owned: dict[str, list[NameShare]] = {}
     for group, spans in names.items():

@@ -1,7 +1,7 @@
-"""History: the owner's changes as they are kept over restarts, and how the owner sees them.
+"""History: the owner's changes as they are kept across restarts, and how the owner sees them.
 
-An entry has what every entity was before and after, so that it can be undone later. An undo is an entry as well, which
-names the one that it undoes; a redo undoes an undo. Entries are never edited.
+An entry has each entity before and after, so that it can be undone later. An undo is an entry as well, which names the
+one it undoes; a redo undoes an undo. Entries are never edited.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,29 +18,29 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis
 
 SOURCE_HEADER = "X-Tollkeeper-Source"
-"""With it a front end says who makes a change."""
+"""The header in which a front end says who makes a change."""
 
 ACCEPT_HEADER = "X-Tollkeeper-Accept"
-"""With it a front end says which question the owner has answered with yes, by its code."""
+"""The header in which a front end names, by its code, the question that the owner answered with yes."""
 
 REVIVES_KEY = "revives_key"
 """The code of the question whether a key or token may work again."""
 
 WORD_LIMIT = 60
-"""Characters of each part of a source."""
+"""The most characters of each part of a source."""
 
 RUN = "run"
 """The command that starts a program with a token of its own."""
 
 NOTHING_CHANGED = "nothing was changed"
-"""What was done by an edit after which everything is as before; the history does not have it."""
+"""The result of an edit that changed nothing; the history does not have it."""
 
 EDITED_CHARS = 24
-"""Of a value before and after an edit, in a list."""
+"""The most characters of a value before and after an edit, in a list."""
 
 
 def where_they_differ(before: str, after: str, limit: int) -> tuple[str, str]:
-    """Both values in at most so many characters; of long ones the part in which they begin to differ."""
+    """Returns both values in at most so many characters; of long ones, the part in which they begin to differ."""
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
     start = same - limit // 4
     if start > 0 and max(len(before), len(after)) > limit:
@@ -56,7 +56,7 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     via: Via = "api"
     session: str = ""
-    """Of one console, from its start to its end."""
+    """One run of a console."""
     place: str = ""
     """The terminal."""
     command: str = ""
@@ -64,19 +64,19 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def runs_program(self) -> bool:
-        """Whether ``tollkeeper run`` made the change: to the token of a program, which ends with it."""
+        """Returns whether ``tollkeeper run`` made the change, to the token of a program, which ends with it."""
         return self.via == "command" and self.command == RUN
 
     def header(self) -> str:
-        """As it is sent."""
+        """Returns the header's value."""
         return urlencode(msgspec.structs.asdict(self), errors="replace")
 
     def elsewhere(self, other: "ChangeSource") -> bool:
-        """Whether another front end made the change: two commands are the same one, two consoles are not."""
+        """Returns whether another front end made the change. Two commands are the same one, two consoles are not."""
         return (self.via, self.session) != (other.via, other.session)
 
     def text(self, reader: "ChangeSource | None" = None) -> str:
-        """In words, as ``reader`` calls it."""
+        """Returns the source in words for ``reader``."""
         place = f" on {self.place}" if self.place else ""
         if self.via == "command":
             return f"the command line ('{self.command}'{place})" if self.command else f"the command line{place}"
@@ -89,7 +89,7 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return "this console" if reader.session == self.session else f"another console{place}"
 
     def brief(self, reader: "ChangeSource | None" = None) -> str:
-        """The same in a few words."""
+        """Returns the same in a few words."""
         if self.via == "command":
             return f"command: {self.command}" if self.command else "command line"
         if self.via in ("api", "gateway"):
@@ -98,7 +98,7 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def source_of(header: str) -> ChangeSource:
-    """The source that a header tells; unknown parts are left out."""
+    """Returns the source in a header. Unknown parts are left out."""
     given = {name: plain(values[0], WORD_LIMIT) for name, values in parse_qs(header).items()}
     via = given.get("via", "")
     return ChangeSource(
@@ -110,11 +110,11 @@ def source_of(header: str) -> ChangeSource:
 
 
 Fields = dict[str, Any]
-"""Fields of an entity as they are stored; one that is left out has its default."""
+"""Stored fields of an entity; a missing one has its default."""
 
 
 class EntityChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entity: added (``before`` None), removed (``after`` None), or edited. Then both have what differs."""
+    """One entity: added (``before`` None), removed (``after`` None), or edited; then both have what differs."""
 
     table: Table
     key: str
@@ -124,7 +124,7 @@ class EntityChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of the configuration, whatever it comprises."""
+    """One change of the configuration, however much it contains."""
 
     id: int
     time: Millis
@@ -132,10 +132,10 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     done: str
     """What was done: ``added token 'ci'``."""
     undone: str
-    """What is so once it is undone: ``token 'ci' is removed``."""
+    """The result of undoing it: ``token 'ci' is removed``."""
     changes: list[EntityChange]
     differences: list[Difference]
-    """For people to read; without secrets."""
+    """The differences for people, without secrets."""
     undoes: int = 0
     """The entry that this one undoes."""
 
@@ -159,7 +159,9 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def edited(self) -> str:
-        """What an edit changed: the field with its values, of several the fields, and what else it did; else empty."""
+        """Returns what an edit changed: a single field with its values, or the names of several, and what else it did;
+        else empty.
+        """
         changed = [one for one in self.differences if one.what == "changed"]
         if not changed:
             return ""
@@ -177,10 +179,10 @@ class UndoView(msgspec.Struct, frozen=True, kw_only=True):
     """What was undone."""
 
     id: int
-    """Of the new entry, which can be undone as well."""
+    """The id of the new entry, which can be undone as well."""
     kind: HistoryKind
     text: str
-    """What is so now."""
+    """The result."""
     target: HistoryView
     """The entry that was undone."""
     notes: list[str] = []
@@ -188,14 +190,14 @@ class UndoView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoDoubt(msgspec.Struct, frozen=True):
-    """The details of a refusal ``needs_confirmation``: what would be undone, and why to ask first."""
+    """The details of the error ``needs_confirmation``: what would be undone, and why to ask first."""
 
     entry: HistoryView
     reasons: list[str]
 
 
 def disabled_since(entries: Iterable[HistoryEntry]) -> dict[str, Millis]:
-    """When tokens were disabled last, by id. ``entries``: oldest first."""
+    """Returns when tokens were last disabled, by id. ``entries``: oldest first."""
     return {
         change.key: entry.time
         for entry in entries
@@ -205,7 +207,7 @@ def disabled_since(entries: Iterable[HistoryEntry]) -> dict[str, Millis]:
 
 
 def undone_entries(entries: Iterable[HistoryEntry]) -> dict[int, int]:
-    """Which entries hold no more, and by which other one each was undone. ``entries``: oldest first."""
+    """Returns which entries were undone, and by which other one. ``entries``: oldest first."""
     undone: dict[int, int] = {}
     for entry in reversed(list(entries)):
         if entry.undoes and entry.id not in undone:
@@ -214,7 +216,7 @@ def undone_entries(entries: Iterable[HistoryEntry]) -> dict[int, int]:
 
 
 def kind_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryKind:
-    """Whether an entry changes something, undoes a change or redoes it."""
+    """Returns whether an entry changes something, undoes a change or redoes it."""
     known = {one.id: one for one in entries}
     depth, at = 0, entry
     while at.undoes:
@@ -226,7 +228,7 @@ def kind_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryKind
 
 
 def root_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryEntry:
-    """What an undo or a redo changed in the first place, as far back as entries are kept."""
+    """Returns the original change of an undo or redo, as far back as entries are kept."""
     known = {one.id: one for one in entries}
     while entry.undoes in known:
         entry = known[entry.undoes]
@@ -234,7 +236,7 @@ def root_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryEntr
 
 
 def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[int, int]) -> HistoryView:
-    """The entry as the owner sees it."""
+    """Returns the entry as the owner sees it."""
     return HistoryView(
         id=entry.id,
         time_ms=entry.time,
@@ -248,14 +250,14 @@ def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[i
 
 
 def ago(ms: int) -> str:
-    """How long ago, roughly: ``just now``, ``12 s ago``, ``3h12m ago``."""
+    """Returns roughly how long ago: ``just now``, ``12 s ago``, ``3h12m ago``."""
     if ms < 1_000:
         return "just now"
     return f"{ms // 1000} s ago" if ms < 60_000 else f"{brief_span(ms)} ago"
 
 
 def undo_text(done: UndoView, now: int, reader: ChangeSource | None = None) -> str:
-    """What was undone, when it was done and by whom."""
+    """Returns what was undone, when it had been done and by whom."""
     target = done.target
     said = "" if done.kind == "redo" else f"{plain(target.text)}, "
     when = f"change {target.id}: {said}{ago(now - target.time_ms)}, by {plain(target.source.text(reader), 160)}"

@@ -1,6 +1,6 @@
-"""Counts, multipliers, spans of time, moments and price tiers as people write them, and as they like to read them.
+"""Counts, multipliers, spans of time, moments and price tiers as people write and read them.
 
-The tier ``200k=6/22.50`` is 6 dollars in and 22.50 out for inputs of more than 200,000 tokens. Two more amounts may
+The tier ``200k=6/22.50`` costs 6 dollars in and 22.50 out for inputs of more than 200,000 tokens. Two more amounts may
 follow: cached input, cache write and long cache write; ``price.rates`` says what applies without them.
 """
 
@@ -28,7 +28,7 @@ _SPANS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w"
 
 
 def count_of(text: str) -> int:
-    """A whole number such as ``1000``, ``1_000``, ``250k`` or ``1.5M``; raises BadRequest for anything else."""
+    """Returns a whole number such as ``1000``, ``1_000``, ``250k`` or ``1.5M``. Raises BadRequest for anything else."""
     match = _COUNT.fullmatch(text.strip().replace("_", ""))
     number = Decimal(match[1]) * _THOUSANDS[match[2].lower()] if match else Decimal("0.5")
     if number != int(number):
@@ -39,7 +39,7 @@ def count_of(text: str) -> int:
 
 
 def multiplier_of(text: str) -> int:
-    """Parts per million of ``1.5`` or ``x0.25``; raises BadRequest for anything else."""
+    """Returns the parts per million of ``1.5`` or ``x0.25``. Raises BadRequest for anything else."""
     number = text.strip().removeprefix("x")
     if not _MULTIPLIER.fullmatch(number):
         raise BadRequest(f"{text!r} is not a number such as 1.5 (at most 6 digits after the point)")
@@ -49,7 +49,9 @@ def multiplier_of(text: str) -> int:
 
 
 def span_of(text: str) -> Millis:
-    """Milliseconds of ``250ms``, ``90s``, ``10m``, ``1h``, ``30d`` or ``2w``; raises BadRequest for anything else."""
+    """Returns the milliseconds of ``250ms``, ``90s``, ``10m``, ``1h``, ``30d`` or ``2w``. Raises BadRequest for
+    anything else.
+    """
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         raise BadRequest(f"{text!r} is not a span of time such as 90s, 10m, 1h or 30d")
@@ -57,10 +59,10 @@ def span_of(text: str) -> Millis:
 
 
 def past_of(text: str, now: Millis, *, end: bool = False) -> Millis:
-    """A moment gone by: a span back from now, a time of day, ``today``, ``yesterday``, ``month``, ``last-month``, or a
-    date (see ``calendar_of``).
+    """Returns a past moment: a span back from now, a time of day, ``today``, ``yesterday``, ``month``, ``last-month``,
+    or a date (see ``calendar_of``).
 
-    A time of day is the last such time: today's, or yesterday's if today's is yet to come.
+    A time of day is its latest occurrence: today's, or yesterday's if today's is still to come.
     """
     if _SPAN.fullmatch(text.strip()):
         return Millis(now - span_of(text))
@@ -70,9 +72,9 @@ def past_of(text: str, now: Millis, *, end: bool = False) -> Millis:
 
 
 def future_of(text: str, now: Millis) -> Millis:
-    """A moment to come: a span from now, the next such time of day, ``today``, ``tomorrow`` or a date.
+    """Returns a future moment: a span from now, the next such time of day, ``today``, ``tomorrow`` or a date.
 
-    A day counts to its end. Raises BadRequest for a moment that is past.
+    A day counts to its end. Raises BadRequest for a past moment.
     """
     if _SPAN.fullmatch(text.strip()):
         moment = Millis(now + span_of(text))
@@ -86,12 +88,12 @@ def future_of(text: str, now: Millis) -> Millis:
 
 
 def _time_on(day: str, text: str, now: Millis) -> Millis:
-    """The moment of a time of day, ``9:30`` or ``14:00:15``, on such a day as ``today``."""
+    """Returns the moment of a time of day, ``9:30`` or ``14:00:15``, on the day of ``today``."""
     return calendar_of(f"{_date_of(day, now)}T{text.strip():0>{8 if text.count(':') > 1 else 5}}")
 
 
 def _date_of(text: str, now: Millis) -> str:
-    """The date of ``today``, ``yesterday`` or ``tomorrow`` in local time, or this or the last month; else the text."""
+    """Returns the local date of ``today``, ``yesterday`` or ``tomorrow``, or this or the last month; else the text."""
     word, today = text.strip().lower(), datetime.fromtimestamp(now / 1000).astimezone().date()
     if word in _MONTHS:
         last = today.replace(day=1) - timedelta(days=1)
@@ -100,7 +102,7 @@ def _date_of(text: str, now: Millis) -> str:
 
 
 def calendar_of(text: str, *, end: bool = False) -> Millis:
-    """The moment of an ISO 8601 date or time; local time unless it names an offset.
+    """Returns the moment of an ISO 8601 date or time, in local time unless it has an offset.
 
     A bare date or month is its first moment, or with ``end`` the first moment after it. Raises BadRequest.
     """
@@ -124,7 +126,7 @@ def calendar_of(text: str, *, end: bool = False) -> Millis:
 
 
 def brief_count(number: int) -> str:
-    """Three digits that count: ``950``, ``12.3k``, ``1.25M``."""
+    """Returns three significant digits: ``950``, ``12.3k``, ``1.25M``."""
     for letter, size in (("B", 1_000 * MILLION), ("M", MILLION), ("k", 1_000)):
         if number >= size - size // 2_000:
             digits = 2 if number < 10 * size else 1 if number < 100 * size else 0
@@ -134,7 +136,9 @@ def brief_count(number: int) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """The noun, given in singular or plural, as it follows a number; words after it stay: ``requests a minute``."""
+    """Returns the noun, given in singular or plural, as it follows a number. Words after it stay: ``requests a
+    minute``.
+    """
     first, space, rest = noun.partition(" ")
     one = f"{first[:-3]}y" if first.endswith("ies") else first.removesuffix("s")
     many = f"{one[:-1]}ies" if one.endswith("y") and one[-2:-1] not in "aeiou" else f"{one}s"
@@ -142,23 +146,23 @@ def plural(number: int, noun: str) -> str:
 
 
 def percent_text(share: float) -> str:
-    """``84%``; what is less than all is never ``100%``."""
+    """Returns ``84%``; less than all is never ``100%``."""
     return f"{share:.0%}" if share >= 1 else f"{min(round(share * 100), 99)}%"
 
 
 def count_text(number: int, noun: str) -> str:
-    """``1 call``, ``3,455 calls``, ``1 request a minute``."""
+    """Returns ``1 call``, ``3,455 calls``, ``1 request a minute``."""
     return f"{number:,} {plural(number, noun)}"
 
 
 def first_of(texts: Sequence[str], most: int) -> str:
-    """The first of them, and how many more there are: ``a, b and 3 more``."""
+    """Returns the first names and how many more there are: ``a, b and 3 more``."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
 
 
 def brief_context(tokens: int | None, source: str, unit: str = "") -> str:
-    """A model's context: ``128k`` as its upstream lists it, ``128k (list)`` as a price list says; empty: not known."""
+    """Returns a model's context: ``128k`` from its upstream, ``128k (list)`` from a price list; empty: unknown."""
     mark = "" if source in ("", UPSTREAM) else " (list)"
     return f"{brief_count(tokens)}{unit}{mark}" if tokens else ""
 
@@ -169,7 +173,7 @@ def brief_multiplier(millionths: int) -> str:
 
 
 def brief_span(ms: int) -> str:
-    """A length of time in two units at most: ``85ms``, ``1.25s``, ``2m05s``, ``3h12m``, ``4d06h``."""
+    """Returns a length of time in at most two units: ``85ms``, ``1.25s``, ``2m05s``, ``3h12m``, ``4d06h``."""
     if ms < 1_000:
         return f"{ms}ms"
     if ms < 60_000:
@@ -182,39 +186,39 @@ def brief_span(ms: int) -> str:
 
 
 def pause_text(seconds: float) -> str:
-    """A time to wait: ``30 s``, ``2m05s``, ``59m59s``."""
+    """Returns a time to wait: ``30 s``, ``2m05s``, ``59m59s``."""
     whole = round(seconds)
     return f"{whole} s" if whole < 100 else brief_span(whole * 1000)
 
 
 def local_time(ms: int) -> str:
-    """A moment in local time to the second: ``2026-11-20 22:31:05``."""
+    """Returns a moment in local time to the second: ``2026-11-20 22:31:05``."""
     return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def expiry_time(ms: int) -> str:
-    """The same for an expiry, which is often the end of a day: ``end of 2026-12-31``."""
+    """Returns an expiry in local time, which is often the end of a day: ``end of 2026-12-31``."""
     return f"end of {date}" if (date := ended_date(ms)) else local_time(ms)
 
 
 def ended_date(ms: int) -> str:
-    """The local date that ends at a moment, as it is written to mean its end; empty if none does."""
+    """Returns the local date that ends at a moment; empty if none does."""
     there = datetime.fromtimestamp(ms / 1000).astimezone()
     ends = (there.hour, there.minute, there.second, there.microsecond) == (0, 0, 0, 0)
     return (there.date() - timedelta(days=1)).isoformat() if ends else ""
 
 
 def zoned_time(ms: int) -> str:
-    """The same for who may be elsewhere: ``2026-11-20 22:31:05+01:00``."""
+    """Returns a moment with its offset, for readers elsewhere: ``2026-11-20 22:31:05+01:00``."""
     return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "seconds")
 
 
 AMOUNTS = (2, 3, 4, 5)
-"""How many a tier may have."""
+"""How many amounts a tier may have."""
 
 
 def tier_of(text: str) -> Tier:
-    """The tier of ``200k=6/22.50`` or ``200k=6/22.50/0.60/7.50``; raises BadRequest for anything else."""
+    """Returns the tier of ``200k=6/22.50`` or ``200k=6/22.50/0.60/7.50``. Raises BadRequest for anything else."""
     above, equals, rest = text.strip().partition("=")
     amounts = rest.split("/")
     if not equals or len(amounts) not in AMOUNTS:
@@ -232,12 +236,12 @@ def tier_of(text: str) -> Tier:
 
 
 def tiers_of(text: str) -> list[Tier]:
-    """Those of a text with spaces or commas between them, shortest inputs first."""
+    """Returns the tiers in a text, separated by spaces or commas, shortest inputs first."""
     return sorted(map(tier_of, text.replace(",", " ").split()), key=lambda tier: tier.above)
 
 
 def written_tier(tier: Tier) -> str:
-    """As it is typed."""
+    """Returns the tier as it is typed."""
     brief = brief_count(tier.above)
     above = brief if count_of(brief) == tier.above else str(tier.above)
     given = [tier.cached_input, tier.cache_write, tier.cache_write_long]
@@ -255,7 +259,9 @@ _HOURS = re.compile(
 
 
 def price_hours_of(text: str) -> PriceHours:
-    """The hours of ``mon-fri 01:00-04:00 UTC``: without days every day, without a zone UTC. Raises BadRequest."""
+    """Returns the hours of ``mon-fri 01:00-04:00 UTC``: every day without days, UTC without a zone. Raises
+    BadRequest.
+    """
     found = _HOURS.fullmatch(text.strip())
     if found is None:
         raise BadRequest(f"{text!r} are not hours such as 'mon-fri 01:00-04:00 UTC'")
@@ -300,6 +306,6 @@ def _plain(nanos: int) -> str:
 
 
 def state_word(state: str) -> str:
-    """The word for the state of a channel or key; most states are words already."""
+    """Returns the word for the state of a channel or key; most states are words already."""
     words = {"cooling": "paused", "attention": "needs attention", "half_open": "retrying", "unset": "not set"}
     return words.get(state, state)

@@ -1,9 +1,9 @@
-"""Incidents: periods in which a channel, or the store, failed for one cause; and budgets of which most is spent.
+"""Incidents: periods in which a channel, or the store, failed for one cause; and budgets that are nearly spent.
 
-They are built from failed attempts of settled calls and from the states of channels. What fails for another cause, of
-another kind or with another HTTP status, is another incident, although both may overlap.
+They are made from failed attempts of settled calls and from the states of channels. Failures with another cause, kind
+or HTTP status make another incident, and both may overlap.
 
-Long: all rules of when an incident begins, goes on and ends, which are read together.
+Long: all rules of when an incident begins, continues and ends, which are read together.
 """
 
 import re
@@ -21,15 +21,15 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import BudgetView, CallView
 
 QUIET_MS = 120_000
-"""Failures further apart are two incidents."""
+"""Failures further apart, in milliseconds, are two incidents."""
 REFUSING_MS = 600_000
-"""How long a budget counts as refusing after a call for which it was too small, unless it pays for another one."""
+"""How long a budget counts as refusing after a call it was too small for, unless it pays for another one."""
 
 ENDED_BY_SUCCESS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, FailureKind.NETWORK})
-"""Causes that a call which succeeds has disproved; rate limits, errors and the like come and go with calls between."""
+"""Causes that a successful call disproves. Rate limits, errors and others come and go with calls between."""
 
 LIMIT = 200
-"""Incidents that are kept."""
+"""How many incidents are kept."""
 
 STORE = ""
 """The channel name in incidents of the store and of budgets."""
@@ -41,74 +41,72 @@ TOO_LITTLE = "too little is left for a call"
 ALL_SPENT = "all is spent, and calls are rejected"
 
 WARN_SHARE = 0.8
-"""Share of a budget that is worth a warning."""
+"""The spent share of a budget that is worth a warning."""
 
 
 class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One period of failures for one cause."""
 
     id: int
-    """From 1, in the order in which they began."""
+    """Its number, from 1, in order of beginning."""
     channel: str
     """``STORE`` for the store and for budgets."""
     subject_id: str = ""
-    """Of the channel or the budget; it stays when the name changes."""
+    """The id of the channel or budget, which survives renames."""
     key: str = ""
-    """Which of several keys failed alone, by its number and mask; empty: the channel."""
+    """Which of several keys failed alone, by number and mask; empty: the channel."""
     budget: str = ""
-    """Whose: ``daily budget of token 'ci'``, or ``reported cost of 'gpt-4o' at channel 'c'``; empty for failures."""
+    """The budget or price: ``daily budget of token 'ci'``, or ``reported cost of 'gpt-4o' at channel 'c'``; empty for
+    failures."""
     kind: FailureKind | None = None
-    """None if only its state is known."""
+    """The kind; None if only its state is known."""
     status: int = 0
-    """The upstream's HTTP status; 0 if it answered nothing."""
+    """The upstream's HTTP status; 0 without an answer."""
     reason: str = ""
-    """Of the last failure."""
+    """The reason of the last failure."""
     began: Millis = msgspec.field(name="began_ms")
     last: Millis = msgspec.field(name="last_ms")
-    """The last failure; of a pause without one, its begin."""
+    """The last failure; for a pause without one, its beginning."""
     failures: int = 0
-    """Attempts that failed."""
+    """How many attempts failed."""
     unanswered: int = 0
-    """Calls that no channel answered."""
+    """How many calls no channel answered."""
     refused: int = 0
-    """Calls for which there was no other channel while this one was paused, so that none was tried; or for which the
-    budget was too small.
-    """
+    """How many calls had no other channel while this one was paused, so that none was tried; or found the budget too
+    small."""
     apis: dict[str, int] = msgspec.field(default_factory=dict)
     """Failed attempts by the inbound API of their calls."""
     moved: dict[str, int] = msgspec.field(default_factory=dict)
-    """Calls that failed here and that other channels then answered, by their names; not those that were never tried
-    here because of a pause.
-    """
+    """Calls that failed here and were then answered by other channels, by channel name; not those that a pause kept
+    away."""
     until: Millis | None = msgspec.field(name="until_ms", default=None)
     """When it is tried again, or the budget is reset; None while paused: when it is resumed by hand."""
     limit_nanos: Nanos | None = None
-    """Of a budget: its amounts when it was last looked at; None if it does not limit them."""
+    """The budget's amounts when last examined; None if it has no such limit."""
     limit_tokens: int | None = None
     used: int = 0
-    """Nano-dollars and tokens of a budget that were spent when it began, or refused a call last."""
+    """The nano-dollars and tokens spent when the incident began, or when the budget last refused a call."""
     answered: bool = False
-    """More was spent since then: it does not refuse every call."""
+    """Whether more was spent since: it does not refuse every call."""
     paused: bool = False
-    """It lasts: the channel is paused, the store rejects calls, or a variable is still not set."""
+    """Whether it lasts: the channel is paused, the store rejects calls, or a variable is still not set."""
     ended: Millis | None = msgspec.field(name="ended_ms", default=None)
-    """When it was used again after a pause, a call of it succeeded, or less of the budget was spent than is worth a
-    warning; the last failure if it was quiet then. None: it lasts.
-    """
+    """When it was used again after a pause, a call succeeded, or less of the budget was spent than deserves a warning;
+    the last failure if it was quiet then. None: it lasts."""
 
     @property
     def length_ms(self) -> int | None:
-        """How long it lasted or will last, to its end; None while its end is not known."""
+        """Returns how long it lasted or will last; None while its end is unknown."""
         end = self.ended if self.ended is not None else self.until
         return None if end is None else max(0, max(end, self.last) - self.began)
 
     @property
     def quiet_from(self) -> Millis:
-        """The last failure, or the end of the pause after it."""
+        """Returns the last failure, or the end of the pause after it."""
         return max(self.last, self.until or Millis(0))
 
     def recurs(self, at: Millis) -> bool:
-        """Whether a failure for the same cause at this moment belongs to it."""
+        """Returns whether a failure with the same cause at this moment belongs to it."""
         if self.ended is None:
             end = self.quiet_from + QUIET_MS
         else:
@@ -116,13 +114,13 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.paused or self.began - QUIET_MS <= at <= end
 
     def lasts(self, now: int) -> bool:
-        """Whether it is not over: it is paused, or nothing has succeeded since a failure of the last minutes."""
+        """Returns whether it lasts: it is paused, or nothing succeeded since a failure of the last minutes."""
         if self.budget:
             return self.ended is None and (self.until is None or self.until > now)
         return self.paused or (self.channel != STORE and self.ended is None and now - self.quiet_from <= QUIET_MS)
 
     def refuses(self, now: int) -> bool:
-        """Whether a budget rejects calls: all of it is spent, or it was too small for one a while ago."""
+        """Returns whether a budget rejects calls: all of it is spent, or it was recently too small for one."""
         if not (self.budget and self.lasts(now)):
             return False
         lately = self.refused > 0 and not self.answered and now - self.last <= REFUSING_MS
@@ -130,7 +128,7 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ChannelState(Protocol):
-    """What counts of a channel."""
+    """What matters of a channel's state."""
 
     @property
     def name(self) -> str: ...
@@ -146,40 +144,40 @@ class ChannelState(Protocol):
 
     @property
     def lacks_until(self) -> Millis | None:
-        """Until when some model is not asked of it, as it does not have that; None: there is none."""
+        """Until when some model is not requested there, because the upstream lacks it; None: there is no such model."""
 
     @property
     def failing(self) -> bool:
-        """Its last call failed."""
+        """Returns whether its last call failed."""
 
 
 class SpentBudget(msgspec.Struct, frozen=True):
-    """A budget of which most is spent, or that was too small for a call."""
+    """A budget that is nearly spent, or was too small for a call."""
 
     name: str
     view: BudgetView
     refused: bool = False
-    """It was too small for a call since it was last looked at."""
+    """Whether it was too small for a call since it was last examined."""
 
 
 class Incidents:
-    """All there are, the oldest first."""
+    """All incidents, the oldest first."""
 
     def __init__(self, known: Iterable[Incident] = ()) -> None:
         self._all: deque[Incident] = deque(known, maxlen=LIMIT)
         self.revision = 0
-        """Grows with every change."""
+        """A number that grows with every change."""
         self._revisions: dict[int, int] = {}
         self._now = Millis(0)
         """The latest moment seen in an event."""
         self._names = _Names()
 
     def newest(self, channel: str = "") -> list[Incident]:
-        """The newest first; of one channel if it is named."""
+        """Returns incidents, the newest first; only a channel's if it is named."""
         return [one for one in reversed(self._all) if channel in ("", one.channel)]
 
     def put(self, incident: Incident) -> None:
-        """Add an incident, or replace what was known of it."""
+        """Add an incident, or replace it."""
         at = next((i for i, one in enumerate(self._all) if one.id == incident.id), None)
         if at is None:
             self._all.append(incident)
@@ -187,7 +185,7 @@ class Incidents:
             self._all[at] = incident
 
     def follow_names(self, names: Mapping[str, str], at: Millis) -> None:
-        """Use the names that channels and budgets have now, by their ids; a channel that was removed is not paused."""
+        """Use the present names of channels and budgets, by their ids. A removed channel is not paused."""
         self._names.update(names)
         for one in self._all:
             before = (one.subject_id, one.channel, one.budget, one.moved, one.paused)
@@ -203,7 +201,7 @@ class Incidents:
                 self._note(one)
 
     def changed_since(self, revision: int) -> list[Incident]:
-        """Those that changed after this revision."""
+        """Returns the incidents that changed after this revision."""
         if revision == self.revision:
             return []
         return [one for one in self._all if self._revisions.get(one.id, 0) > revision]
@@ -278,7 +276,7 @@ class Incidents:
         if found is None or not (out or found.paused):
             return
         if channel.state == "half_open" and found.kind is FailureKind.AUTH:
-            return  # only a key that is accepted, or another one, ends it
+            return  # only an accepted key, or another one, ends it
         before = (found.paused, found.until, found.ended)
         if out:
             found.paused, found.until, found.ended = True, _steady(found.until, channel.until_ms), None
@@ -286,14 +284,16 @@ class Incidents:
                 _end_pause(former, now)
                 self._note(former)
         elif channel.failing:
-            found.paused = False  # it is tried again, but nothing has succeeded yet
+            found.paused = False  # it is tried again, but nothing succeeded yet
         else:
             _end_pause(found, now)
         if (found.paused, found.until, found.ended) != before:
             self._note(found)
 
     def update_unset(self, missing: Mapping[str, str], at: Millis) -> None:
-        """Record which channels refer to variables that are not set, with the reason. Nothing else ends these."""
+        """Record which channels refer to variables that are not set, with the reason. Only this ends these
+        incidents.
+        """
         known = {one.channel: one for one in self._all if one.kind is FailureKind.UNSET}
         for channel, reason in missing.items():
             found = known.pop(channel, None)
@@ -320,10 +320,10 @@ class Incidents:
             self._note(found)
 
     def update_budgets(self, spent: Mapping[str, SpentBudget], at: Millis) -> list[Incident]:
-        """The warnings that are new: that most of a budget, or all of it, is spent, the first time in its window.
+        """Returns new warnings: that a budget is nearly or fully spent, the first time in its window.
 
-        ``spent``: all budgets of which most is spent, or recently too small for a call, by their ids. The
-        others were raised or removed, or are reset.
+        ``spent``: all budgets that are nearly spent, or were recently too small for a call, by id. All others were
+        raised, removed, or reset.
         """
         lasting, found = dict[str, Incident](), list[Incident]()
         for one in (one for one in self._all if one.budget and one.ended is None):
@@ -357,7 +357,7 @@ class Incidents:
         self._revisions[incident.id] = self.revision
 
     def begin(self, **fields: object) -> Incident:
-        """Add one."""
+        """Add an incident."""
         found = Incident(id=max((one.id for one in self._all), default=0) + 1, **fields)  # type: ignore[arg-type]
         found.subject_id = found.subject_id or self._names.id_of(found.channel)
         self._all.append(found)
@@ -365,7 +365,7 @@ class Incidents:
         return found
 
     def _of(self, attempt: Attempt, at: Millis) -> Incident:
-        """The incident that a failure at this moment belongs to, perhaps a new one."""
+        """Returns the incident that a failure at this moment belongs to, perhaps a new one."""
         key, channel = attempt.key if attempt.kind in _KEY_CAUSES else "", self._names.now(attempt.channel)
         kind, status = _cause(attempt)
         causes = [(kind, status), (None, 0)]
@@ -381,7 +381,7 @@ class Incidents:
 
 
 def _under_other_number(newest: Iterable[Incident], channel: ChannelState, key: str) -> Incident | None:
-    """The one that lasts under another number of a paused key, or of when the channel had only this key."""
+    """Returns the lasting incident of a paused key that had another number, or was the channel's only key."""
     lasting = [one for one in newest if one.paused and one.ended is None]
     if channel.state not in PAUSED_STATES or any(one.key == key for one in lasting):
         return None
@@ -391,7 +391,7 @@ def _under_other_number(newest: Iterable[Incident], channel: ChannelState, key: 
 
 
 def _same_cause(newest: Iterable[Incident], channel: ChannelState, key: str, now: Millis) -> dict[str, Any]:
-    """The cause of a pause that was known under another number of the key, or while the channel had only this key."""
+    """Returns the cause of a pause known under the key's former number, or while it was the channel's only key."""
     reason, (_, _, mask) = plain(channel.reason), key.partition(" ")
     for one in newest:
         same_key = not (key and one.key) or one.key.endswith(f" {mask}")
@@ -401,15 +401,15 @@ def _same_cause(newest: Iterable[Incident], channel: ChannelState, key: str, now
 
 
 def _pause_of(newest: Sequence[Incident], reason: str = "") -> Incident | None:
-    """The one for which a channel, or one of its keys, is or was last paused; else the one with this reason, or any."""
+    """Returns the incident for which a channel or key is or was last paused; else the one with this reason, or any."""
     paused = next((one for one in newest if one.paused), None)
     return paused or next((one for one in newest if one.reason == reason), newest[0] if newest else None)
 
 
 def _cause_of_refusal(newest: Sequence[Incident], at: Millis) -> Incident | None:
-    """The one for which a channel could not be used: a pause whose end is yet to come, or a key that is rejected.
+    """Returns the incident for which a channel could not be used: a pause that lasts, or a rejected key.
 
-    The channel's state may be looked at only later: a rejected key does not pause yet, a pause that is over still does.
+    The channel's state may be read only later: a rejected key does not pause yet, a pause that is over still does.
     """
     pauses = (one for one in newest if one.paused and (one.until is None or one.until > at))
     rejected = next((one for one in newest if one.kind is FailureKind.AUTH and one.ended is None and not one.key), None)
@@ -417,14 +417,14 @@ def _cause_of_refusal(newest: Sequence[Incident], at: Millis) -> Incident | None
 
 
 def _spent_budget(newest: Iterable[Incident], call: CallView) -> Incident | None:
-    """The warning of the budget for which a call was refused."""
+    """Returns the warning of the budget that refused a call."""
     subject = exceeded_budget(call.marks)
     found = next((one for one in newest if subject and one.budget and one.subject_id == subject), None)
     return found if found is not None and (found.ended is None or found.ended >= call.time_ms) else None
 
 
 def _cause_of_pause(newest: Sequence[Incident], channel: ChannelState, now: Millis) -> Incident | None:
-    """The one for which a channel, or one of its keys, is paused now: that of its last failure, if that is known."""
+    """Returns the incident for which a channel or key is paused now: that of its last failure, if known."""
     reason, recent = plain(channel.reason), [one for one in newest if one.recurs(now)]
     if channel.state == "attention":  # whatever else failed, a key is rejected
         kinds = (FailureKind.AUTH, None)
@@ -439,24 +439,24 @@ class _Names:
         self._now: Mapping[str, str] = {}
         """By their ids."""
         self._ids: dict[str, str] = {}
-        """By every name they have had since the start."""
+        """By every name they had since the start."""
 
     def update(self, names: Mapping[str, str]) -> None:
-        """These are the names now, by the ids."""
+        """Set the present names by ids."""
         self._now = names
         self._ids |= {name: one for one, name in names.items()}
 
     def id_of(self, name: str) -> str:
-        """The id of what has or had this name; empty if it is not known."""
+        """Returns the id of what has or had this name; empty if unknown."""
         return self._ids.get(name, "")
 
     def now(self, name: str) -> str:
-        """The current name of what has or had this name."""
+        """Returns the present name of what has or had this name."""
         return self._now.get(self.id_of(name), name)
 
 
 def _with_new_names(counts: dict[str, int], names: _Names) -> dict[str, int]:
-    """The counts by the current names."""
+    """Returns the counts by present names."""
     found: dict[str, int] = {}
     for name, count in counts.items():
         found[names.now(name)] = found.get(names.now(name), 0) + count
@@ -464,10 +464,7 @@ def _with_new_names(counts: dict[str, int], names: _Names) -> dict[str, int]:
 
 
 def _update_missing(newest: Iterable[Incident], channel: ChannelState, now: Millis) -> Iterator[Incident]:
-    """Of a channel without one of its models, the newest incident lasts as long as the model is not asked of it.
-
-    Yields what was changed.
-    """
+    """Extend a channel's newest incident while a model is not requested there. Yields what was changed."""
     lasts = channel.lacks_until is not None
     for one in (one for one in newest if one.kind is FailureKind.MISSING):
         before = (one.paused, one.until, one.ended)
@@ -486,13 +483,13 @@ def _end_pause(incident: Incident, now: Millis) -> None:
 
 
 OVERLOADED = 529
-"""The status with which Anthropic says that it has too many calls of all its customers."""
+"""The status with which Anthropic says that all its customers together send too many calls."""
 
 _NOT_THE_CHANNELS = frozenset({FailureKind.UNSET, FailureKind.MISSING})
 """Causes that do not pause the whole channel."""
 
 _KEY_CAUSES = frozenset({FailureKind.AUTH, FailureKind.QUOTA, FailureKind.RATE})
-"""Failures of one key; the others of its channel may be used."""
+"""Failures of one key; the channel's others may be used."""
 
 _CAUSES = {
     FailureKind.AUTH: "key rejected",
@@ -508,7 +505,7 @@ _CAUSES = {
 
 
 def reason_text(reason: str) -> str:
-    """Why a channel failed or is paused, without its name, which may have changed since."""
+    """Returns why a channel failed or is paused, without its name, which may have changed since."""
     return _CHANNEL.sub("", reason, count=1)
 
 
@@ -528,7 +525,7 @@ def cause_text(incident: Incident) -> str:
 
 
 def spent_share(budget: BudgetView) -> float:
-    """The larger share that is spent, of money or of tokens; what running calls hold does not count."""
+    """Returns the larger share that is spent, of money or of tokens. What running calls hold does not count."""
     shares = [0.0]
     if budget.nanos is not None:
         shares.append(budget.spent_nanos / budget.nanos if budget.nanos else float(budget.spent_nanos > 0))
@@ -550,13 +547,13 @@ def _limits(incident: Incident) -> tuple[Nanos | None, int | None]:
 
 
 def _was_raised(incident: Incident, budget: BudgetView) -> bool:
-    """Whether the budget allows more than when the incident was last looked at."""
+    """Returns whether the budget allows more than when the incident was last examined."""
     pairs = zip(_limits(incident), (budget.nanos, budget.tokens), strict=True)
     return any(before is not None and (now is None or now > before) for before, now in pairs)
 
 
 def _answers_again(known: Incident, budget: SpentBudget) -> bool:
-    """Whether a call was answered since the last one that it refused, and that is new."""
+    """Returns whether a call was answered since the budget last refused one, and that is new."""
     use = budget.view.spent_nanos + budget.view.spent_tokens
     new = not (budget.refused or known.answered) and use > known.used
     if budget.refused:
@@ -566,7 +563,7 @@ def _answers_again(known: Incident, budget: SpentBudget) -> bool:
 
 
 def _warning(subject: str, budget: SpentBudget) -> dict[str, Any]:
-    """The fields of an incident that say whose budget it is, and how much of it is spent."""
+    """Returns the fields of an incident that say whose budget it is and how much of it is spent."""
     return {
         "channel": STORE,
         "subject_id": subject,
@@ -580,7 +577,7 @@ def _warning(subject: str, budget: SpentBudget) -> dict[str, Any]:
 
 
 STEADY_MS = 2_000
-"""A moment that is computed again from what is left differs by less."""
+"""Milliseconds by which a moment differs at most when it is computed again."""
 
 
 def _steady(before: Millis | None, now: Millis | None) -> Millis | None:
@@ -592,7 +589,7 @@ def _cause(attempt: Attempt) -> tuple[FailureKind | None, int]:
 
 
 def _failures(call: CallView) -> Iterator[tuple[Millis, Attempt]]:
-    """What failed on the upstream's side, and when."""
+    """Yields what failed on the upstream's side, and when."""
     at = call.time_ms
     for attempt in call.attempts:
         at = Millis(at + attempt.ms)

@@ -1,8 +1,7 @@
-"""JSON text that is searched and counted as it is written: bodies may be large.
+"""JSON text that is searched and counted as it is written, because bodies may be large.
 
-Elements of a large answer are counted before it is decoded: 37 MB of ``{},`` would take a gigabyte. They are counted by
-their commas. Log probabilities have more elements than the rest of an answer together; where they pass unopened, they
-do not count.
+The elements of a large answer are counted, by their commas, before it is decoded: 37 MB of ``{},`` would take a
+gigabyte. Log probabilities have more elements than the rest of an answer; where they pass undecoded, they do not count.
 """
 
 import re
@@ -18,7 +17,7 @@ _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 
 
 def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
-    """JSON text for searching: letters, digits and marks that were written as escapes stand for themselves."""
+    """Returns JSON text for searching: escaped letters, digits and marks stand for themselves."""
     text = bytes(data)
     return _ASCII_ESCAPE.sub(_unescape, text) if b"\\u00" in text else text
 
@@ -41,7 +40,7 @@ def _written_keys(data: bytes | msgspec.Raw) -> int:
 
 
 def _outside_strings(text: bytes) -> Iterator[bytes]:
-    """The text without its strings, step by step: of a large text it takes a while."""
+    """Yields the text without its strings, in steps, because a large text takes a while."""
     inside = start = 0
     while start < len(text):
         end = start + (64 << 10)  # split at every quote at once
@@ -57,15 +56,15 @@ def _outside_strings(text: bytes) -> Iterator[bytes]:
 
 
 MOST_ELEMENTS = 1_000_000
-"""Decoded they take some 250 MiB at the worst."""
+"""The most elements that are decoded: some 250 MiB at worst."""
 MOST_UNOPENED = 4_000_000
-"""Elements of log probabilities: thirty thousand tokens with twenty alternatives each."""
+"""The most elements of log probabilities: thirty thousand tokens with twenty alternatives each."""
 SMALL = 1 << 20
-"""Bytes of a text that is not counted."""
+"""The size in bytes up to which a text is not counted."""
 
 
 class TooManyElements(ValueError):
-    """An answer is not decoded."""
+    """An answer has too many elements to be decoded."""
 
 
 class _ProbedChoice(msgspec.Struct, gc=False):
@@ -80,7 +79,7 @@ _PROBED = msgspec.json.Decoder(_ProbedAnswer)
 
 
 def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
-    """Raises TooManyElements if there are more than any real answer has."""
+    """Raises TooManyElements for more elements than any real answer has."""
     if len(text) <= SMALL:
         return
     most = MOST_ELEMENTS if opens_logprobs or b'"logprobs"' not in text else MOST_UNOPENED
@@ -93,7 +92,7 @@ def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
 
 
 def count_elements(text: bytes, most: int) -> int:
-    """Commas outside of strings; as soon as there are more than ``most`` the rest is not counted."""
+    """Returns the commas outside of strings, counting only until there are more than ``most``."""
     count = 0
     for part in _outside_strings(text):
         count += part.count(b",")
@@ -103,7 +102,7 @@ def count_elements(text: bytes, most: int) -> int:
 
 
 def _count_unopened(text: bytes) -> int:
-    """Elements of the log probabilities of all choices."""
+    """Returns the elements of the log probabilities of all choices."""
     try:
         choices = _PROBED.decode(text).choices
     except (msgspec.DecodeError, RecursionError):
@@ -112,7 +111,7 @@ def _count_unopened(text: bytes) -> int:
 
 
 class ObjectEnd:
-    """Finds the end of a JSON object that comes in pieces. Each character is looked at once."""
+    """Finds the end of a JSON object that comes in pieces. Each character is examined once."""
 
     _MARKS = re.compile(r'["\\{}\[\]]')
 
@@ -124,7 +123,7 @@ class ObjectEnd:
         self.reached = False
 
     def add(self, text: str) -> None:
-        """More of it. What follows the end, except for blanks, means that it was none."""
+        """Add a piece. Anything but blanks after the end means that it was not an object."""
         if not self._begun or self.reached:
             text = text.lstrip(" \t\r\n")
         if text and (self.reached or (not self._begun and text[0] != "{")):
@@ -144,7 +143,7 @@ class ObjectEnd:
             self.reached, self._depth = False, -1
 
     def _take(self, mark: str, place: int, size: int) -> int:
-        """One character that counts; returns where to go on."""
+        """Take one significant character. Returns where to go on."""
         if mark == "\\":
             self._escaped = self._quoted and place + 1 == size
             return place + (2 if self._quoted else 1)

@@ -1,4 +1,4 @@
-"""KeptResponse: a response that its client may go on from, or fetch again."""
+"""KeptResponse: a response that its client may continue or fetch again."""
 
 from collections.abc import Mapping
 
@@ -9,21 +9,21 @@ OVERHEAD = 1024
 
 
 class KeptResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A response, and what it answered."""
+    """A response and its request's input."""
 
     id: str
     previous: str
-    """The response that it went on from, or empty."""
+    """The response that it continued, or empty."""
     input: bytes
-    """What was new in its request: JSON values with commas between them."""
+    """The new input of its request: JSON values with commas between them."""
     elsewhere: bool = False
-    """Its upstream may keep it: ``previous_response_id`` is left to it."""
+    """Whether its upstream may keep it, so that ``previous_response_id`` is left to the upstream."""
     body: bytes
     """The response as it was sent."""
     items: Mapping[str, msgspec.Raw]
-    """Its output, in its order, by the ids of the items: parts of ``body``, which take no memory of their own."""
+    """Its output in order, by item ids: parts of ``body``, which take no memory of their own."""
 
     @property
     def size(self) -> int:
-        """Bytes that it takes."""
+        """Returns the bytes that it takes."""
         return len(self.input) + len(self.body) + OVERHEAD

@@ -1,7 +1,7 @@
-"""Key owners: whose a key is or was. Keys that worked once are remembered by their SHA-256, for searches and warnings.
+"""Key owners: whose a key is or was. Keys that once worked are remembered by their SHA-256, for searches and warnings.
 
-A handle stands for a key where the key itself must not be: the part of it that may be shown, and the beginning of its
-SHA-256. Searches replace a pasted key by its handle at once; every search finds the owner by it.
+A handle replaces a key where the key itself must not be: its showable part and the start of its SHA-256. Searches
+replace a pasted key by its handle at once, and every search finds the owner by it.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from gateway.domain.token import PREFIX, Token, TokenState, state_of
 from gateway.domain.units import ChannelId, Millis, TokenId
 
 KEPT = 1_000
-"""Keys that worked once: the newest are remembered."""
+"""How many keys that once worked are remembered, the newest."""
 REFERENCE = "env:"
 
 _TOKEN_KEY = re.compile(rf"{PREFIX}[0-9A-Za-z]{{43}}(?![0-9A-Za-z])")
@@ -27,29 +27,31 @@ _VENDOR_KEY = re.compile(
     rf"(?<![0-9A-Za-z])(?!{PREFIX})(?:(?:sk|pk|rk|key|gsk|xai|hf|nvapi|pplx|csk|fw|tgp|r8|ghp|github_pat)[-_]|AIza)"
     r"[0-9A-Za-z_.-]{16,}"
 )
-"""How keys of tokens and of vendors look."""
+"""The form of keys of tokens and of vendors."""
 _HANDLE = re.compile(r"([0-9A-Za-z_.-]*…[0-9A-Za-z_.-]*)#[0-9a-f]{8}")
 
 
 def digest(key: str) -> str:
-    """What is kept of a key. Plain SHA-256 is right for 256 random bits; a slow hash would only cost every call."""
+    """Returns what is kept of a key. Plain SHA-256 suffices for 256 random bits; a slow hash would only slow down every
+    call.
+    """
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def hint(key: str) -> str:
-    """What of a token's key may be shown."""
+    """Returns the part of a token's key that may be shown."""
     return f"{key[:10]}…{key[-4:]}"
 
 
 def handle(shown: str, key_digest: str) -> str:
-    """The handle of a key, of which ``shown`` may be seen."""
+    """Returns the handle of a key, of which ``shown`` may be seen."""
     return f"{shown}#{key_digest[:8]}"
 
 
 def without_keys(text: str, *, typed: bool = False) -> str:
-    """The text with a handle instead of each key.
+    """Returns the text with a handle instead of each key.
 
-    ``typed``: it is typed letter by letter, so that only a token's key is known to be whole.
+    ``typed``: it is typed letter by letter, so only a token's key is known to be complete.
     """
 
     def replaced(found: re.Match[str]) -> str:
@@ -61,34 +63,36 @@ def without_keys(text: str, *, typed: bool = False) -> str:
 
 
 def handles_in(text: str) -> list[str]:
-    """The handles that a text contains."""
+    """Returns the handles in a text."""
     return [found[0] for found in _HANDLE.finditer(text)]
 
 
 def shown_part(text: str) -> str:
-    """The part of a handle that is shown of its key; empty if the text is not a handle."""
+    """Returns the part of a handle that shows its key; empty if the text is not a handle."""
     found = _HANDLE.fullmatch(text)
     return found[1] if found else ""
 
 
 class KeyOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose a key is or was."""
+    """The owner of a key, present or former."""
 
     noun: Literal["token", "channel"]
     id: str
     name: str
     handle: str
     since: Millis | None = None
-    """Since when it is refused; None: it is in use."""
+    """Since when the key is refused; None: it is in use."""
     removed: bool = False
-    """Its owner was removed; else it was replaced."""
+    """Whether its owner was removed; otherwise it was replaced."""
 
     def has(self, ref: str) -> bool:
-        """Whether this is the handle of the key, or the part that is shown of a token's key."""
+        """Returns whether this is the key's handle, or the shown part of a token's key."""
         return ref == self.handle or (self.noun == "token" and ref == shown_part(self.handle))
 
     def text(self, now: Millis) -> str:
-        """``sk-tk-abcd…wxyz was the key of token 'ci' until 2026-11-25 20:26 (2d ago), when it was replaced``."""
+        """Returns ``sk-tk-abcd…wxyz was the key of token 'ci' until 2026-11-25 20:26 (2d ago), when it was
+        replaced``.
+        """
         key, owner = shown_part(self.handle), f"the key of {self.noun} '{plain(self.name)}'"
         if self.since is None:
             return f"{key} is {owner}"
@@ -97,25 +101,25 @@ class KeyOwner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def former_key_text(owner: KeyOwner, now: Millis) -> str:
-    """``sk-tk-abcd…wxyz until 2026-11-25 20:26:31 (2d ago)``."""
+    """Returns ``sk-tk-abcd…wxyz until 2026-11-25 20:26:31 (2d ago)``."""
     return f"{shown_part(owner.handle)} until {since_text(owner.since or now, now)}"
 
 
 def since_text(since: Millis, now: Millis) -> str:
-    """``2026-11-25 20:26:31 (2d ago)``."""
+    """Returns ``2026-11-25 20:26:31 (2d ago)``."""
     passed = "just now" if now - since < 1_000 else f"{brief_span(max(0, now - since))} ago"
     return f"{local_time(since)} ({passed})"
 
 
 def keys_of(token: Token, registry: Registry) -> Iterator[KeyOwner]:
-    """Of a token's key, and of its former ones, the newest first."""
+    """Returns the owners of a token's present and former keys, the newest first."""
     yield KeyOwner(noun="token", id=token.id, name=token.name, handle=handle(token.hint, token.digest))
     former = [key for key in registry.retired.values() if key.owner == token.id]
     yield from (owner_of_retired(key, registry) for key in sorted(former, key=lambda key: -key.since))
 
 
 def owners_of(registry: Registry) -> Iterator[KeyOwner]:
-    """Of every key that is known, those in use first."""
+    """Returns the owners of all known keys, those in use first."""
     for token in registry.tokens.values():
         yield KeyOwner(noun="token", id=token.id, name=token.name, handle=handle(token.hint, token.digest))
     for channel in registry.channels.values():
@@ -126,7 +130,7 @@ def owners_of(registry: Registry) -> Iterator[KeyOwner]:
 
 
 def owner_of_retired(key: RetiredKey, registry: Registry) -> KeyOwner:
-    """The owner of a key that no longer works, by its present name."""
+    """Returns the owner of a key that no longer works, by its present name."""
     there = registry.tokens.get(TokenId(key.owner)) or registry.channels.get(ChannelId(key.owner))
     return KeyOwner(
         noun=key.noun,
@@ -139,14 +143,14 @@ def owner_of_retired(key: RetiredKey, registry: Registry) -> KeyOwner:
 
 
 def find_owner(registry: Registry, ref: str) -> KeyOwner | None:
-    """Whose key a handle stands for, or the shown part of a token's key alone; None if it is not known."""
+    """Returns the owner for a handle, or for the shown part of a token's key; None if unknown."""
     if "…" not in ref:
         return None
     return next((one for one in owners_of(registry) if one.has(ref)), None)
 
 
 def owner_ids(owners: Iterable[KeyOwner]) -> dict[str, str]:
-    """The ids of the owners by what stands for their keys: handles, and the shown parts of tokens' keys; casefolded."""
+    """Returns owners' ids by handles and by the shown parts of tokens' keys, casefolded."""
     found: dict[str, str] = {}
     for owner in owners:
         found.setdefault(owner.handle.casefold(), owner.id)
@@ -156,7 +160,7 @@ def owner_ids(owners: Iterable[KeyOwner]) -> dict[str, str]:
 
 
 def retirements(changes: Iterable[Change], before: Registry, after: Registry, now: Millis) -> list[Change]:
-    """What changes of tokens and channels make of the keys that worked once: more, and those fewer that work again."""
+    """Returns what changes of tokens and channels do to remembered keys: more of them, and fewer that work again."""
     edited = dict.fromkeys((one.table, one.key) for one in changes if one.table in ("tokens", "channels"))
     had = [key for table, id_ in edited for key in _keys(getattr(before, table).get(id_), now)]
     has = {key.digest for table, id_ in edited for key in _keys(getattr(after, table).get(id_), now)}
@@ -170,7 +174,7 @@ def retirements(changes: Iterable[Change], before: Registry, after: Registry, no
 
 
 def _keys(entity: Token | Channel | None, now: Millis) -> Iterator[RetiredKey]:
-    """The keys of a token or channel, as they are remembered once they no longer work; none of a program's token."""
+    """Returns the keys of a token or channel as they are remembered later; none for a program's token."""
     if isinstance(entity, Token) and not entity.temporary:
         yield RetiredKey(
             digest=entity.digest, hint=entity.hint, noun="token", owner=entity.id, name=entity.name, since=now
@@ -189,9 +193,9 @@ def _secrets(channel: Channel) -> list[str]:
 def revivals(
     changes: Iterable[Change], before: Registry, after: Registry, now: Millis, disabled: dict[str, Millis]
 ) -> list[str]:
-    """What a change makes work again: keys that were replaced, and tokens that were removed, disabled or expired.
+    """Returns what a change makes work again: replaced keys, and tokens that were removed, disabled or expired.
 
-    ``disabled``: since when tokens are, by id, as far as it is known.
+    ``disabled``: since when tokens are disabled, by id, as far as is known.
     """
     found: list[str] = []
     for table, id_ in dict.fromkeys((change.table, change.key) for change in changes):

@@ -19,7 +19,7 @@ from gateway.domain.views import BudgetView
 
 Amounts = dict[Window, int]
 WindowAmount = tuple[Window | None, int | None]
-"""An amount and its window; without an amount it is removed, without a window that of all."""
+"""An amount and its window; without an amount it is removed, without a window all are."""
 
 NONE = "none"
 """The word that removes a limit."""
@@ -27,10 +27,10 @@ ALL = "all"
 
 CHANNEL_LIMITS = ("rpm", "tpm", "rpd", "tpd", "concurrent", "queue", "queue_s")
 CLIENT_LIMITS = (*CHANNEL_LIMITS, "streams")
-"""Of tokens and groups: streams are limited for those who ask."""
+"""The limits of tokens and groups, which also limit streams."""
 
 MAY_BE_ZERO = ("queue", "queue_s")
-"""Limits of which 0 does not mean that nothing passes."""
+"""Limits for which 0 does not stop everything."""
 
 _OPTION_HELP = {
     "rpm": "Requests a minute; 'none' removes a limit.",
@@ -58,15 +58,15 @@ _BETWEEN_AMOUNTS = re.compile(r"[\s,]+(?=[A-Za-z]+(?:=|[\s,]|$))")
 
 
 def exact_count(number: int) -> str:
-    """A count as it is typed: short if that loses nothing."""
+    """Returns a count as it is typed: short if that loses nothing."""
     brief = brief_count(number)
     return brief if count_of(brief) == number else str(number)
 
 
 def budget_text(budget: Budget) -> str:
-    """``$1.20 of $5.00 a day``, and the same in tokens; of a budget without its use only the limits.
+    """Returns ``$1.20 of $5.00 a day``, and the same in tokens; only the limits if the use is unknown.
 
-    One that is used up says so: its numbers are rounded.
+    A used-up budget says so: its numbers are rounded.
     """
     parts = []
     used = budget if isinstance(budget, BudgetView) else None
@@ -81,7 +81,7 @@ def budget_text(budget: Budget) -> str:
 
 
 def limits_text(limits: Limits) -> str:
-    """``60 requests a minute, 4 calls at once``; empty if there are none."""
+    """Returns ``60 requests a minute, 4 calls at once``; empty without limits."""
     return ", ".join(
         f"{exact_count(number)} {plural(number, _SHOWN[name])}" for name, number in _set_limits(limits).items()
     )
@@ -102,7 +102,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         return [msgspec.structs.replace(option, name=self._parameter, read=self._given, multiple=True)]
 
     def change(self, field: Field, given: Mapping[str, Any], before: tuple[Budget, ...]) -> Any:
-        """With the given amounts; a given ``none`` for all windows forgets those of before."""
+        """Returns the budgets with the given amounts. ``none`` for all windows forgets the earlier ones."""
         pairs = once([*chain.from_iterable(given.get(self._parameter) or ())], field.flags)
         kept = {} if None in pairs else self.part(before)
         changed = {window: amount for window, amount in pairs.items() if window is not None}
@@ -135,7 +135,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         return "; ".join(map(budget_text, value))
 
     def _given(self, text: str, now: Millis) -> Sequence[WindowAmount]:
-        """What an option is given: at least one amount."""
+        """Returns an option's amounts, at least one."""
         return [_window_amount(word, self._read) for word in _amount_words(text) or [""]]
 
 
@@ -164,7 +164,7 @@ class RateLimits(Pairs[Limits]):
         return Limits(**self.changes(text))
 
     def changes(self, text: str) -> dict[str, int | None]:
-        """The limits that a text names; None: it removes it. Raises BadRequest."""
+        """Returns the limits in a text; None removes one. Raises BadRequest."""
         values: dict[str, int | None] = {}
         for word in text.replace(",", " ").split():
             name, equals, number = word.partition("=")
@@ -184,7 +184,7 @@ class RateLimits(Pairs[Limits]):
 
 
 class OutputHold(Number):
-    """Output tokens that a call holds at most; 0: all that it may use."""
+    """The most output tokens that a call holds; 0: all that it may use."""
 
     def read(self, text: str, now: Millis) -> int:
         return 0 if text.strip().lower() in (ALL, *NONE_WORDS) else super().read(text, now)
@@ -203,12 +203,12 @@ class OutputHold(Number):
 
 
 def _amount_words(text: str) -> Sequence[str]:
-    """Those of ``day=5 month=50``, with spaces or commas between them."""
+    """Returns the amounts of ``day=5 month=50``, separated by spaces or commas."""
     return _BETWEEN_AMOUNTS.split(text.strip(" ,")) if text.strip(" ,") else []
 
 
 def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[str] = (NONE,)) -> WindowAmount:
-    """``day=5``, ``month=none``; ``none`` alone is for all windows. Raises BadRequest if none is named."""
+    """Reads ``day=5`` or ``month=none``; ``none`` alone is for all windows. Raises BadRequest without a window."""
     name, equals, amount = text.strip().rpartition("=")
     if amount in none_words and not equals:
         return None, None
@@ -228,7 +228,7 @@ def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[s
 
 
 def _reader(name: str) -> Callable[[str, Millis], int | None]:
-    """Reads one limit; None: it is removed."""
+    """Reads one limit; None removes it."""
 
     def read(text: str, _now: Millis) -> int | None:
         if text.strip().lower() in NONE_WORDS[1:]:

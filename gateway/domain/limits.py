@@ -1,4 +1,4 @@
-"""Limits: how fast and how much at once, as the owner sets it. What may be spent is in ``budget``."""
+"""Limits: how fast and how much at once, as the owner sets it. Spending is limited in ``budget``."""
 
 import msgspec
 
@@ -13,17 +13,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rpd: int | None = None
     tpd: int | None = None
     concurrent: int | None = None
-    """Calls in flight. None on a channel: as many as the settings say."""
+    """Calls in flight. None on a channel: the number in the settings."""
     streams: int | None = None
-    """Streams in flight, of a token or group. None on a token: as many as the settings say."""
+    """Streams in flight of a token or group. None on a token: the number in the settings."""
     queue: int | None = None
-    """Calls that may wait for a place among those in flight; None: as many as the settings say."""
+    """Calls that may wait for a place; None: the number in the settings."""
     queue_s: int | None = None
-    """Seconds a call may wait for such a place; 0: it is refused at once. None: as the settings say."""
+    """Seconds a call may wait for a place; 0: it is refused at once. None: the number in the settings."""
 
 
 DEFAULT_OUTPUT = 4096
-"""Output tokens that are held for where a request has no cap."""
+"""Output tokens to hold for if a request has no cap."""
 
 
 class LimitReading(msgspec.Struct, frozen=True, gc=False):
@@ -35,6 +35,6 @@ class LimitReading(msgspec.Struct, frozen=True, gc=False):
 
 
 Readings = tuple[LimitReading | None, LimitReading | None]
-"""The tightest limit of requests and the tightest of tokens, of all that bind a call."""
+"""The tightest limits of requests and of tokens among all that bind a call."""
 
 NO_READINGS: Readings = (None, None)

@@ -1,8 +1,8 @@
-"""PromptMedia size: the most input tokens that the pictures, documents and sounds of a request may count.
+"""Media size: the most input tokens that the pictures, documents and sounds of a request may count.
 
-What a picture counts does not depend on its bytes: a vendor scales it and cuts it into tiles or patches. So it is held
-for by the most that the vendor's documents give for one picture of the model's family. Where the family is not known,
-the bytes are taken for text: some servers do count them so.
+A picture's tokens do not depend on its bytes: a vendor scales it and cuts it into tiles or patches. So the hold is the
+most that the vendor's documentation gives for one picture of the model's family. If the family is unknown, the bytes
+count as text: some servers do count them so.
 """
 
 import base64
@@ -23,30 +23,30 @@ _PICTURES = (
     (re.compile(r"pixtral|mistral|ministral|magistral|devstral"), 4_200),  # 64 by 64 patches with their line ends
     (re.compile(r"qwen|qvq|glm|kimi|llama|nova|grok|phi|internvl|minicpm|command-a|aya|ernie|doubao"), 16_384),
 )
-"""Tokens of one picture by the model's name: of several rows the first."""
+"""Tokens of one picture by the model's name; the first matching row counts."""
 UNKNOWN_PICTURE = 5_000
-"""At least, for a picture of a model whose family is not known: its address or its few bytes say little."""
+"""The least for a picture of an unknown model family: its address or its few bytes say little."""
 PAGE_TEXT = 3_000
 """Tokens of the text on a page, beside its picture."""
 SOUND_BYTES = 32
-"""Bytes of base64 text for a token of sound: 32 tokens a second, at 8 kbit/s."""
+"""Bytes of base64 text per token of sound: 32 tokens a second, at 8 kbit/s."""
 FILM_BYTES = 16
 TEXT_BYTES = 3
-"""Bytes for a token of what is taken for text."""
+"""Bytes per token of what counts as text."""
 FETCHED_TOKENS = 100_000
-"""Of a document that the vendor has or fetches itself: a hundred pages, as far as is known here."""
+"""Tokens of a document that the vendor has or fetches itself: a hundred pages, as far as is known here."""
 PAGE_BYTES = 2_000
-"""Of a document whose pages cannot be counted: hardly any page has less."""
+"""The bytes of a page, for a document whose pages cannot be counted: hardly any page has fewer."""
 MOST_INFLATED = 8 << 20
-"""Bytes of all packed parts of one document that are looked through."""
+"""How many bytes of a document's packed parts are examined."""
 _PAGE = re.compile(rb"/Type\s*/Page\b")
 _PACKED = b"/ObjStm"
 _NEAR = 400
-"""Bytes behind the name of a packed part within which it begins."""
+"""Bytes after the name of a packed part within which it begins."""
 
 
 class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a request has beside texts. Bytes are those of base64 text."""
+    """The parts of a request that are not text. Bytes are those of base64 text."""
 
     pictures: int = 0
     picture_bytes: int = 0
@@ -54,10 +54,10 @@ class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sound_bytes: int = 0
     film_bytes: int = 0
     fetched: int = 0
-    """Documents that are not in the request."""
+    """How many documents are not in the request."""
 
     def bound(self, model: str) -> int:
-        """The most tokens that it may count at a model of this name, as its vendor calls it."""
+        """Returns the most tokens that it may count at a model of this name, as its vendor calls it."""
         name = model.lower()
         known = next((tokens for pattern, tokens in _PICTURES if pattern.search(name)), 0)
         picture = known or UNKNOWN_PICTURE
@@ -74,7 +74,7 @@ NO_MEDIA = PromptMedia()
 
 
 def count_pages(text: bytes) -> int:
-    """How many pages a PDF in base64 has, at least one; from its size where they cannot be counted."""
+    """Returns how many pages a PDF in base64 has, at least one; estimated by size if they cannot be counted."""
     try:
         document = base64.b64decode(text[text.find(b",") + 1 :])
     except (binascii.Error, ValueError):
@@ -94,7 +94,7 @@ def _pages_in(text: bytes) -> int:
 
 
 def _inflate(document: bytes, at: int, most: int) -> bytes:
-    """The packed part whose name stands here; empty if it cannot be unpacked."""
+    """Returns the packed part whose name is here; empty if it cannot be unpacked."""
     begin = document.find(b"stream", at + len(_PACKED), at + _NEAR)
     if begin < 0:
         return b""

@@ -1,4 +1,4 @@
-"""Money as people write it: exact dollars, to and from integer nano-dollars. No float is ever involved."""
+"""Money as people write it: exact dollars, to and from integer nano-dollars. Floats are never used."""
 
 import re
 
@@ -9,9 +9,9 @@ _AMOUNT = re.compile(r"(-?)\$?(?=\.?[0-9])([0-9]{0,40})(?:\.([0-9]{1,9}))?", re.
 
 
 def nanos_of(text: str) -> Nanos:
-    """Nano-dollars of ``2.50``, ``$2.50``, ``.5`` or ``-1``.
+    """Returns the nano-dollars of ``2.50``, ``$2.50``, ``.5`` or ``-1``.
 
-    Raises BadRequest for anything else, too fine and too large ones included.
+    Raises BadRequest for anything else, including amounts that are too fine or too large.
     """
     match = _AMOUNT.fullmatch(text.strip())
     if match is None:
@@ -25,21 +25,22 @@ def nanos_of(text: str) -> Nanos:
 
 
 def dollars(nanos: int) -> str:
-    """The exact amount with at least two digits after the point: ``$0.00438``, ``$1,200.00``, ``-$0.50``."""
+    """Returns the exact amount with at least two digits after the point: ``$0.00438``, ``$1,200.00``, ``-$0.50``."""
     whole, rest = divmod(abs(nanos), DOLLAR)
     return f"{'-' if nanos < 0 else ''}${whole:,}.{f'{rest:09}'.rstrip('0'):0<2}"
 
 
 def number(nanos: int) -> str:
-    """The exact amount as programs read it: ``0.00438``, ``1200.00``, ``-0.50``."""
+    """Returns the exact amount as programs read it: ``0.00438``, ``1200.00``, ``-0.50``."""
     whole, rest = divmod(abs(nanos), DOLLAR)
     return f"{'-' if nanos < 0 else ''}{whole}.{f'{rest:09}'.rstrip('0'):0<2}"
 
 
 def brief_dollars(nanos: int) -> str:
-    """The amount for a table: rounded to four digits after the point, or to four digits that count if it is small.
+    """Returns the amount for a table: rounded to four digits after the point, or to four significant ones if it is
+    small.
 
-    Only nothing is shown as ``$0.00``.
+    Only zero is shown as ``$0.00``.
     """
     size = abs(nanos)
     step = 10 ** max(0, min(5, len(str(size)) - 4))

@@ -32,7 +32,7 @@ from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 from gateway.domain.rawjson import Fields
 
 LEAST_OUTPUT = 1024
-"""Output tokens that must be affordable where the gateway chooses the cap itself: with less, answers are of no use."""
+"""The output tokens that must be affordable if the gateway chooses the cap: fewer give useless answers."""
 
 CAPS = ("max_completion_tokens", "max_tokens")
 """OpenAI's names of the one output limit."""
@@ -46,44 +46,45 @@ STANDARD_FIELDS = frozenset(
         *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "moderation", "web_search_options"),
     }
 )
-"""Fields whose meaning is known: of these only ``CAPS`` and ``n`` bear on the output's length."""
+"""Fields whose meaning is known. Of these only ``CAPS`` and ``n`` affect the length of the output."""
 
 CHAT_CONTENT = frozenset({"model", "messages", "tools", "functions", "response_format", "tool_choice", "function_call"})
 """Fields of a chat that the model reads."""
 
 MOST_TOKENS = 10**9
-"""No cap is taken for more: nobody has such an answer, and sums stay within 64 bits."""
+"""A cap counts for at most this: no answer is longer, and sums stay within 64 bits."""
 MOST_CHOICES = 128
-"""That a client may ask for."""
+"""The most choices that a client may request."""
 
 MOST_NAMES = 1000
-"""Different names of limits in one request; nobody has so many, and the event loop waits while they are read."""
+"""The most different names of limits in one request: nobody needs so many, and the event loop waits while they are
+read."""
 
 _WORDS = (
     *("token", "predict", "budget", "max", "min", "best", "num", "count", "len", "limit", "sample", "choice", "amount"),
     *("completion", "output", "candidate", "sequence", "generation", "prompt", "input", "batch", "request", "instance"),
 )
 _PROMISING = re.compile("|".join(_WORDS), re.IGNORECASE)
-"""A name must have one of these to be looked at closely; a short one such as ``n`` needs none."""
+"""A name must contain one of these to be examined closely; a short one such as ``n`` need not."""
 _CAP = re.compile(
     r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|decode|.*(len|completion|response|answer|reply))"
     r"|(gen|generat|output|completion|response|answer|reply).*(len|limit|max)|amountgen"
 )
-"""In names without underscores: ``max_new_tokens``, ``num_predict``, ``maxOutputTokens``, ``max_length``."""
+"""Matches names without their underscores: ``max_new_tokens``, ``num_predict``, ``maxOutputTokens``, ``max_length``."""
 _THINKING = re.compile(r"budget|think|reason", re.IGNORECASE)
 _NO_CAP = re.compile(r"prompt|input|context|cache|truncat")
-"""What limits the input."""
+"""Names that limit the input."""
 _SCHEMA = frozenset({"maxLength", "minLength"})
-"""Words of JSON Schema, for the form of an answer, unless they stand at the top level."""
+"""Words of JSON Schema, for the form of an answer, unless they are at the top level."""
 _NUMBERS = frozenset({int, float, str})
-"""Types of values that may be numbers: some are written in digits."""
+"""Types of values that may be numbers: some are text."""
 _HOLDERS = frozenset({dict, list})
 _BESIDE = frozenset({"prediction"})
 """Fields whose length counts as output."""
 _PROMISE = re.compile(
     rb'(?:"n|(?:\\u|' + "|".join(_WORDS).encode() + rb')(?:[^"\\]|\\.)*)"\s*:', re.IGNORECASE | re.DOTALL
 )
-"""What a JSON text has in it if there is a name of a limit in it."""
+"""Matches JSON text that contains a name of a limit."""
 _HOLDER_STARTS = (b"{", b"[")
 _CHOICES = frozenset(
     {
@@ -93,7 +94,7 @@ _CHOICES = frozenset(
     }
 )
 _BATCHES = frozenset({"prompt", "prompts", "input", "inputs", "requests", "instances", "batch"})
-"""Arrays of which each item is answered."""
+"""Arrays whose items are each answered."""
 
 
 class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -102,36 +103,36 @@ class OutputLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     capped: int = 0
     """What its caps allow; 0: it has none."""
     expected: int = 0
-    """What to reckon with where nothing bounds the output: at least ``capped``."""
+    """What to expect if nothing limits the output: at least ``capped``."""
     choices: int = 1
     minimum: int = 0
-    """The smallest cap that the gateway chooses itself, where the request has none, with what is not bounded by it."""
+    """The smallest cap that the gateway itself chooses for a request without one, with what it does not limit."""
 
     @property
     def capped_total(self) -> int:
-        """Tokens of all choices together that the caps allow."""
+        """Returns the tokens of all choices that the caps allow."""
         return self.choices * self.capped
 
     @property
     def total(self) -> int:
-        """Tokens of all choices together to hold for."""
+        """Returns the tokens of all choices to hold for."""
         return self.choices * max(self.capped, self.expected)
 
     @property
     def minimum_total(self) -> int:
-        """Tokens of all choices together that must be affordable."""
+        """Returns the tokens of all choices that must be affordable."""
         return self.choices * max(self.capped, self.minimum)
 
 
 def limit_of(cap: int | None, *, expected: int = DEFAULT_OUTPUT, choices: int = 1, minimum: int = 0) -> OutputLimit:
-    """The limit of a dialect in which one number bounds the whole output, thinking included."""
+    """Returns the limit of a dialect in which one number limits the whole output, thinking included."""
     if cap is None or cap < 1:
         return OutputLimit(expected=expected, choices=choices, minimum=max(1, minimum))
     return OutputLimit(capped=min(cap, MOST_TOKENS), choices=choices)
 
 
 def larger(one: OutputLimit, other: OutputLimit) -> OutputLimit:
-    """The limit of a request that may go out in one form or the other."""
+    """Returns the limit of a request that may go out in either form."""
     return OutputLimit(
         capped=max(one.capped_total, other.capped_total),
         expected=max(one.total, other.total),
@@ -146,9 +147,9 @@ def read_limit(
     caps: tuple[str, ...] = CAPS,
     thinks_within: bool = False,
 ) -> OutputLimit:
-    """The limit of a request as it goes out, with whatever vendors have added to it.
+    """Returns the limit of an outgoing request, with whatever vendors have added to it.
 
-    ``content``: fields that are not looked at; ``caps``: the API's own names of the limit.
+    ``content``: fields that are skipped; ``caps``: the API's own names of the limit.
     """
     if not fields:
         return _NO_LIMIT
@@ -169,7 +170,7 @@ _NO_LIMIT = limit_of(None)
 
 
 def may_limit(others: Fields) -> bool:
-    """Whether there may be a limit in these fields. It costs little."""
+    """Returns whether these fields may contain a limit. It costs little."""
     if any([_meaning(name) is not _Meaning.NONE or name in _BESIDE for name in others]):  # noqa: C419 - quicker so
         return True
     text = b"".join([text for text in map(bytes, others.values()) if text.startswith(_HOLDER_STARTS)])
@@ -177,7 +178,7 @@ def may_limit(others: Fields) -> bool:
 
 
 class _Meaning(Enum):
-    """What a number bounds, by its name."""
+    """What a number limits, by its name."""
 
     NONE = auto()
     CAP = auto()
@@ -192,16 +193,16 @@ class _Findings:
     def __init__(self) -> None:
         self.caps: list[int] = []
         self.unbounded = False
-        """A cap says that there is none: llama.cpp takes -1 so."""
+        """Whether a cap means "no limit": -1 for llama.cpp."""
         self.budget = 0
         """The largest budget for thinking."""
         self.inner = 0
-        """The largest cap inside of an object about thinking: one for that, or of the whole output."""
+        """The largest cap inside of an object about thinking: for thinking, or for the whole output."""
         self.predicted = 0
         self.choices = 1
 
     def look(self, others: Fields) -> None:
-        """At these fields, and all that is in them. Raises BadRequest if that is too much."""
+        """Examine these fields and everything in them. Raises BadRequest if that is too much."""
         for name in _BESIDE & others.keys():
             self.predicted += -(-len(memoryview(others.pop(name))) // BOUND_BYTES_PER_TOKEN)
         if not may_limit(others):
@@ -217,7 +218,7 @@ class _Findings:
 
     def _add(self, meaning: _Meaning, value: Any, *, thinking: bool) -> None:
         if meaning is _Meaning.BATCH:
-            if type(value) is list and value and type(value[0]) is not int:  # else it is one text, as its tokens
+            if type(value) is list and value and type(value[0]) is not int:  # otherwise it is one text, given as tokens
                 self._multiply(len(value))
         elif type(value) is list:
             for item in value:
@@ -235,7 +236,7 @@ class _Findings:
             self._add_cap(value)
 
     def _add_cap(self, value: Any) -> None:
-        """One more cap; what is not a number is ignored."""
+        """Add a cap. Anything but a number is ignored."""
         amount = _amount(value)
         if amount is None:
             return
@@ -245,12 +246,12 @@ class _Findings:
             self.caps.append(min(amount, MOST_TOKENS))
 
     def _multiply(self, answers: int) -> None:
-        """So many answers are wanted, for each that other fields want."""
+        """Multiply the number of answers."""
         self.choices = min(self.choices * max(1, answers), MOST_TOKENS)
 
 
 def _objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], set[str]]:
-    """All objects, each with whether it is about thinking, and the names in them."""
+    """Yields all objects, with whether they are about thinking, and the names in them."""
     found: list[tuple[bool, dict[str, Any]]] = []
     names: set[str] = set()
     stack: list[tuple[bool, Any]] = [(False, top)]
@@ -268,7 +269,7 @@ def _objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], se
 
 
 def _limits(names: set[str]) -> dict[str, _Meaning]:
-    """Those of limits. Raises BadRequest if they are too many; names of other things cost next to nothing."""
+    """Returns the names of limits. Raises BadRequest if they are too many; other names cost next to nothing."""
     found: dict[str, _Meaning] = {}
     for name in names:
         if (len(name) < 3 or _PROMISING.search(name)) and (meaning := _meaning(name)) is not _Meaning.NONE:
@@ -296,9 +297,9 @@ def _meaning(name: str) -> _Meaning:
 
 
 def _amount(value: Any) -> int | None:
-    """The number, rounded up, also if it is written as a float or in digits; None for what is none, -1 for no end.
+    """Returns the number, rounded up, also from a float or text; None if it is not a number, -1 for "no limit".
 
-    Digits are read as generously as servers do that are written in Python.
+    Text is read as generously as by servers written in Python.
     """
     if type(value) is int:
         return value

@@ -16,13 +16,13 @@ from gateway.domain.quoting import comma_list, listed_names, pair
 from gateway.domain.units import Millis
 
 REFERENCE = "env:"
-"""Before the name of a variable that holds a secret."""
+"""The prefix of the name of a variable that holds a secret."""
 
 HEADERS_EXAMPLE = "X-Team=blue X-Title='my app' X-Pass=env:NAME"
 
 
 def json_or_text(text: str) -> Any:
-    """JSON where it is valid JSON, else the text itself."""
+    """Returns the JSON value if the text is valid JSON, else the text."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -30,12 +30,12 @@ def json_or_text(text: str) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """Text as it is, unless it would be read as something else."""
+    """Returns text as it is, unless it would be read as something else."""
     return value if isinstance(value, str) and json_or_text(value) == value else json.dumps(value, ensure_ascii=False)
 
 
 class Deadlines(Pairs[Timeouts]):
-    """Seconds by name, or ``default``; what is not typed has its default."""
+    """Seconds by name, or ``default``; names not typed get their default."""
 
     metavar = "NAME=SECONDS"
     merges = "default"
@@ -70,12 +70,12 @@ def _seconds(name: str, text: str) -> float:
 
 
 def _brief(seconds: float) -> str:
-    """Short if that loses nothing."""
+    """Returns a short form if that loses nothing."""
     return f"{seconds:g}" if float(f"{seconds:g}") == seconds else str(seconds)
 
 
 class Headers(Pairs[dict[str, str]]):
-    """Request headers. Their values are secret unless they are references: a view has them masked."""
+    """Request headers. Their values are secret unless they are references: a view masks them."""
 
     clears = "--no-headers", "Remove all additional headers."
 
@@ -88,11 +88,11 @@ class Headers(Pairs[dict[str, str]]):
         return dict(pairs)
 
     def pairs(self, value: dict[str, str]) -> Mapping[str, str]:
-        """Values that may be secret are left for the owner to fill in."""
+        """Returns the pairs. Values that may be secret are left for the owner to fill in."""
         return {name: text if text.startswith(REFERENCE) else "VALUE" for name, text in value.items()}
 
     def text(self, value: dict[str, str]) -> str:
-        """Empty if some are secret."""
+        """Returns the text; empty if some values are secret."""
         return super().text(value) if all(text.startswith(REFERENCE) for text in value.values()) else ""
 
     def read(self, text: str, now: Millis) -> dict[str, str]:
@@ -108,7 +108,7 @@ class MockOptions(Pairs[dict[str, Any]]):
     merges = NONE_WORD
 
     def value(self, pairs: Mapping[str, str], before: dict[str, Any] | None) -> dict[str, Any]:
-        """A name may be written as in a message: ``no-usage`` is ``no_usage``."""
+        """Reads the options. Names may be written with hyphens: ``no-usage`` is ``no_usage``."""
         if before is None:
             return {name: json_or_text(text) for name, text in pairs.items()}
         changes = once([(name.replace("-", "_"), text) for name, text in pairs.items()], "--option")
@@ -156,13 +156,13 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
 PROMPT_PLACES = ("before the client's", "instead of the client's")
 DEFAULT, REMOVE = "?", "-"
 BREAK = "\\n"
-"""A line end of the system prompt, in an input of one line."""
+"""A line end of the system prompt in a one-line input."""
 
 
 class RequestOverrides(Kind[Overrides | None]):
     """Parameters ``temperature=0.2 ?max_tokens=4096 -logprobs``: always set, set unless the client sets it, removed.
 
-    The system prompt and where it goes are parts of their own.
+    The system prompt and its place are parts of their own.
     """
 
     def options(self, field: Field) -> Sequence[Option]:
@@ -179,7 +179,7 @@ class RequestOverrides(Kind[Overrides | None]):
         ]
 
     def change(self, field: Field, given: Mapping[str, Any], before: Overrides | None) -> Any:
-        """Each kind of change replaces what was there of its kind."""
+        """Each kind of change replaces the earlier ones of its kind."""
         changes: dict[str, Any] = {}
         for kind in ("set", "default"):
             if pairs := given.get(f"{kind}_params"):
@@ -209,7 +209,7 @@ class RequestOverrides(Kind[Overrides | None]):
         return msgspec.structs.replace(part, system=base.system, replace_system=base.replace_system) or None
 
     def arguments(self, field: Field, before: Overrides | None, after: Overrides | None) -> Sequence[str]:
-        """All of them again if there were some before, those of the prompt included."""
+        """Returns all options again if some were set before, including those of the prompt."""
         if before == after:
             return []
         found, out = after or Overrides(), ["--no-overrides"] if before else []

@@ -1,7 +1,8 @@
-"""Present names: what tokens, channels and groups are called now, so that a filter finds calls of their earlier names.
+"""Present names: what tokens, channels and groups are called now, so that a filter finds calls under their former
+names.
 
-A call keeps the names of its time. Who looks for the calls of a token means all of them, whenever it was renamed. A
-token or channel that was removed has the name that it had last.
+A call keeps the names of its time. A search for the calls of a token means all of them, whenever it was renamed. A
+removed token or channel has its last name.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,30 +29,30 @@ from gateway.domain.registry import Registry
 
 
 class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
-    """The names now, and the last ones of what was removed."""
+    """The present names, and the last ones of what was removed."""
 
     tokens: Mapping[str, str] = {}
     """By id."""
     channels: Mapping[str, str] = {}
     """By id."""
     keys: Mapping[str, str] = {}
-    """Ids of tokens and channels by what stands for their keys, also for former ones; see ``key_owners.owner_ids``."""
+    """Ids of tokens and channels by what stands for their keys, also former ones; see ``key_owners.owner_ids``."""
     groups: Mapping[str, Sequence[NameSpan]] = {}
-    """Which names each group had when, as far as it was renamed or has the name of one that was."""
+    """Which names each group had when, for groups that a rename concerns."""
 
     def widened(self, query: Query) -> Query:
-        """The query in which a name also means the calls that its token, channel or group had under other names."""
+        """Returns the query in which a name also means the calls of its token, channel or group under other names."""
         conditions = tuple(map(self._widened, query.conditions))
         return query if conditions == query.conditions else msgspec.structs.replace(query, conditions=conditions)
 
     def without_new(self, before: "PresentNames") -> "PresentNames":
-        """Those of the tokens and channels that there were before."""
+        """Returns only the names of tokens and channels that existed before."""
         tokens = {key: name for key, name in self.tokens.items() if key in before.tokens}
         channels = {key: name for key, name in self.channels.items() if key in before.channels}
         return PresentNames(tokens=tokens, channels=channels, groups=self.groups)
 
     def calls_of(self, group: str) -> Condition:
-        """The condition for the calls of exactly this group."""
+        """Returns the condition for the calls of exactly this group."""
         return AnyOf(tuple(self._shares_of({group}))) if self.groups.get(group) else _by_name(group)
 
     def _shares_of(self, groups: Collection[str]) -> Iterator[Condition]:
@@ -71,7 +72,7 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
         return AnyOf((condition, *others)) if others else condition
 
     def _others(self, condition: PatternCondition) -> Iterator[Condition]:
-        """What else finds calls of those whose names match."""
+        """Returns what else finds calls of those whose names match."""
         if condition.field == "group":
             renamed = [name for name, spans in self.groups.items() if spans]
             yield from self._shares_of(set(filter(condition.matches, renamed)))
@@ -84,7 +85,7 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def present_names_of(event: Snapshot | EntityChanged) -> PresentNames:
-    """The names that a server has told its watchers."""
+    """Returns the names that a server sent to its watchers."""
     return PresentNames(
         tokens=_of_kind("tok_", event.removed_names) | {token.id: token.name for token in event.tokens},
         channels=_of_kind("ch_", event.removed_names) | {channel.id: channel.name for channel in event.channels},
@@ -94,7 +95,7 @@ def present_names_of(event: Snapshot | EntityChanged) -> PresentNames:
 
 
 def names_in(registry: Registry, removed: Mapping[str, str], groups: Mapping[str, Sequence[NameSpan]]) -> PresentNames:
-    """The names that a configuration has."""
+    """Returns the names in a configuration."""
     return PresentNames(
         tokens=_of_kind("tok_", removed) | {token.id: token.name for token in registry.tokens.values()},
         channels=_of_kind("ch_", removed) | {channel.id: channel.name for channel in registry.channels.values()},
@@ -103,7 +104,7 @@ def names_in(registry: Registry, removed: Mapping[str, str], groups: Mapping[str
 
 
 def removed_names(entries: Iterable[HistoryEntry], registry: Registry) -> dict[str, str]:
-    """The last names of removed tokens and channels by id, from the changes, oldest first."""
+    """Returns the last names of removed tokens and channels by id, from the changes, oldest first."""
     there = registry.tokens.keys() | registry.channels.keys()
     names = {
         change.key: change.name

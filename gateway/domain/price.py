@@ -25,10 +25,10 @@ from gateway.domain.usage import (
 
 REASONING: Final = "reasoning"
 RATE_NAMES: Final = (*PARTS, REASONING)
-"""Rates beside those with fields of their own: of parts of a usage, of reasoning where that is billed apart from other
-output, and, in nano-dollars each, of ``UNITS``."""
+"""Rates without fields of their own: of parts of a usage, of reasoning if billed apart from other output, and, in
+nano-dollars each, of ``UNITS``."""
 VARIANTS: Final = ("flex", "priority", "fast", "batch")
-"""Ways to process a call for which vendors ask other prices."""
+"""Ways to process a call for which vendors charge other prices."""
 RATE_WORDS: Final[Mapping[str, str]] = {
     **{f"input_{kind}": f"{kind} input" for kind in MODALITIES},
     **{f"cached_{kind}": f"cached {kind} input" for kind in MODALITIES},
@@ -40,7 +40,7 @@ RATE_WORDS: Final[Mapping[str, str]] = {
     "file_searches": "file search",
     PICTURES: "picture",
 }
-"""What people call them."""
+"""Their names for people."""
 
 
 class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,14 +57,14 @@ class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PriceRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Amounts that replace those of a price where all of its conditions hold; see ``in_force``."""
+    """Amounts that replace those of a price if all of its conditions hold; see ``in_force``."""
 
     since: Millis = Millis(0)
     """From this moment on."""
     during: tuple[PriceHours, ...] = ()
     """In one of these hours; empty: always."""
     variant: str = ""
-    """If the answer says that it was processed so; one of ``VARIANTS``."""
+    """The variant that the answer must name; one of ``VARIANTS``."""
     input: Nanos
     output: Nanos
     cached_input: Nanos | None = None
@@ -77,7 +77,7 @@ class PriceRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """As in ``Price``, whose own apply to what is not here."""
 
     def holds(self, moment: Millis) -> bool:
-        """Whether its day has come and its hours are now."""
+        """Returns whether its day has come and its hours are now."""
         return self.since <= moment and (not self.during or any(hours.contains(moment) for hours in self.during))
 
 
@@ -97,7 +97,7 @@ def is_owners(source: str) -> bool:
 class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Nano-dollars per million tokens of one public model name (``per_call``: nano-dollars a call).
 
-    A model with a price of all zeros is free; a model without a Price is unpriced, which is not the same.
+    A model whose price is all zeros is free. A model without a Price is unpriced, which is not the same.
     """
 
     model: str
@@ -108,13 +108,13 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_write: Nanos | None = None
     """None: the input price applies."""
     cache_write_long: Nanos | None = None
-    """Of what the upstream's cache keeps for an hour or more. None: the price of ``cache_write`` applies."""
+    """For what the upstream's cache keeps for an hour or more. None: the price of ``cache_write`` applies."""
     per_call: Nanos = Nanos(0)
     extras: dict[str, Nanos] = {}
-    """Further rates, by ``RATE_NAMES``. Of a part without one the rate of the whole applies."""
+    """Further rates, by ``RATE_NAMES``. A part without one has the rate of the whole."""
     tiers: tuple[Tier, ...] = ()
     rules: tuple[PriceRule, ...] = ()
-    """Of several that hold the last one counts."""
+    """Rules; of several that hold the last one counts."""
     source: str = MANUAL
     """``manual``, ``demo``, or the name of the price list it was imported from. A manual price is never overwritten."""
     updated: Millis = Millis(0)
@@ -123,11 +123,11 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     as_of: Millis = Millis(0)
     """When the list it was imported from was last brought up to date; 0: it is not from a list."""
     context_source: str = ""
-    """The price list that told the context, if the price itself is not from it."""
+    """The price list that the context is from, if the price is not."""
 
     @property
     def free(self) -> bool:
-        """Whether every rate is zero."""
+        """Returns whether every rate is zero."""
         if self.input or self.output or self.per_call:
             return False
         parts: list[Price | Tier | PriceRule] = [self, *self.tiers, *self.rules]
@@ -158,7 +158,7 @@ class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The numbers a call was priced with, as they are kept in its record: price snapshot and multiplier."""
+    """The numbers that a call was priced with, as its record keeps them: price snapshot and multiplier."""
 
     input: int
     cached_input: int
@@ -174,13 +174,13 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def long_write(self) -> int:
-        """What long-lived tokens in the cache cost."""
+        """Returns what long-lived tokens in the cache cost."""
         return self.cache_write if self.cache_write_long is None else self.cache_write_long
 
     def part(self, name: str) -> int:
-        """What a part of a usage costs: its own rate, else that of the whole it belongs to.
+        """Returns what a part of a usage costs: its own rate, else that of the whole it belongs to.
 
-        Cached tokens of a kind that has a price cost that without a cached one: a discount is never guessed.
+        Cached tokens of a kind with a price but without a cached one cost the full price: a discount is never guessed.
         """
         extras = self.extras or {}
         if (found := extras.get(name)) is not None:
@@ -195,7 +195,7 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def in_force(price: Price, moment: Millis) -> Price:
-    """The price of calls that begin at this moment. Of its rules it has only those for a variant, without conditions.
+    """Returns the price of calls that begin at this moment. Its rules are only those for a variant, without conditions.
 
     Of several rules that hold the last one counts, for each variant and for calls without one.
     """
@@ -212,7 +212,7 @@ def in_force(price: Price, moment: Millis) -> Price:
 
 
 def of_variant(price: Price, variant: str) -> Price | None:
-    """A price in force as it is for calls that are processed so; None if it has no other for them."""
+    """Returns a price in force for calls processed in this way; None if it has no other price for them."""
     rule = next((rule for rule in price.rules if rule.variant == variant), None)
     return None if rule is None else _with(price, rule)
 
@@ -232,7 +232,7 @@ def _with(price: Price, rule: PriceRule) -> Price:
 
 
 def rates(price: Price, input_tokens: int, multiplier: int, variant: str = "") -> Rates:
-    """The rates that apply to a call of this input length and variant: those of the highest tier it exceeds.
+    """Returns the rates for a call of this input length and variant: those of the highest tier it exceeds.
 
     ``price`` is one in force.
     """
@@ -257,7 +257,7 @@ AMOUNTS: Final = ("input", "output", "cached_input", "cache_write", "cache_write
 
 
 def multiply(price: Price, multiplier: int) -> Price:
-    """The price as the tokens of a group with this multiplier pay it, each amount rounded to nano-dollars."""
+    """Returns the price for a group with this multiplier, each amount rounded to nano-dollars."""
     if multiplier == MILLION:
         return price
     rules = (

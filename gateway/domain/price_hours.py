@@ -26,11 +26,11 @@ class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start: int
     """Minutes since midnight, below ``DAY_MINUTES``."""
     end: int
-    """The first minute that is not in it, up to ``DAY_MINUTES``; not later than ``start``: on the next day."""
+    """The first minute after it, up to ``DAY_MINUTES``; if not later than ``start``, it is on the next day."""
     zone: str = "UTC"
 
     def contains(self, moment: Millis) -> bool:
-        """Whether the moment is in these hours. Raises what ``zone_of`` does."""
+        """Returns whether the moment is in these hours. Raises what ``zone_of`` does."""
         then = datetime.fromtimestamp(moment / 1000, zone_of(self.zone))
         minute, day = then.hour * 60 + then.minute, then.weekday()
         if self.start < self.end:
@@ -45,7 +45,9 @@ class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @lru_cache(maxsize=64)
 def zone_of(name: str) -> tzinfo:
-    """The zone of that name. Raises ValueError, OSError or KeyError (ZoneInfoNotFoundError) if there is none."""
+    """Returns the zone of that name. Raises ValueError, OSError or KeyError (ZoneInfoNotFoundError) if there
+    is none.
+    """
     return UTC if name.upper() in ("UTC", "GMT", "Z") else ZoneInfo(name)
 
 

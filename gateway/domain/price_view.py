@@ -8,11 +8,11 @@ from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.usage import Usage
 
 EXAMPLE = Usage(input=10_000, output=1_000)
-"""Of the call whose cost is shown as an example."""
+"""The usage of the call whose cost is shown as an example."""
 
 
 class PriceView(msgspec.Struct, frozen=True, kw_only=True):
-    """Nano-dollars per million tokens; ``per_call_nanos`` a call."""
+    """A price in nano-dollars per million tokens; ``per_call_nanos`` is for a call."""
 
     model: str
     input_nanos: Nanos
@@ -30,7 +30,7 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     as_of_ms: Millis | None = None
     """The date of the list it was imported from; None: it is from none."""
     stale: bool = False
-    """That list is old: look whether there is a newer one."""
+    """Whether that list is old."""
     inherited_from: str = ""
     """The model whose price this is, if ``model`` is another name of it and has no price of its own."""
     context: int | None = None
@@ -44,7 +44,7 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draft_of(view: PriceView | None) -> PriceDraft:
-    """All of a price that its owner can set."""
+    """Returns everything of a price that its owner can set."""
     if view is None:
         return PriceDraft()
     return PriceDraft(
@@ -61,7 +61,7 @@ def draft_of(view: PriceView | None) -> PriceDraft:
 
 
 def example_cost(view: PriceView, multiplier: int = MILLION) -> Nanos:
-    """What a call of ``EXAMPLE`` costs."""
+    """Returns what a call of ``EXAMPLE`` costs."""
     amounts = {name: getattr(view, f"{name}_nanos") for name in ("input", "output", "per_call")}
     price = Price(model=view.model, tiers=tuple(view.tier_prices), **amounts)
     return cost(EXAMPLE, rates(price, EXAMPLE.input, multiplier))

@@ -1,9 +1,9 @@
 """How many input tokens a request has, whatever its API: a bound for the hold, and an estimate.
 
-Every string is text, whatever its field is called, except in the objects that APIs have for media and for sealed
+Every string counts as text, whatever its field is called, except in the objects that APIs have for media and for sealed
 reasoning. The bound of text is a third of its bytes; media count by ``media_size``. Sealed reasoning (a signature,
-encrypted content) counts an eighth of a token for each byte: vendors bill the reasoning that they find in it. What a
-tool was called with is text whatever it is.
+encrypted content) counts an eighth of a token a byte: vendors bill the reasoning that they find in it. The arguments of
+tool calls are always text.
 """
 
 import re
@@ -18,27 +18,27 @@ from gateway.domain.media_size import NO_MEDIA, PromptMedia, count_pages
 
 IMAGE_TOKENS = 800
 MEDIA_BYTES_PER_TOKEN = 100
-"""Of the base64 text of audio and documents, for an estimate."""
+"""Bytes of base64 text per token of audio and documents, for an estimate."""
 MESSAGE_TOKENS = 4
-"""What every message costs beside its text; a call costs three more."""
+"""Tokens of a message beside its text; a call costs three more."""
 CALL_TOKENS = 3
 SEAL_BYTES_PER_TOKEN = 8
 
 BOUND_BYTES_PER_TOKEN = 3
 BOUND_BYTES_PER_NUMBER = 2
-"""Of a text that is given as its tokens: a digit and a comma."""
+"""Bytes per token of a text given as tokens: a digit and a comma."""
 BOUND_TOOLS_TOKENS = 600
-"""What vendors add to the prompt about tools as such; Anthropic up to 530, and also where it has to be given a form."""
+"""Tokens that vendors add to the prompt about tools in general; Anthropic up to 530, also for a structured answer."""
 BOUND_TOOL_TOKENS = 60
-"""Of a tool that is made up: a name, and a schema without arguments."""
+"""Tokens of an invented tool: a name, and a schema without arguments."""
 BOUND_NAME_TOKENS = 22
-"""Of a function's name where a dialect puts it beside a result: 64 characters, at three a token."""
+"""Tokens of a function's name that a dialect puts beside a result: 64 characters, three a token."""
 BOUND_LEAST = 16
 
 SCHEMAS = ("tools", "functions", "response_format")
 """Fields of a chat that the model reads beside the messages."""
 _INPUTS = ("input", "prompt", "suffix")
-"""Fields that it reads instead of messages, in requests of other kinds."""
+"""Fields that the model reads instead of messages, in other kinds of requests."""
 CHAT_SIGNS = (b"data:", b'"image_url"', b'"images"', b'"video_url"', b'"input_audio"', b'"file"', b"\\u00")
 MESSAGES_SIGNS = (b"data:", b'"source"', b'"signature"', b'"redacted_thinking"', b"\\u00")
 RESPONSES_SIGNS = (
@@ -50,7 +50,7 @@ RESPONSES_SIGNS = (
     b'"encrypted_content"',
     b"\\u00",
 )
-"""What a conversation of each API has in it if there are media or seals in it. Long words are found fastest."""
+"""Texts in a conversation of each API that contains media or seals. Long words are found fastest."""
 _SIGNS = tuple({*CHAT_SIGNS, *MESSAGES_SIGNS, *RESPONSES_SIGNS, b'"data"', b'"file_'})
 _SEALS = {
     "thinking": "signature",
@@ -58,17 +58,17 @@ _SEALS = {
     "reasoning": "encrypted_content",
     "compaction": "encrypted_content",
 }
-"""Types of objects with a seal, and where it is."""
+"""Types of objects with a seal, and its field."""
 _DATA = frozenset({"data", "file_data"})
-"""Where objects carry base64 text without a ``data:`` in front."""
+"""Fields with base64 text without a ``data:`` prefix."""
 _PICTURES = frozenset({"image", "image_url", "input_image", "video_url"})
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _LABELS = frozenset(
     {"role", "type", "id", "tool_call_id", "tool_use_id", "call_id", "media_type", "status", "detail", "format"}
 )
-"""What no model reads as text."""
+"""Fields that no model reads as text."""
 _SHORT = 256
-"""A text under a name for data that is no longer than this, or is not base64, is counted as text."""
+"""Text in a field for data counts as text if it is at most this long, or is not base64."""
 _NUMBERS = re.compile(rb"\[\s*-?[0-9]")
 _TOOL_CALLS = (b'"tool_calls"', b'"function_call"', b'"tool_use"')
 _TOOL_RESULTS = (b'"tool_call_id"', b'"tool_use_id"', b'"call_id"')
@@ -78,7 +78,7 @@ class InputBound(msgspec.Struct, frozen=True, gc=False):
     """The most input of a request."""
 
     tokens: int
-    """Of its texts."""
+    """Tokens of its texts."""
     media: PromptMedia = NO_MEDIA
 
 
@@ -90,12 +90,11 @@ def bound_of(
     *,
     least: int = BOUND_LEAST,
 ) -> InputBound:
-    """What to hold for the input of a request whose fields these are: at least 16 tokens by default.
+    """Returns what to hold for the input of a request with these fields: at least 16 tokens by default.
 
     ``schemas``: tools and forms of the answer, which vendors explain in words of their own. ``others``: fields that an
-    upstream may show to the model; arrays of numbers in them may be texts. ``signs``: what ``read`` has in it if there
-    are media. Raises BadRequest if there may be some and a key comes twice in an object: upstreams may read the one or
-    the other.
+    upstream may show to the model; arrays of numbers in them may be texts. ``signs``: texts in ``read`` if it has
+    media. Raises BadRequest if it may have media and a key comes twice in an object: upstreams may read either one.
     """
     given, shown, forms = [*read], [*others], [*schemas]
     size = sum([len(memoryview(value)) for value in given + shown + forms])
@@ -127,9 +126,9 @@ def _has_sign(text: bytes, signs: Iterable[bytes]) -> bool:
 
 
 def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
-    """About how many tokens a chat has: messages, tools and form of the answer; or a request with other texts.
+    """Returns about how many tokens a chat, or a request with other texts, has: messages, tools and form of the answer.
 
-    ``fields`` are the request's top-level values. Images count a flat 800, audio and documents by their size.
+    ``fields`` are the request's top-level values. Images count a flat 800, audio and documents by size.
     """
     messages = rawjson.maybe(fields["messages"]) if "messages" in fields else None
     schemas = [fields[name] for name in SCHEMAS if name in fields]
@@ -141,7 +140,7 @@ def prompt_tokens(fields: Mapping[str, msgspec.Raw]) -> int:
 
 
 def tokens_of(values: Iterable[msgspec.Raw], schemas: Iterable[msgspec.Raw], messages: int) -> int:
-    """About how many tokens the input has. ``schemas`` are read as they are written: tools, the form of the answer."""
+    """Returns about how many tokens the input has. ``schemas`` (tools, the form of the answer) are read as written."""
     return _estimate(map(rawjson.maybe, values), schemas, messages) + CALL_TOKENS
 
 
@@ -159,14 +158,14 @@ def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: i
 
 
 def count_tokens(given: Any) -> int:
-    """How many numbers there are in an array, or in arrays in it: a text may be given as its tokens."""
+    """Returns how many numbers an array or its inner arrays have: a text may be given as tokens."""
     if not isinstance(given, list):
         return 0
     return sum(len(item) if isinstance(item, list) else type(item) is int for item in given)
 
 
 def text_count(raw: msgspec.Raw | None) -> int:
-    """How many texts such a value has."""
+    """Returns how many texts such a value has."""
     try:
         items = rawjson.items(rawjson.NULL if raw is None else raw)
     except ValueError:  # one text, or none
@@ -175,27 +174,27 @@ def text_count(raw: msgspec.Raw | None) -> int:
 
 
 class PromptParts(msgspec.Struct):
-    """What the values of a request hold. Bytes are those of base64 text."""
+    """What the values of a request contain. Bytes are those of base64 text."""
 
     texts: list[str] = []
     pictures: int = 0
     picture_bytes: int = 0
     pages: int = 0
-    """Of all documents."""
+    """Pages of all documents."""
     document_bytes: int = 0
     sound_bytes: int = 0
     film_bytes: int = 0
     fetched: int = 0
-    """Documents that are not in the request."""
+    """How many documents are not in the request."""
     sealed_bytes: int = 0
     left_out: int = 0
     """Bytes of JSON that are not text: media and seals."""
     keys: int = 0
-    """Of all objects."""
+    """How many keys all objects have."""
 
     @property
     def media(self) -> PromptMedia:
-        """What is not text."""
+        """Returns what is not text."""
         return PromptMedia(
             pictures=self.pictures,
             picture_bytes=self.picture_bytes,
@@ -207,14 +206,14 @@ class PromptParts(msgspec.Struct):
 
 
 def read_prompt(values: Iterable[msgspec.Raw]) -> PromptParts:
-    """The texts in these values, and what else there is."""
+    """Returns the texts in these values, and what else they contain."""
     parts = PromptParts()
     _read(map(rawjson.maybe, values), parts)
     return parts
 
 
 def _read(values: Iterable[Any], parts: PromptParts) -> None:
-    """Iterative: requests may be nested deeply."""
+    """Read the values. Iterative, because requests may be nested deeply."""
     stack: list[tuple[str, Any, bool]] = [("", value, False) for value in values][::-1]
     while stack:
         key, item, called = stack.pop()
@@ -234,9 +233,9 @@ def _read(values: Iterable[Any], parts: PromptParts) -> None:
 
 
 def _special(item: dict[str, Any], key: str, parts: PromptParts) -> list[str]:
-    """The fields of an object that are media, addresses of such, or seals, counted.
+    """Counts the fields of an object that are media, their addresses, or seals.
 
-    ``key`` is the object's own name; that of a source is the type of its holder.
+    ``key`` is the object's own name; for a source, the type of its holder.
     """
     kind = item.get("type")
     kind = kind if isinstance(kind, str) else ""
@@ -259,7 +258,7 @@ def _special(item: dict[str, Any], key: str, parts: PromptParts) -> list[str]:
 
 
 def _add_address(name: str, text: str, places: tuple[str, str], parts: PromptParts) -> bool:
-    """Whether a field says where a picture or a document is. ``places``: the object's name and type."""
+    """Returns whether a field is the address of a picture or document. ``places``: the object's name and type."""
     key, kind = places
     picture = name in _PICTURES or not _PICTURES.isdisjoint(places)
     if name in ("file_id", "file_url"):
@@ -280,7 +279,7 @@ def _is_data(name: str, text: str, kind: str) -> bool:
 
 
 def _media_type(text: str, item: dict[str, Any], key: str) -> str:
-    """Of base64 text; empty: it does not say what it is."""
+    """Returns the media type of base64 text; empty if it does not name one."""
     if text.startswith("data:"):
         return text[len("data:") : _SHORT].partition(";")[0].lower()
     given, name = item.get("media_type"), item.get("filename")
@@ -292,7 +291,7 @@ def _media_type(text: str, item: dict[str, Any], key: str) -> str:
 
 
 def _add_medium(text: str, media_type: str, parts: PromptParts) -> bool:
-    """Whether it is one: what is not known may be a document that is nothing but text."""
+    """Returns whether it is a medium: what is unknown may be a document of nothing but text."""
     size = len(text)
     if media_type.startswith("image/"):
         parts.pictures += 1
@@ -311,7 +310,7 @@ def _add_medium(text: str, media_type: str, parts: PromptParts) -> bool:
 
 
 def _add_images(found: list[Any], parts: PromptParts) -> bool:
-    """Whether these are images as Ollama's clients send them: base64 text and nothing else."""
+    """Returns whether these are images as Ollama's clients send them: base64 text and nothing else."""
     if not all(isinstance(text, str) and " " not in text and text.isascii() for text in found):
         return False
     for image in found:
@@ -320,7 +319,9 @@ def _add_images(found: list[Any], parts: PromptParts) -> bool:
 
 
 def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
-    """Tokens to hold for tools that are made up for the calls in the messages; texts that speak of such count too."""
+    """Returns the tokens to hold for tools invented for the calls in the messages. Texts that mention calls
+    count too.
+    """
     messages = plain_escapes(fields.get("messages", b""))
     if not any(name in messages for name in _TOOL_CALLS):
         return 0
@@ -328,6 +329,6 @@ def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
 
 
 def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
-    """Tokens to hold for the names of functions that are sent with the results of their calls."""
+    """Returns the tokens to hold for function names that are sent with the results of their calls."""
     messages = plain_escapes(fields.get("messages", b""))
     return BOUND_NAME_TOKENS * sum(messages.count(name) for name in _TOOL_RESULTS)

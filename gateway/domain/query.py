@@ -43,14 +43,14 @@ from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 
 TEXTS = ("id", "token", "group", "model", "upstream_model", "channel", "app", "outcome", "code", "error")
-"""Fields of a call in which a bare word is looked for; and in its status."""
+"""Fields of a call, beside its status, that a bare word is searched in."""
 
 INFINITE = 1 << 62
 """More than any number of a call."""
 
 _WORD = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+')
 _VALUES = re.compile(r'(?:[^,"]|"[^"]*(?:"|$))*')
-"""The values of a word, between its commas."""
+"""Matches the values of a word, between its commas."""
 _WITHOUT_COLON = re.compile(r"(!*)([A-Za-z]+)(!=|==?|>=|<=|>|<)([^=].*)", re.DOTALL)
 _COMPARISON = re.compile(r"(>=|<=|>|<|=|)(.*)", re.DOTALL)
 _NUMBERS: dict[str, tuple[str, Callable[[str], int]]] = {
@@ -71,7 +71,7 @@ _PATTERNS = {
     "id": "id",
 }
 _IDS = {"tok": (re.compile(r"tok_[0-9a-f]{16}"), "token_id"), "ch": (re.compile(r"ch_[0-9a-f]{16}"), "channel_id")}
-"""How ids of tokens and channels look, and the field that has them."""
+"""The form of ids of tokens and channels, and their field."""
 _FULL_NAMES = {
     "token": "tok",
     "group": "grp",
@@ -82,19 +82,19 @@ _FULL_NAMES = {
     "output": "out",
 }
 FIELDS = (*_PATTERNS, "st", *_NUMBERS, "since", "until")
-"""What may stand before a colon."""
+"""The names that may precede a colon."""
 _FILTER = re.compile(rf"!*({'|'.join((*FIELDS, *_FULL_NAMES))})(:|!=|==?|>=|<=|>|<)")
 WAITING = "waiting"
 _STATES = ("running", WAITING, "settled", *Outcome)
 
 _SEPARATOR = "\0"
-"""Between the texts of a call when they are searched at once."""
+"""Separates the texts of a call when they are searched at once."""
 
 _texts_of: Callable[[Any], tuple[str, ...]] = attrgetter(*TEXTS)
 
 
 class TextCondition(msgspec.Struct, frozen=True):
-    """A text field or the status holds this text, compared without case."""
+    """A text field or the status contains this text, compared without case."""
 
     text: str
     """Casefolded."""
@@ -117,12 +117,12 @@ class PatternCondition(msgspec.Struct, frozen=True):
         return self.matches(getattr(call, self.field))
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern matches this text."""
+        """Returns whether the pattern matches this text."""
         return fnmatchcase(text.casefold(), self.pattern.replace("[", "[[]"))
 
 
 class NumberCondition(msgspec.Struct, frozen=True):
-    """A number is there, and ``low <= number <= high``."""
+    """A number exists, and ``low <= number <= high``."""
 
     field: str
     low: int = -INFINITE
@@ -143,7 +143,7 @@ class StateCondition(msgspec.Struct, frozen=True):
 
 
 class FailureCondition(msgspec.Struct, frozen=True):
-    """The call failed: nobody ended it, and it has no status of success."""
+    """The call failed: it was not ended by anyone, and it has no status of success."""
 
     def fits(self, call: Any) -> bool:
         return call.state == "settled" and not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS
@@ -159,7 +159,7 @@ class OneOf(msgspec.Struct, frozen=True):
         return self.matches(getattr(call, self.field))
 
     def matches(self, text: str) -> bool:
-        """Whether it is one of the values."""
+        """Returns whether it is one of the values."""
         return text in self.values
 
 
@@ -201,13 +201,13 @@ Condition = (
     | AllOf
     | Negation
 )
-"""Whatever has the attributes of a CallView that a condition names can be tested with it."""
+"""Any object with the attributes of a CallView that a condition names can be tested with it."""
 
 SUCCESS = NumberCondition("status", 200, 299)
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls are meant: a span of time, and conditions that all must hold."""
+    """Which calls are meant: a span of time, and conditions that must all hold."""
 
     since: Millis | None = None
     until: Millis | None = None
@@ -216,7 +216,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
     def fits(self, call: CallView) -> bool:
-        """Whether the call is among those meant."""
+        """Returns whether the call matches."""
         if self.since is not None and call.time_ms < self.since:
             return False
         if self.until is not None and call.time_ms >= self.until:
@@ -228,7 +228,9 @@ EVERYTHING = Query()
 
 
 def speed_of(call: CallView) -> float | None:
-    """Output tokens a second after the first token; None before there is something to count, or if all came at once."""
+    """Returns output tokens a second after the first token; None before there is something to count, or if all came at
+    once.
+    """
     if call.first_byte_ms is None or not call.output_tokens:
         return None
     ms = call.duration_ms - call.first_byte_ms
@@ -236,7 +238,7 @@ def speed_of(call: CallView) -> float | None:
 
 
 AT_ONCE_MS = 20
-"""An output that arrived within this time gives no meaningful speed."""
+"""Output that arrived within so many milliseconds gives no meaningful speed."""
 
 SORT_KEYS: Mapping[str, Callable[[CallView], Any]] = {
     "time": attrgetter("time_ms"),
@@ -258,23 +260,23 @@ SORT_KEYS: Mapping[str, Callable[[CallView], Any]] = {
     "tries": lambda call: len(call.attempts),
     "end": lambda call: call.finish_reason or call.code,
 }
-"""By what calls can be sorted."""
+"""The keys by which calls can be sorted."""
 
 
 class CallOrder(msgspec.Struct, frozen=True):
-    """An order of calls; of equal ones the newest comes first."""
+    """An order of calls. Of equal ones the newest comes first."""
 
     key: str
-    """Of ``SORT_KEYS``."""
+    """One of ``SORT_KEYS``."""
     ascending: bool = False
 
     def best(self, calls: Iterable[CallView], limit: int) -> list[CallView]:
-        """The first of them in this order. ``calls`` are newest first."""
+        """Returns the first of them in this order. ``calls`` are newest first."""
         return sorted(calls, key=SORT_KEYS[self.key], reverse=not self.ascending)[:limit]
 
 
 def parse(text: str, now: Millis) -> Query:
-    """The query of a line of words; raises BadRequest naming the word that is not understood."""
+    """Returns the query of a line of words. Raises BadRequest naming the word that is not understood."""
     bounds: dict[str, Millis] = {}
     words: list[str] = []
     for word in map(_with_colon, _WORD.findall(text)):
@@ -290,7 +292,7 @@ def parse(text: str, now: Millis) -> Query:
 
 
 def shell_word(text: str) -> str:
-    """An argument of a command as it would be in a line of words.
+    """Returns a command's argument as it would be in a line of words.
 
     The shell removed its quotes: text with spaces is one word, as in ``tok:"my laptop"``, unless more filters follow.
     """
@@ -304,7 +306,7 @@ def shell_word(text: str) -> str:
 
 
 def _with_colon(word: str) -> str:
-    """``cost>0.01`` as ``cost:>0.01``, ``model!=m`` as ``!model:m``; other words as they are."""
+    """Returns ``cost>0.01`` as ``cost:>0.01``, ``model!=m`` as ``!model:m``; other words unchanged."""
     match = _WITHOUT_COLON.fullmatch(word)
     if match is None:
         return word
@@ -321,7 +323,7 @@ def _with_colon(word: str) -> str:
 
 
 def words_for(field: str, values: Collection[str]) -> list[str]:
-    """The words for calls whose field fits any of these values, and none of those that begin with ``!``."""
+    """Returns the words for calls whose field matches any of these values, and none of those with a leading ``!``."""
     wanted = [_in_quotes(value) for value in values if not value.startswith("!")]
     unwanted = [_in_quotes(value.removeprefix("!")) for value in values if value.startswith("!")]
     return [*([f"{field}:{','.join(wanted)}"] if wanted else []), *(f"!{field}:{value}" for value in unwanted)]
@@ -333,7 +335,7 @@ def _in_quotes(value: str) -> str:
 
 def _condition(word: str) -> Condition:
     negations = len(word) - len(word.lstrip("!"))
-    if negations == len(word):  # the last exclamation mark is what is looked for
+    if negations == len(word):  # the last exclamation mark is searched for
         negations -= 1
     word = word[negations:]
     conditions = tuple(map(_plain_condition, _alternatives(word)))
@@ -342,7 +344,7 @@ def _condition(word: str) -> Condition:
 
 
 def _alternatives(word: str) -> list[str]:
-    """A word for each of the values between commas."""
+    """Returns a word for each of the values between commas."""
     field, _, quoted = word.partition(":")
     name = _FULL_NAMES.get(field, field)
     values = [value for value in _VALUES.findall(quoted) if value] if name in _PATTERNS or name == "st" else []
@@ -355,7 +357,7 @@ def _plain_condition(word: str) -> Condition:
     if colon and is_id(field, value):
         return PatternCondition(_IDS[field][1], value)
     if colon and field == "id" and not {"*", "?"} & set(value):
-        return PatternCondition("id", f"*{value.casefold()}*")  # few type a whole one
+        return PatternCondition("id", f"*{value.casefold()}*")  # few people type a whole one
     if colon and field in _PATTERNS:
         return PatternCondition(_PATTERNS[field], value.casefold())
     if colon and field == "st":
@@ -369,7 +371,7 @@ def _plain_condition(word: str) -> Condition:
 
 
 def is_id(field: str, value: str) -> bool:
-    """Whether the value is an id, for ``tok:`` or ``ch:``."""
+    """Returns whether the value is an id, for ``tok:`` or ``ch:``."""
     return field in _IDS and _IDS[field][0].fullmatch(value) is not None
 
 
@@ -381,7 +383,7 @@ def _unknown_filter(name: str) -> str:
 
 
 def _status_condition(value: str) -> Condition:
-    if value in ("err", "error", "errors"):  # not only the outcome ``error``: who types it looks for all that failed
+    if value in ("err", "error", "errors"):  # not only the outcome ``error``: all failed calls are meant
         return FailureCondition()
     if value == "ok":
         return SUCCESS

@@ -1,10 +1,10 @@
-r"""JSON whose values are left as they were sent.
+r"""JSON whose values stay as they were sent.
 
-What is not looked at is thus passed on untouched: numbers, escapes, unknown fields. A lone surrogate escape such as
+What is not examined is passed on unchanged: numbers, escapes, unknown fields. A lone surrogate escape such as
 ``\ud83d`` is legal JSON, but msgspec refuses it; such a value is read by the standard library and written again.
 
-Some servers write NaN or Infinity, which is not JSON, or numbers beyond all bounds. Such a value is read as null,
-a count of tokens as -1, so that it is not taken for one that was left out: one odd number does not lose an answer.
+Some servers write NaN or Infinity, which is not JSON, or numbers beyond all bounds. Such a value is read as null, a
+count of tokens as -1, so that it does not count as omitted: one odd number does not lose an answer.
 """
 
 import json
@@ -20,7 +20,7 @@ Kind = TypeVar("Kind", dict[str, Any], list[Any], str)
 NULL = msgspec.Raw(b"null")
 
 _ODD = object()
-"""Stands for a number that is none."""
+"""Stands for an invalid number."""
 _COUNT = re.compile(r"token|_n\Z", re.IGNORECASE)
 """Names of counts of tokens; ``prompt_n`` and the like are llama.cpp's."""
 
@@ -41,12 +41,12 @@ def encode(value: object) -> bytes:
 
 
 def raw(value: object) -> msgspec.Raw:
-    """A value to be put among raw ones."""
+    """Returns a value as raw JSON."""
     return msgspec.Raw(encode(value))
 
 
 def fields(data: bytes | msgspec.Raw) -> Fields:
-    """The values of an object by name. Raises ValueError when the bytes are not a JSON object."""
+    """Returns the values of an object by name. Raises ValueError when the bytes are not a JSON object."""
     try:
         return _FIELDS.decode(data)
     except _REFUSED:
@@ -54,7 +54,7 @@ def fields(data: bytes | msgspec.Raw) -> Fields:
 
 
 def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
-    """The elements of an array. Raises ValueError when the bytes are not a JSON array."""
+    """Returns the elements of an array. Raises ValueError when the bytes are not a JSON array."""
     try:
         return _ITEMS.decode(data)
     except _REFUSED:
@@ -62,7 +62,7 @@ def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
 
 
 def objects(data: bytes | msgspec.Raw) -> list[Fields]:
-    """The elements of an array of objects. Raises ValueError when the bytes are none."""
+    """Returns the elements of an array of objects. Raises ValueError for anything else."""
     try:
         return _OBJECTS.decode(data)
     except _REFUSED:
@@ -70,7 +70,7 @@ def objects(data: bytes | msgspec.Raw) -> list[Fields]:
 
 
 def text(data: bytes | msgspec.Raw) -> str:
-    """A string. Raises ValueError when the bytes are not a JSON string."""
+    """Returns a string. Raises ValueError when the bytes are not a JSON string."""
     try:
         return _TEXT.decode(data)
     except _REFUSED:
@@ -78,7 +78,7 @@ def text(data: bytes | msgspec.Raw) -> str:
 
 
 def value(data: bytes | msgspec.Raw | None) -> Any:
-    """Any value, decoded completely; None when there is none. Raises ValueError when the bytes are not JSON."""
+    """Returns any value, decoded completely; None when there is none. Raises ValueError when the bytes are not JSON."""
     if data is None:
         return None
     try:
@@ -96,12 +96,12 @@ def maybe(data: bytes | msgspec.Raw | None) -> Any:
 
 
 def is_null(data: msgspec.Raw | None) -> bool:
-    """Whether a value is absent or null."""
+    """Returns whether a value is absent or null."""
     return data is None or data == NULL
 
 
 def is_nothing(raw: msgspec.Raw) -> bool:
-    """Whether a value asks for nothing, so that nothing is lost with it."""
+    """Returns whether a value asks for nothing, so that nothing is lost without it."""
     return len(memoryview(raw)) <= 5 and bytes(raw) in (b"null", b"false", b"[]", b'""')
 
 
@@ -134,7 +134,7 @@ def _int(digits: str) -> object:
 
 
 def _tame(found: Any) -> Any:
-    """The same value, with the odd numbers in it replaced."""
+    """Returns the value with its invalid numbers replaced."""
     holders = [found]
     while holders:
         holder = holders.pop()

@@ -15,7 +15,7 @@ from gateway.domain.units import ChannelId, Millis, Nanos, TokenId
 
 
 class RetiredKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A key of a token or a channel that was replaced, or that went with its owner; of it only this is kept."""
+    """A key of a token or channel that was replaced, or removed with its owner; only this is kept of it."""
 
     digest: str
     """SHA-256 of the whole key, 64 hex digits."""
@@ -23,16 +23,16 @@ class RetiredKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of the key that may be shown."""
     noun: Literal["token", "channel"]
     owner: str
-    """Id of the token or channel."""
+    """The id of the token or channel."""
     name: str
-    """What that was called then."""
+    """Its name at that time."""
     since: Millis
     removed: bool = False
     """Whether the owner was removed."""
 
 
 class Registry(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration between two changes of it. Every change makes a new one."""
+    """The configuration between two changes. Every change makes a new one."""
 
     account: Account
     settings: Settings
@@ -44,11 +44,11 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
     lists: dict[ChannelId, UpstreamModels] = {}
     """The models that the channels' upstreams list."""
     retired: dict[str, RetiredKey] = {}
-    """Keys that worked once, by their digests."""
+    """Keys that once worked, by their digests."""
 
     @property
     def granted(self) -> Nanos:
-        """Sum of all grants."""
+        """Returns the sum of all grants."""
         return Nanos(sum(g.nanos for g in self.grants.values()))
 
 
@@ -69,7 +69,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def with_changes(registry: Registry, changes: Iterable[Change]) -> Registry:
-    """The configuration after changes, of which those that delete what is not there change nothing."""
+    """Returns the configuration after changes. Deleting what does not exist changes nothing."""
     tables: dict[str, Any] = {}
     for change in changes:
         present = getattr(registry, change.table)

@@ -2,8 +2,8 @@
 
 The gateway's own retries are in ``core.retry``.
 
-SDKs number their attempts (``x-stainless-retry-count``), but give them nothing in common. The call before is the one
-of the same token, program, API and model with the number before that ended last, not long ago, and has no retry yet.
+SDKs number their attempts (``x-stainless-retry-count``), but give them nothing in common. The preceding call is the one
+of the same token, program, API and model with the preceding number that ended last, not long ago, and has no retry yet.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from gateway.domain.views import CallView
 
 WINDOW_MS = 120_000
-"""SDKs wait up to a minute before they try again."""
+"""Milliseconds: SDKs wait up to a minute before they try again."""
 
 
 def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
-    """The id of the call before each retry, by the retry's id, as far as it is among these calls."""
+    """Returns the id of the call before each retry, by the retry's id, as far as it is among these calls."""
     found: dict[str, str] = {}
     waiting: dict[tuple[object, ...], list[CallView]] = {}
     for call in sorted(calls, key=lambda call: call.id):
@@ -31,7 +31,7 @@ def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
 
 
 def earlier_attempts(call: CallView, calls: Iterable[CallView]) -> Sequence[CallView]:
-    """The calls that this one repeats, the last one first, as far as they are among these calls."""
+    """Returns the calls that this one repeats, the last one first, as far as they are among these calls."""
     by_id = {one.id: one for one in calls} | {call.id: call}
     before, found = repeated_calls(by_id.values()), []
     while (earlier := before.get(call.id)) is not None:

@@ -20,17 +20,17 @@ _AMOUNTS: Final = {
     "cache-write-long": "cache_write_long",
     "per-call": "per_call",
 }
-"""As the options of the same amounts are called, and the fields."""
+"""Amounts by the names of their options, with their fields."""
 _MINUTE_MS = 60_000
 
 
 def rates_of(text: str) -> dict[str, Nanos]:
-    """The rates of ``input_audio=32 searches=0.01``; raises BadRequest for other names."""
+    """Returns the rates of ``input_audio=32 searches=0.01``. Raises BadRequest for other names."""
     return dict(map(rate_of, text.replace(",", " ").split()))
 
 
 def rate_of(text: str) -> tuple[str, Nanos]:
-    """The rate of ``input_audio=32``; raises BadRequest for another name."""
+    """Returns the rate of ``input_audio=32``. Raises BadRequest for another name."""
     name, equals, amount = text.partition("=")
     if not equals or name.strip() not in RATE_NAMES:
         raise BadRequest(f"{text!r} is not one of {', '.join(RATE_NAMES)} with its dollars, as NAME=1.50")
@@ -38,17 +38,17 @@ def rate_of(text: str) -> tuple[str, Nanos]:
 
 
 def written_rates(rates: Mapping[str, Nanos]) -> str:
-    """As they are typed."""
+    """Returns rates as they are typed."""
     return " ".join(f"{name}={_plain(nanos)}" for name, nanos in rates.items())
 
 
 def rules_of(text: str) -> tuple[PriceRule, ...]:
-    """The rules of a text, separated by ``;``. Raises BadRequest."""
+    """Returns the rules of a text, separated by ``;``. Raises BadRequest."""
     return tuple(rule_of(part) for part in text.split(";") if part.strip())
 
 
 def rule_of(text: str) -> PriceRule:
-    """The rule of a text. Raises BadRequest."""
+    """Returns the rule of a text. Raises BadRequest."""
     when, equals, amounts = text.partition("=")
     pair, *more = amounts.split() or [""]
     into, slash, out = pair.partition("/")
@@ -70,7 +70,7 @@ def rule_of(text: str) -> PriceRule:
 
 
 def written_rule(rule: PriceRule) -> str:
-    """As it is typed."""
+    """Returns a rule as it is typed."""
     when = [rule.variant] if rule.variant else []
     when += [f"from {_written_moment(rule.since)}"] if rule.since else []
     when += map(str, rule.during)
@@ -82,7 +82,7 @@ def written_rule(rule: PriceRule) -> str:
 
 
 def moment_of(text: str) -> Millis:
-    """The minute of ``2026-12-01`` or ``2026-12-01T08:30+01:00``, UTC unless it says so. Raises BadRequest."""
+    """Returns the minute of ``2026-12-01`` or ``2026-12-01T08:30+01:00``, in UTC by default. Raises BadRequest."""
     try:
         then = datetime.fromisoformat(text.strip())
     except ValueError:

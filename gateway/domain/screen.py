@@ -1,7 +1,7 @@
-"""Answers: what surrounds the content of an answer that went well (ids, headers, fields beside the messages) shows no
-secret of its channel. The content itself is never looked at.
+"""Screen: what surrounds the content of a successful answer (ids, headers, fields beside the messages) shows no secret
+of its channel. The content itself is never examined.
 
-This is on the path of every call, so it is quick: short texts are searched in full, by one look-up for every few
+This is on the path of every call, so it is fast: short texts are searched in full, by one look-up for every few
 characters; long fields are searched for the values as they are written in JSON.
 """
 
@@ -16,9 +16,9 @@ from gateway.domain.rawjson import Fields
 from gateway.domain.secret_search import BLOCK, Needles, all_of, base64_blocks, blank_spans, fold_case, has_escapes
 
 LONG = 4096
-"""Characters of a field above which it is not searched for pieces and other spellings."""
+"""Above this many characters a field is not searched for pieces and other spellings."""
 HARMLESS = 7
-"""Characters that are too few for a secret."""
+"""So many characters are too few for a secret."""
 
 REQUEST_ID = "x-upstream-request-id"
 
@@ -28,7 +28,7 @@ _LIMIT = re.compile(
 )
 _LIMIT_VALUE = re.compile(r"[\w.:+,; /-]{1,64}", re.ASCII)
 ID_HEADERS = ("x-request-id", "request-id", "x-generation-id", "mistral-correlation-id")
-"""Those in which upstreams name the call."""
+"""The headers in which upstreams send their id of the call."""
 _ID = re.compile(r"[\w.:+/=-]{1,120}", re.ASCII)
 _KNOWN = frozenset(
     {
@@ -36,11 +36,11 @@ _KNOWN = frozenset(
         "usage",
     }
 )
-"""Fields that are content, or that are looked at or written elsewhere."""
+"""Fields that are content, or that are checked or written elsewhere."""
 _USUAL = frozenset(
     {"citations", "native_finish_reason", "obfuscation", "provider", "service_tier", "system_fingerprint"}
 )
-"""Fields of many chunks, of which only the values are looked at."""
+"""Common fields of chunks, of which only the values are checked."""
 
 
 class Screen:
@@ -51,14 +51,14 @@ class Screen:
     def __init__(self, needles: Needles) -> None:
         self.needles = needles
         self._spaced = any(len(value.split()) > 1 for value in needles.values)
-        """One of the secrets has blanks in it."""
+        """Whether a secret contains spaces."""
         self._harmless: set[bytes] = set()
-        """Short values that were searched: chunk after chunk has the same."""
+        """Short values found harmless: most chunks repeat them."""
         self._grams = frozenset(gram for spelling in needles.long for gram in all_of(spelling, BLOCK))
         self._values = tuple(dict.fromkeys(form for value in needles.values for form in _in_json(value)))
 
     def shows(self, text: str) -> bool:
-        """Whether a short text shows a secret, or a piece of one."""
+        """Returns whether a short text contains a secret, or a piece of one."""
         if len(text) <= HARMLESS:
             return False
         low = fold_case(text)
@@ -71,7 +71,7 @@ class Screen:
         return False
 
     def hides(self, raw: msgspec.Raw) -> bool:
-        """Whether a JSON value has a secret in it."""
+        """Returns whether a JSON value contains a secret."""
         data = bytes(raw)
         size = len(data)
         if size <= HARMLESS or data in self._harmless:
@@ -84,7 +84,7 @@ class Screen:
         return shows
 
     def hides_among(self, values: Iterable[msgspec.Raw]) -> bool:
-        """Whether one of the JSON values has a secret in it. The short ones are searched together."""
+        """Returns whether one of the JSON values contains a secret. The short ones are searched together."""
         short = []
         for value in values:
             data = bytes(value)
@@ -101,16 +101,17 @@ class Screen:
         return False
 
     def _remember(self, data: bytes) -> None:
-        """A value shows nothing."""
+        """Remember a harmless value."""
         if len(data) <= 64:
             if len(self._harmless) >= 256:
                 self._harmless.clear()
             self._harmless.add(data)
 
     def clean(self, fields: Fields) -> bool:
-        """Blank the secrets in the fields of an answer, chunk or choice, but not its content; whether there were any.
+        """Blank the secrets in the fields of an answer, chunk or choice, but not its content. Returns whether there
+        were any.
 
-        A field whose name shows one is left out.
+        A field whose name contains one is left out.
         """
         if fields.keys() <= _KNOWN:
             return False
@@ -123,7 +124,7 @@ class Screen:
         return bool(bad)
 
     def cleaned(self, fields: Fields, content: Container[str]) -> Fields:
-        """Fields without the secrets in them, whatever they are called; only those of the content are left alone."""
+        """Returns fields without secrets, whatever their names; only those of the content are left alone."""
         out = {}
         for name, value in fields.items():
             if name in content or not self.hides(value):
@@ -138,7 +139,7 @@ class Screen:
         return rawjson.NULL if found is None else rawjson.raw(found)
 
     def hides_in(self, fields: Fields) -> bool:
-        """Whether there is anything to ``clean``."""
+        """Returns whether there is anything to ``clean``."""
         return not fields.keys() <= _KNOWN and bool(self._hiding(fields))
 
     def _hiding(self, fields: Fields) -> list[str]:
@@ -146,11 +147,11 @@ class Screen:
         return [name for name in names if self._names(name) or self.hides(fields[name])]
 
     def _names(self, name: str) -> bool:
-        """Whether the name of a field itself shows a secret."""
+        """Returns whether the name of a field itself contains a secret."""
         return name not in _USUAL and self.shows(name)
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """What of an answer's headers goes on to the client: limits, times, and the upstream's id of the call."""
+        """Returns the headers of an answer that the client gets: limits, times, and the upstream's id of the call."""
         out = {}
         for name in _passed_on(tuple(headers)):
             value = headers[name]
@@ -167,12 +168,12 @@ class Screen:
 
 @lru_cache(maxsize=256)
 def _passed_on(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The headers that a client may use; an upstream's answers have nearly always the same."""
+    """Returns the headers that a client may use. An upstream's answers nearly always have the same."""
     return tuple(name for name in names if name in _PASSED or _LIMIT.fullmatch(name))
 
 
 def _in_json(value: str) -> tuple[bytes, ...]:
-    """The value as it is written in a JSON string, with and without the slash escaped."""
+    """Returns the value as it is written in a JSON string, with and without the slash escaped."""
     written = msgspec.json.encode(value)[1:-1]
     return (written, written.replace(b"/", b"\\/"))
 

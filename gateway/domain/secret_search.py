@@ -1,11 +1,10 @@
-r"""Search: known secrets in a text, whole or in pieces, in plain or encoded form. Linear in the length of both.
+r"""Secret search: finds known secrets in a text, whole or in pieces, in plain or encoded form, in linear time.
 
 A text is searched as it is, and again with its escapes decoded (percent, JSON, HTML), up to ``ROUNDS`` times, so that
-``%73k-``, ``\u0073k-`` and ``sk\/`` are found for what they are. Of a secret there are several spellings: the value,
-what is left of it where it looks escaped itself, its Base64 at each of the three alignments, its hex digits. Upper and
-lower case are one, and so are all blanks and the plus sign that stands for them in forms. A piece is found by blocks of
-``BLOCK`` characters: of two strings that have ``PIECE`` characters in common, each holds a whole aligned block of the
-other.
+``%73k-``, ``\u0073k-`` and ``sk\/`` are found for what they are. A secret has several spellings: the value, the decoded
+value if it looks escaped itself, its Base64 at each of the three alignments, its hex digits. Case does not matter, and
+all whitespace equals the plus sign that replaces it in forms. A piece is found by blocks of ``BLOCK`` characters: if
+two strings share ``PIECE`` characters, each contains a whole aligned block of the other.
 """
 
 import re
@@ -15,18 +14,18 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 SHORTEST = 8
-"""Characters of a value that is looked for at all. Shorter ones are ordinary words and numbers (``test``, ``EMPTY``,
+"""The fewest characters of a value to search for. Shorter ones are ordinary words and numbers (``test``, ``EMPTY``,
 ``1234``): blanking those would spoil messages and hide nothing."""
 PIECE = 12
-"""Characters of a longer value that are blanked wherever they stand. Values shorter than this are found only whole."""
+"""So many characters of a longer value are blanked anywhere. Shorter values are found only whole."""
 BLOCK = 6
-"""Two blocks less one character fit into a piece, so that a piece always holds an aligned one."""
+"""Two blocks less one character fit into a piece, so a piece always contains an aligned one."""
 ROUNDS = 3
-"""Escapes within escapes that are decoded."""
+"""How many layers of escapes are decoded."""
 BLANK = "…"
 
 base64_blocks = re.compile(f".{{{BLOCK}}}", re.DOTALL).findall
-"""The blocks of a text, one after the other."""
+"""Returns the blocks of a text, one after the other."""
 
 Span = tuple[int, int]
 
@@ -39,7 +38,7 @@ _UNSEEN = (
     r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\ufe00-\ufe0f\ufeff\ufffd]"
 )
-"""What has no width, or is shown as one that has none."""
+"""Characters without width, or displayed without."""
 _FURTHER_BLANKS = r"(?<=\s)\s+"
 _ESCAPE = re.compile(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}|{_FURTHER_BLANKS}")
 _BUT_BLANKS = re.compile(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}")
@@ -52,7 +51,7 @@ _FOLDED = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)} | dict.fro
 
 
 class SearchView(msgspec.Struct, frozen=True):
-    """A text as it reads after some decoding, and where each of its characters is in the original."""
+    """A text after some decoding, and where each of its characters is in the original."""
 
     text: str
     starts: Sequence[int]
@@ -60,7 +59,7 @@ class SearchView(msgspec.Struct, frozen=True):
 
 
 def views(text: str) -> Iterator[SearchView]:
-    """The text as it is, then with its escapes decoded, as long as there are any."""
+    """Yields the text as it is, then with its escapes decoded, while it has any."""
     view: SearchView | None = SearchView(text, range(len(text)), range(1, len(text) + 1))
     for _ in range(ROUNDS + 1):
         if view is None:
@@ -70,14 +69,14 @@ def views(text: str) -> Iterator[SearchView]:
 
 
 def has_escapes(text: str) -> bool:
-    """Whether the text reads differently when it is decoded, runs of blanks aside."""
+    """Returns whether decoding changes the text, apart from runs of spaces."""
     if text.isascii() and text.isprintable() and not ("%" in text or "\\" in text or "&" in text):
         return False
     return _BUT_BLANKS.search(text) is not None
 
 
 def _decode_layer(view: SearchView, kind: re.Pattern[str] = _ESCAPE) -> SearchView | None:
-    """With one layer of escapes decoded; None if there is none."""
+    """Returns the text with one layer of escapes decoded; None without escapes."""
     if kind.search(view.text) is None:
         return None
     out: list[str] = []
@@ -101,7 +100,7 @@ def _decode_layer(view: SearchView, kind: re.Pattern[str] = _ESCAPE) -> SearchVi
 
 
 def _char(escape: str) -> str:
-    """The character that an escape stands for; none for what cannot be seen."""
+    """Returns the character of an escape; empty for invisible ones."""
     kind = escape[0]
     if kind == "%":
         return chr(int(escape[1:], 16))
@@ -122,12 +121,12 @@ def _of_code(code: int) -> str:
 
 
 def fold_case(text: str) -> str:
-    """The text as it is compared: in lower case, each blank a plus sign, every character in its place."""
+    """Returns the text for comparison: in lower case, each space a plus sign, every character in its place."""
     return text.lower().replace(" ", "+") if text.isascii() and text.isprintable() else text.translate(_FOLDED)
 
 
 def spellings(value: str) -> tuple[str, ...]:
-    """How a value may be written, folded: as it is, decoded, in Base64 wherever that begins and ends, in hex digits."""
+    """Returns how a value may be written, folded: as it is, decoded, in Base64 at any alignment, in hex digits."""
     raw = value.encode()
     found = [value, " ".join(value.split()), raw.decode("latin-1"), raw.hex()]
     whole = SearchView(value, range(len(value)), range(1, len(value) + 1))
@@ -141,7 +140,7 @@ def spellings(value: str) -> tuple[str, ...]:
 
 
 class Needles(msgspec.Struct, frozen=True):
-    """Values that are looked for, ready for it; see ``needles``."""
+    """Values to search for, prepared; see ``needles``."""
 
     values: frozenset[str] = frozenset()
     ends: tuple[str, ...] = ()
@@ -154,7 +153,7 @@ class Needles(msgspec.Struct, frozen=True):
     """The aligned blocks of the long ones."""
 
     def stands_in(self, text: str) -> bool:
-        """Whether a whole value is in the text, in any spelling."""
+        """Returns whether a whole value is in the text, in any spelling."""
         for view in views(text):
             low = fold_case(view.text)
             if any(spelling in low for spelling in (*self.long, *self.short)):
@@ -162,7 +161,7 @@ class Needles(msgspec.Struct, frozen=True):
         return False
 
     def spans(self, text: str) -> list[Span]:
-        """Where they are in the text."""
+        """Returns where they are in the text."""
         found: list[Span] = []
         if not self.values:
             return found
@@ -184,7 +183,7 @@ class Needles(msgspec.Struct, frozen=True):
                 start = text.find(short, start + len(short))
 
     def _masked(self, text: str) -> Iterator[Span]:
-        """Values of which only the beginning and the end are shown."""
+        """Yields where values are shown by only their beginning and end."""
         for number, match in enumerate(_ELLIPSIS.finditer(text)):
             if number >= 32:  # it takes a while
                 return
@@ -196,7 +195,7 @@ class Needles(msgspec.Struct, frozen=True):
 
 
 def needles(values: Iterable[str]) -> Needles:
-    """The values, those that are too short left out."""
+    """Returns the prepared values, without those that are too short."""
     kept = tuple(dict.fromkeys(value for value in values if len(value) >= SHORTEST))
     written = [spelling for value in kept for spelling in spellings(value)]
     long = tuple(spelling for spelling in written if len(spelling) >= PIECE)
@@ -210,7 +209,7 @@ def needles(values: Iterable[str]) -> Needles:
 
 
 def join_needles(parts: Sequence[Needles]) -> Needles:
-    """All of them as one."""
+    """Returns all of them as one."""
     return Needles(
         values=frozenset().union(*(part.values for part in parts)),
         ends=tuple(end for part in parts for end in part.ends),
@@ -221,24 +220,24 @@ def join_needles(parts: Sequence[Needles]) -> Needles:
 
 
 def _head(before: str, value: str) -> int:
-    """How many characters of the value's beginning end ``before``."""
+    """Returns how many characters of the value's beginning end ``before``."""
     start = before.rfind(value[:3])
     return len(before) - start if start >= 0 and value.startswith(before[start:]) else 0
 
 
 def _tail(after: str, value: str) -> int:
-    """How many characters of the value's end begin ``after``."""
+    """Returns how many characters of the value's end begin ``after``."""
     end = after.find(value[-3:]) + 3
     return end if end >= 3 and value.endswith(after[:end]) else 0
 
 
 def all_of(text: str, size: int) -> Iterator[str]:
-    """Every run of so many characters."""
+    """Returns every run of so many characters."""
     return (text[start : start + size] for start in range(len(text) - size + 1))
 
 
 def blank_spans(text: str, spans: Iterable[Span]) -> str:
-    """The text with an ellipsis instead of each of these parts."""
+    """Returns the text with an ellipsis instead of each of these parts."""
     out: list[str] = []
     last = 0
     for begin, end in sorted(spans):

@@ -11,21 +11,21 @@ class Durability(StrEnum):
     """When a settlement counts as safe from a power cut. A kill of the process loses nothing either way."""
 
     INTERVAL = "interval"
-    """Synced every 100 ms: a power cut may lose the last of them, calls and charges alike."""
+    """Synced every 100 ms: a power cut may lose the last calls and their charges."""
     CALL = "call"
     """The answer's last byte waits for its own sync."""
 
 
 class ExpiringRecords(msgspec.Struct, frozen=True, kw_only=True):
-    """Records of calls that are deleted for good when they are kept for fewer days."""
+    """Call records that are deleted for good when they are kept for fewer days."""
 
     records: int = 0
     days: int = 0
-    """On so many days their calls began."""
+    """On how many days their calls began."""
 
     @property
     def text(self) -> str:
-        """``6,596 records of 21 days``."""
+        """Returns ``6,596 records of 21 days``."""
         return f"{count_text(self.records, 'record')} of {count_text(self.days, 'day')}"
 
 
@@ -36,47 +36,48 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     refuse_unpriced: bool = False
-    """Refuse calls to models without a price instead of counting them at no cost."""
+    """Refuse calls to unpriced models instead of counting them at no cost."""
     strict_streams: bool = False
-    """End a stream with an error at an event that cannot be read, instead of leaving out one."""
+    """End a stream with an error at an unreadable event, instead of leaving out one."""
     durability: Durability = Durability.INTERVAL
     hosts: tuple[str, ...] = ()
     """Host names accepted beside the loopback ones and the bound address."""
     origins: tuple[str, ...] = ()
     """Web origins that may call from a browser; none by default."""
     app_origins: bool = False
-    """Desktop apps and browser extensions may call: ``app://``, ``chrome-extension://``, ``null`` and the like."""
+    """Desktop apps and browser extensions may call: ``app://``, ``chrome-extension://``, ``null`` and similar
+    origins."""
     loopback_origins: bool = False
-    """Web pages that this machine serves may call."""
+    """Web pages served by this machine may call."""
     ollama_token: str = ""
-    """Name of the token that programs of this machine use which speak Ollama's API and send no key; empty: none."""
+    """The name of the token for programs on this machine that speak Ollama's API and send no key; empty: none."""
     ollama_port: int = 0
-    """A second port for them, on the loopback address, where no request needs a key; 0: none."""
+    """A second port for them, on the loopback address, without keys; 0: none."""
     list_for_claude: bool = False
-    """Anthropic's clients find every model whose name Claude Code would not offer also as ``claude/NAME``."""
+    """List every model that Claude Code would not offer also as ``claude/NAME``, for Anthropic's clients."""
     keep_days: int = 400
-    """How long call records are kept; their sums stay for ever."""
+    """Days for which call records are kept; their sums stay for ever."""
     refresh_models_h: int = 24
-    """Hours between refreshes of the upstreams' model lists that patterns select from; 0: never."""
+    """Hours between refreshes of model lists that patterns select from; 0: never."""
     stop_on_leave: bool = False
-    """Whether leaving the console stops the server, too."""
+    """Whether leaving the console stops the server too."""
     token_streams: int = 32
-    """Streams of one token at a time, where the token does not say; 0: no limit."""
+    """Streams of one token at a time, unless the token has a limit; 0: no limit."""
     channel_calls: int = 64
-    """Calls of one channel at a time, where the channel does not say; 0: no limit."""
+    """Calls of one channel at a time, unless the channel has a limit; 0: no limit."""
     queue: int = 64
-    """Calls that may wait for a place at one such limit, where its owner does not say."""
+    """Calls that may wait at one such limit, unless its owner has a number."""
     queue_s: int = 10
-    """Seconds they may wait for it."""
+    """Seconds that they may wait."""
     connections: int = 2048
-    """Open connections of clients; 0: no limit. Fewer are possible where the system allows too few open files."""
+    """Open connections of clients; 0: no limit. Fewer are possible if the system allows too few open files."""
     address_connections: int = 256
-    """Those of one address of another machine; 0: no limit."""
+    """Open connections of one address of another machine; 0: no limit."""
     bodies_mib: int = 256
-    """All request bodies together; 0: no limit."""
+    """MiB of all request bodies together; 0: no limit."""
     answers_mib: int = 256
-    """All answers together while they are gathered, or wait for their clients; 0: no limit."""
+    """MiB of all answers together while they are gathered, or wait for their clients; 0: no limit."""
     responses_mib: int = 32
-    """Responses that clients may go on from, all together; 0: none are kept."""
+    """MiB of all responses that clients may continue; 0: none are kept."""
     memory_mib: int = 1024
-    """Memory of the process above which new calls are rejected; 0: no limit."""
+    """MiB of the process above which new calls are rejected; 0: no limit."""

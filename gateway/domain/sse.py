@@ -1,8 +1,8 @@
-"""Server-sent events, cut out of bytes that are split anywhere, and read.
+"""Server-sent events, cut out of bytes that are split anywhere, and parsed.
 
-Events are read in two steps, so that what needs no look can be passed on in bulk: a ``Framer`` cuts complete events out
-of the bytes, ``parse`` reads one of them. Where events pass as they came, a ``RawFramer`` cuts them, and a
-``PieceDecoder`` reads what most of them are: pieces of the answer, in a usual form, as many as follow each other. Time
+Events are read in two steps, so that those which need no examination can be passed on in bulk: a ``Framer`` cuts
+complete events out of the bytes, ``parse`` reads one of them. Where events pass unchanged, a ``RawFramer`` cuts them,
+and a ``PieceDecoder`` reads the usual ones: pieces of the answer in a common form, as many as follow each other. Time
 is linear in the bytes, whatever the splits. The rules are those of the WHATWG HTML standard, section 9.2.6.
 """
 
@@ -13,18 +13,19 @@ from typing import Annotated, Generic, TypeVar
 import msgspec
 
 EVENT_LIMIT = 16 * 1024 * 1024
-"""Bytes of one event, blank line not counted."""
+"""The most bytes of one event, without its blank line."""
 
 BLANK = b"\n\n"
-"""Ends an event once the line ends are made equal."""
+"""Ends an event once all line ends are line feeds."""
 
 BOM = b"\xef\xbb\xbf"
 
 
 class SSEEvent(msgspec.Struct, frozen=True):
-    """One event: its data and the name of its ``event`` line or empty.
+    """One event: its data, and its ``event`` name or empty.
 
-    Several ``data`` lines are joined by line feeds; by blanks if they are JSON, as parts of it may be passed on as is.
+    Several ``data`` lines are joined by line feeds, or by spaces if they are JSON, as parts of it may be passed on
+    unchanged.
     """
 
     data: bytes
@@ -47,11 +48,11 @@ class RawFramer:
 
     @property
     def held(self) -> int:
-        """Bytes of an event that is not complete."""
+        """Returns the bytes of an incomplete event."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> bytes:
-        """The events that are complete by now, with their blank lines."""
+        """Returns the complete events, with their blank lines."""
         rest = self._rest
         if not rest and data.endswith(BLANK) and b"\r" not in data:
             return data
@@ -65,28 +66,30 @@ class RawFramer:
         rest += data
         for found in _END.finditer(rest, searched):
             if found.end() == len(rest) and rest.endswith(b"\n\r"):
-                break  # the line feed that belongs to it follows
+                break  # its line feed follows
             end = found.end()
         done = bytes(rest[:end])
         del rest[:end]
         return done
 
     def end(self) -> bytes:
-        """What is left at the end of the bytes."""
+        """Returns what is left at the end of the bytes."""
         left = bytes(self._rest)
         self._rest.clear()
         return left
 
 
 class Framer(RawFramer):
-    """The same with line feeds for all line ends, without a leading byte order mark, and with a limit."""
+    """Cuts events like ``RawFramer``, with line feeds for all line ends, without a leading byte order mark, and with a
+    limit.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._begun = False
 
     def feed(self, data: bytes) -> bytes:
-        """All events that are complete by now, each ended by a blank line; may be empty. Raises EventTooLong."""
+        """Returns all complete events, each ended by a blank line; may be empty. Raises EventTooLong."""
         if self._begun and not self._rest and data.endswith(BLANK) and data.find(b"\r") < 0 and len(data) < EVENT_LIMIT:
             return data
         events = self._even(super().feed(data))
@@ -96,7 +99,7 @@ class Framer(RawFramer):
         return events
 
     def end(self) -> bytes:
-        """What is left at the end of the bytes: an event whose blank line never came, or nothing."""
+        """Returns what is left at the end of the bytes: an event whose blank line never came, or nothing."""
         return self._even(super().end())
 
     def _even(self, events: bytes) -> bytes:
@@ -107,7 +110,7 @@ class Framer(RawFramer):
 
 
 def parse(block: bytes) -> SSEEvent | None:
-    """One event without its blank line; None if it has no data: comments, or nothing at all."""
+    """Parses one event without its blank line. Returns None if it has no data: only comments, or nothing."""
     if block.startswith(b"data: ") and b"\n" not in block:
         return SSEEvent(block[6:])
     if block.startswith(b"event: ") and block.count(b"\n") == 1:
@@ -122,14 +125,14 @@ def parse(block: bytes) -> SSEEvent | None:
             data.append(value.removeprefix(b" "))
         elif field == b"event":
             name = value.removeprefix(b" ")
-        elif field == b"error":  # llama.cpp's way to report one
+        elif field == b"error":  # llama.cpp reports errors like this
             data.append(value.removeprefix(b" "))
             name = field
     return SSEEvent(data[0] if len(data) == 1 else _join_lines(data), name) if data else None
 
 
 def _join_lines(lines: list[bytes]) -> bytes:
-    """Between the tokens of JSON a line feed is a blank; inside a string it is a fault, which stays one."""
+    """Joins lines of JSON. Between tokens a line feed is whitespace; inside a string it is an error, which remains."""
     whole = b"\n".join(lines)
     try:
         msgspec.json.decode(whole)
@@ -139,12 +142,14 @@ def _join_lines(lines: list[bytes]) -> bytes:
 
 
 def has_comment(block: bytes) -> bool:
-    """Whether a line of the event is a comment."""
+    """Returns whether a line of the event is a comment."""
     return block.startswith(b":") or b"\n:" in block
 
 
 def event_end(events: bytes, start: int, *, returns: bool) -> int:
-    """Where the event at ``start`` ends, its blank line included. ``returns``: lines may end in carriage returns."""
+    """Returns where the event at ``start`` ends, with its blank line. ``returns``: lines may end in carriage
+    returns.
+    """
     if returns:
         found = _END.search(events, start)
         return found.end() if found else len(events)
@@ -153,23 +158,23 @@ def event_end(events: bytes, start: int, *, returns: bool) -> int:
 
 
 SMALL_NUMBER = Annotated[int, msgspec.Meta(ge=0, le=9_999_999)]
-"""Has too few digits to show a secret."""
+"""A number with too few digits to contain a secret."""
 WINDOW = 28 << 10
-"""Bytes of events that are decoded together. Few, so that little is wasted if one of them is odd; from 30,000 on Python
-prepares each search for more than a few bytes, which takes longer than the search."""
+"""Bytes of events that are decoded together: few, so that little is wasted if one of them is unusual. From 30,000 bytes
+on Python prepares each search for more than a few bytes, which takes longer than the search."""
 PieceEvent = TypeVar("PieceEvent")
 
 
 class PieceDecoder(Generic[PieceEvent]):
-    """Decodes events that bring a piece of the answer and nothing else, as many of a kind as follow each other."""
+    """Decodes events that are a piece of the answer and nothing else, as many of a kind as follow each other."""
 
     def __init__(self, kinds: Iterable[str], shape: type[PieceEvent]) -> None:
-        """``kinds``: names of events. ``shape``: their data; it has to forbid unknown fields."""
+        """``kinds``: names of events. ``shape``: their data, which must forbid unknown fields."""
         self._heads = frozenset(b"event: %b\ndata: {" % kind.encode() for kind in kinds)
         self._decoder: msgspec.json.Decoder[PieceEvent] = msgspec.json.Decoder(shape)
 
     def read(self, events: bytes, start: int) -> tuple[list[PieceEvent], int]:
-        """The pieces from ``start`` on, and where they end; none if the first event is another one.
+        """Returns the pieces from ``start`` on, and where they end; none if the first event is another one.
 
         The data of all events is decoded as lines, so that none can reach into the next.
         """
@@ -195,7 +200,7 @@ class PieceDecoder(Generic[PieceEvent]):
 
 
 def _before_others(parts: list[bytes]) -> list[bytes]:
-    """The data up to the first event of another kind."""
+    """Returns the data up to the first event of another kind."""
     for number, part in enumerate(parts):
         if b"\n" in part:
             piece, blank, _ = part.partition(BLANK)
@@ -207,5 +212,5 @@ _LINE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 
 
 def is_stream(body: bytes) -> bool:
-    """Whether a body is an event stream."""
+    """Returns whether a body is an event stream."""
     return body[:64].removeprefix(BOM).lstrip().startswith(_LINE_STARTS)

@@ -9,14 +9,15 @@ _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 _BARE = frozenset("@%+:,./-_")
-"""Characters beside letters and digits of every script that mean nothing to a shell."""
+"""Characters, beside letters and digits of every script, that have no meaning for a shell."""
 
 
 def plain(text: str, limit: int = 200) -> str:
-    """The text on one line with every control, format and private character replaced; at most ``limit`` characters.
+    """Returns the text on one line, with every control, format and private character replaced; at most ``limit``
+    characters.
 
-    A cut text ends in an ellipsis. Combining marks are kept, but no more than four in a row, so that they cannot
-    climb over neighbouring lines.
+    A cut text ends in an ellipsis. Combining marks are kept, but at most four in a row, so that they cannot reach
+    neighbouring lines.
     """
     if text.isascii() and text.isprintable():
         return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
@@ -33,14 +34,14 @@ def plain(text: str, limit: int = 200) -> str:
 
 
 def word(name: str) -> str:
-    """A name in a command that is shown to be copied into a shell: harmless, and in quotes where there is need."""
+    """Returns a name for a command to be copied into a shell: harmless, and quoted if needed."""
     shown = plain(name, 1_000)
     bare = shown and all(char in _BARE or char.isalnum() for char in shown)
     return shown if bare else shlex.quote(shown)
 
 
 def mask(secret: str) -> str:
-    """What may be shown of a secret: a reference as it is, else the last four characters of a long one."""
+    """Returns what may be shown of a secret: a reference as it is, else the last four characters of a long one."""
     if not secret or secret.startswith("env:"):
         return plain(secret)
     return "…" + plain(secret[-4:]) if len(secret) >= 16 else "…"

@@ -9,7 +9,7 @@ from gateway.domain.limits import Limits
 from gateway.domain.units import Millis, TokenId
 
 PREFIX = "sk-tk-"
-"""Every key begins so, followed by 43 base62 characters (256 bits)."""
+"""The start of every key, followed by 43 base62 characters (256 bits)."""
 
 
 class TokenState(StrEnum):
@@ -21,7 +21,7 @@ class TokenState(StrEnum):
 
 
 class Color(StrEnum):
-    """Of a token's name in the console."""
+    """The color of a token's name in the console."""
 
     NONE = "none"
     RED = "red"
@@ -43,14 +43,14 @@ class TokenFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     budgets: tuple[Budget, ...] = ()
     limits: Limits = Limits()
     models: tuple[str, ...] = ()
-    """Patterns such as ``gpt-*``; empty means all that the group shows."""
+    """Patterns such as ``gpt-*``; empty means all models of the group."""
     stop_when_empty: bool = False
     """End a running stream when this token's budget is gone."""
     hold_output: int = 0
-    """Output tokens that are held for a call at most, and for one without a limit of its own; 0: all that a request
-    allows. With it, calls may cost more than they hold."""
+    """The most output tokens to hold for a call, and the number for one without a limit of its own; 0: all that a
+    request allows. With it, calls may cost more than they hold."""
     fit_output: bool = False
-    """Lower the output limit of a call that too little is left for to what the rest pays for, if that is useful."""
+    """If too little is left for a call, lower its output limit to what the rest pays for, if that is useful."""
     color: Color = Color.NONE
     note: str = ""
 
@@ -65,15 +65,16 @@ class Token(TokenFields, frozen=True, kw_only=True, omit_defaults=True):
     """The part of the key that may be shown: its first ten and last four characters."""
     created: Millis = Millis(0)
     temporary: bool = False
-    """Created by ``tollkeeper run`` for one program: it ends with it, and is deleted some days later."""
+    """Whether ``tollkeeper run`` created it for one program: it ends with the program, and is deleted some
+    days later."""
 
     def outlived(self, now: Millis) -> bool:
-        """Whether the program that it was created for has ended."""
+        """Returns whether the program that it was created for has ended."""
         return self.temporary and self.expires is not None and self.expires <= now
 
 
 def state_of(token: Token, now: Millis) -> TokenState:
-    """Disabled wins over expired: it is what the owner did."""
+    """Returns the token's state. Disabled wins over expired: it is what the owner did."""
     if not token.enabled:
         return TokenState.DISABLED
     if token.expires is not None and token.expires <= now:

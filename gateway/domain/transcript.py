@@ -15,9 +15,9 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import Block, CallPart, ResultPart, TextPart, ThoughtPart, Turn
 
 RESULTS_REPAIRED = "tool_results_repaired"
-"""Mark of a request in which calls had no result, results no call, or calls two results."""
+"""The mark of a request in which calls had no result, results no call, or calls two results."""
 ARGUMENTS_REPAIRED = "tool_arguments_repaired"
-"""Mark of a request in which the arguments of a call were not a JSON object."""
+"""The mark of a request in which the arguments of a call were not a JSON object."""
 INVALID_ARGUMENTS = "invalid_arguments"
 """The field that holds arguments which are not a JSON object."""
 NO_OUTPUT = TextPart(raw=msgspec.Raw(b'"[no output]"'))
@@ -26,7 +26,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Call:
-    """A call, and its result once that is found."""
+    """A call, and its result once found."""
 
     def __init__(self, block: CallPart) -> None:
         self.block = block
@@ -39,11 +39,11 @@ class Transcript:
     def __init__(self) -> None:
         self._turns: list[tuple[Turn, list[_Call]]] = []
         self._by_id: dict[str, _Call] = {}
-        """Of calls with the same id the last one: some models begin to count again in every turn."""
+        """The calls by id, the last one of equal ids: some models count from the start in every turn."""
         self._marks: dict[str, None] = {}
 
     def add(self, role: str, blocks: Iterable[Block]) -> None:
-        """One more turn. Results may be among the blocks of a user's turn, and are taken out of it."""
+        """Add a turn. Results may be among the blocks of a user's turn, and are taken out of it."""
         given, kept = tuple(blocks), list[Block]()
         for block in given:
             kept += [block] if not isinstance(block, ResultPart) else self._place(block)
@@ -59,10 +59,10 @@ class Transcript:
             self._turns.append((Turn(role=role, blocks=tuple(kept)), calls))
 
     def arguments(self, given: bytes) -> msgspec.Raw:
-        """The arguments of a call as a JSON object, whatever the model wrote.
+        """Returns the arguments of a call as a JSON object, whatever the model wrote.
 
-        Without arguments it is empty. Line breaks in strings are escaped, and an object in a string is decoded. The
-        rest becomes the text of one field.
+        Without arguments it is empty. Line breaks in strings are escaped, and an object in a string is decoded.
+        Anything else becomes the text of one field.
         """
         data = given.strip()
         try:
@@ -74,7 +74,7 @@ class Transcript:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The turns, each with calls followed by their results."""
+        """Returns the turns, each with calls followed by their results."""
         found: list[Turn] = []
         for turn, calls in self._turns:
             found.append(turn)
@@ -84,11 +84,11 @@ class Transcript:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What was repaired, once ``turns`` was read."""
+        """Returns what was repaired, once ``turns`` was read."""
         return tuple(self._marks)
 
     def _continues(self, blocks: list[Block]) -> bool:
-        """Whether these blocks join the last turn. A signed thought is not put after words or calls."""
+        """Returns whether these blocks join the last turn. A signed thought never follows words or calls."""
         turn, calls = self._turns[-1]
         if turn.role != "assistant" or any(call.result is not None for call in calls):
             return False
@@ -111,7 +111,9 @@ class Transcript:
         return []
 
     def _call_of(self, block: ResultPart) -> _Call | None:
-        """By its id, else by its name the first call that has no result, without a name the first of any."""
+        """Returns the call by its id, else by its name the first one without a result, without a name the
+        first of all.
+        """
         if (call := self._by_id.get(block.call_id)) is not None:
             return call
         waiting = (call for _, calls in self._turns for call in calls if call.result is None)
@@ -127,7 +129,7 @@ class Transcript:
 
 
 def object_of(text: str) -> dict[str, object]:
-    """An object that says what the text says."""
+    """Returns an object with the text's content."""
     try:
         found = json.loads(text, strict=False, parse_constant=lambda _: None)
     except (ValueError, RecursionError):

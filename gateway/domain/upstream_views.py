@@ -1,4 +1,4 @@
-"""Offered: views of what is out there: the known vendors, what an upstream lists, and what price lists say."""
+"""Upstream views: the known vendors, what an upstream lists, and what price lists have."""
 
 import msgspec
 
@@ -15,29 +15,29 @@ class PresetView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     dialect: str
     base_url: str
-    """Empty: it has no fixed place."""
+    """The base URL; empty: it has no fixed one."""
     key_variable: str
-    """Where its documentation keeps the key; empty: none is needed, or none is named."""
+    """The variable in which its documentation keeps the key; empty: none is needed, or named."""
     local: bool
-    """It usually runs on the same machine."""
+    """Whether it usually runs on the same machine."""
 
 
 class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """One model of an upstream's own list, beside what the channel offers."""
+    """One model of an upstream's own list, compared with what the channel offers."""
 
     name: str
-    """What the upstream calls it."""
+    """Its name at the upstream."""
     state: str
     """``new`` and ``gone``: since the list changed last; ``offered``; ``kept_out``: listed and not offered."""
     served: bool
     """Whether the channel offers it to clients."""
     public: str
-    """The name clients know it by, its own if that is one of several; empty if it is not offered."""
+    """The name that clients use, its own if that is one of several; empty if it is not offered."""
     context: int | None
     told: UpstreamPrices | None
     max_output: int | None = None
     known_context: int | None = None
-    """Its context in use here: as listed, else that of the price list."""
+    """The context used here: as listed, else from the price list."""
     context_source: str = ""
     """Of ``known_context``: ``upstream``, or the name of the price list; empty: it is not known."""
 
@@ -48,14 +48,14 @@ class ListingView(msgspec.Struct, frozen=True, kw_only=True):
     channel: str
     patterns: list[str]
     time_ms: Millis | None
-    """When it came; None: there is none."""
+    """When it came; None: there is no list."""
     stale: bool
-    """It could not be refreshed since, or is old."""
+    """Whether it could not be refreshed since, or is old."""
     error: str
     """Why it could not be refreshed."""
     models: list[ListedModel]
     unnamed: int = 0
-    """Models that were left out, because their names cannot be used."""
+    """How many models were left out because their names cannot be used."""
     unpriced: list[str] = []
     """Models that the channel offers without a price."""
 
@@ -66,7 +66,7 @@ class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     """Empty: the channel serves no group, or is disabled."""
     order: int
-    """1 is tried first; channels of the same number share the calls by weight. 0: not tried."""
+    """Its order: 1 is tried first; channels with the same number share the calls by weight. 0: not tried."""
     place: str
     """Why it has this place, for example ``priority 10``."""
     channel: str
@@ -77,14 +77,14 @@ class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     weight: int
     limits: Limits
-    """Of the channel."""
+    """The channel's limits."""
     context: int | None
     max_output: int | None
-    """The most output tokens of one answer there; None: not known."""
+    """The most output tokens of one answer there; None: unknown."""
     context_source: str = ""
     """As in a ``ModelView``."""
     price: PriceView | None = None
-    """What calls cost that this channel answers."""
+    """The price of calls that this channel answers."""
 
 
 class ModelDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,11 +96,11 @@ class ModelDetail(msgspec.Struct, frozen=True, kw_only=True):
     """The price published by the upstream that is tried first."""
     context: int | None
     max_output: int | None
-    """Of several channels the highest; None: of some channel it is not known."""
+    """The highest limit of its channels; None: unknown at some channel."""
     groups: list[str]
-    """Those that show it."""
+    """The groups that show it."""
     fallbacks: dict[str, list[str]]
-    """By group, the models that answer if no channel can serve it; of an alias the ones it stands for."""
+    """By group, the models that answer if no channel can serve it; for an alias, the ones it stands for."""
     tokens: list[str]
     """Names of the tokens that see it."""
     routes: list[ModelRoute]
@@ -111,23 +111,23 @@ class ModelDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A model's price as a price list has it, beside the one that holds now."""
+    """A model's price in a price list, beside the present one."""
 
     model: str
     channel: str
-    """Name of the channel whose vendor asks this price."""
+    """The name of the channel whose vendor charges this price."""
     now: PriceView | None
     listed: PriceView
     kept: bool
-    """The owner set the present price by hand: the list does not replace it."""
+    """Whether the owner set the present price: the list does not replace it."""
     differs: bool
-    """Importing it would change what calls cost."""
+    """Whether importing it would change what calls cost."""
     change: str = ""
     """``new``, ``up`` (any of its rates), ``down`` or ``same``."""
     guard: str = ""
-    """Why it is imported only if that is accepted: a steep rise, or what looks like another unit. Else empty."""
+    """Why it is imported only after confirmation: a steep rise, or what looks like another unit; else empty."""
     applied: bool = False
-    """It was imported by this very request."""
+    """Whether this request imported it."""
 
 
 class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
@@ -136,14 +136,14 @@ class SavedChannel(ChannelView, frozen=True, kw_only=True, omit_defaults=False):
     new_prices: tuple[PriceView, ...] = ()
     """Known prices that its new models got."""
     unpriced: tuple[str, ...] = ()
-    """Its models that have no price: their calls are counted, not charged, or refused."""
+    """Its unpriced models: their calls are counted, not charged, or refused."""
     refuses_unpriced: bool = False
     """Calls of models without a price are refused."""
     unchanged: bool = False
-    """Everything was so already, also what is not shown."""
+    """Whether nothing changed, including what is not shown."""
 
     def of_changed(self, before: ChannelView) -> "SavedChannel":
-        """The same; of models without a price only those that an edit changed."""
+        """Returns the same with only those unpriced models that an edit changed."""
         known = {(model.name, model.upstream) for model in before.models}
         changed = {model.name for model in self.models if (model.name, model.upstream) not in known}
         return msgspec.structs.replace(self, unpriced=tuple(name for name in self.unpriced if name in changed))

@@ -15,18 +15,19 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
 
 _METADATA = ("metadata.google.internal", "metadata.goog")
-"""Names of the machine-credential services that clouds put on link-local addresses."""
+"""Names of the credential services that clouds put on link-local addresses."""
 
 _URL = re.compile(r"\s*!?[A-Za-z][A-Za-z0-9+.-]*://")
-"""How a URL begins, also as a pattern that excludes."""
+"""Matches the start of a URL, also in a pattern that excludes."""
 _LOCAL_SUFFIXES = (".localhost", ".local", ".lan", ".home", ".internal", ".home.arpa", ".ts.net")
 
 
 def checked_base_url(url: str) -> str:
-    """The URL without a trailing slash. Raises BadRequest (``param`` ``base_url``) when keys must not be sent there.
+    """Returns the URL without a trailing slash. Raises BadRequest (``param`` ``base_url``) when keys must not be sent
+    there.
 
-    Only http and https, a host, and neither user, query nor fragment. Link-local addresses are refused: that is where
-    clouds serve machine credentials. So are hosts that only some resolvers take for an IPv4 address (``127.1``).
+    Allowed are only http and https, a host, and neither user, query nor fragment. Link-local addresses are refused:
+    there clouds serve machine credentials. So are hosts that only some resolvers read as an IPv4 address (``127.1``).
     """
     if url != plain(url, 2000) or " " in url or "\\" in url:
         raise _bad(url, "has characters that are not allowed in a URL")
@@ -42,7 +43,7 @@ def checked_base_url(url: str) -> str:
 
 
 def demand_no_url(name: str) -> None:
-    """Raises BadRequest for the name of a model that is a URL: an address was typed into the wrong field."""
+    """Raises BadRequest for a model's name that is a URL: it was typed into the wrong field."""
     if _URL.match(name):
         raise BadRequest(
             f"models: '{plain(name)}' is a URL, not the name of a model; give it as the base URL (--base-url)",
@@ -51,7 +52,7 @@ def demand_no_url(name: str) -> None:
 
 
 def base_url_warning(url: str) -> str:
-    """What the owner should know of a URL that is allowed; empty if nothing."""
+    """Returns what the owner should know about an allowed URL; empty if nothing."""
     parts = urlsplit(url)
     if parts.scheme == "http" and not _is_near(parts.hostname or ""):
         return (
@@ -90,7 +91,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _looks_numeric(host: str) -> bool:
-    """WHATWG URL, host parsing: a host whose last label is a number is an IPv4 address."""
+    """Returns whether a host is an IPv4 address: its last label is a number (WHATWG URL, host parsing)."""
     last = host.rstrip(".").rpartition(".")[2]
     return last.isdigit() or last.startswith("0x")
 
@@ -101,7 +102,7 @@ def _is_link_local(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bo
 
 @lru_cache(maxsize=1024)
 def is_near(url: str) -> bool:
-    """Whether a URL leads to this machine or into a private network, as far as the name tells."""
+    """Returns whether a URL leads to this machine or a private network, as far as the name shows."""
     return _is_near(urlsplit(url).hostname or "")
 
 
@@ -121,16 +122,18 @@ REFERENCE = "env:"
 
 
 class Proxy(msgspec.Struct, frozen=True):
-    """Where it is, and what opens it."""
+    """A proxy's address and credentials."""
 
     host: str
     port: int
     authorization: str = ""
-    """Value of ``Proxy-Authorization``; empty: it wants none."""
+    """The value of ``Proxy-Authorization``; empty: not needed."""
 
 
 def proxy_of(text: str) -> Proxy:
-    """Of ``http://user:password@host:port``. Raises BadRequest, which never repeats user and password."""
+    """Returns the proxy of ``http://user:password@host:port``. Raises BadRequest, which never repeats user and
+    password.
+    """
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -150,7 +153,7 @@ def proxy_of(text: str) -> Proxy:
 
 
 def shown_proxy(text: str) -> str:
-    """What may be shown of a proxy: references as they are, user and password never."""
+    """Returns what may be shown of a proxy: references as they are, user and password never."""
     if not text or text.startswith(REFERENCE):
         return plain(text)
     _, at, place = text.rpartition("@")

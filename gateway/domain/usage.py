@@ -1,4 +1,4 @@
-"""Usage: the tokens of one call in one canonical form, whatever the upstream called them."""
+"""Usage: the tokens of one call in one canonical form, whatever the upstream's names."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -19,7 +19,7 @@ class UsageSource(StrEnum):
 
 
 COUNTED_HERE = frozenset({UsageSource.PARTIAL, UsageSource.ESTIMATED})
-"""Some of it, or all, is the gateway's own count."""
+"""Sources whose counts are partly or fully the gateway's own."""
 
 MODALITIES: Final = ("audio", "image", "video")
 """Kinds of tokens beside text."""
@@ -29,11 +29,11 @@ OUTPUT_PARTS: Final = tuple(f"output_{kind}" for kind in MODALITIES)
 LONGEST_WRITE: Final = "cache_write_12h"
 CITATIONS: Final = "citations"
 SEARCHES: Final = ("searches", "file_searches")
-"""Uses of tools that the vendor runs: searches of the web, and of files that it stores."""
+"""Uses of tools that the vendor runs: searches of the web and of stored files."""
 PICTURES: Final = "images"
-"""Pictures in a request: some vendors ask a fee for each."""
+"""Pictures in a request, for which some vendors charge a fee."""
 UNITS: Final = (*SEARCHES, PICTURES)
-"""Counts beside those of tokens, each with a price for one."""
+"""Counts of other things than tokens, each with a price for one."""
 PARTS: Final = (*INPUT_PARTS, *CACHED_PARTS, LONGEST_WRITE, *OUTPUT_PARTS, CITATIONS, *UNITS)
 
 PART_WORDS: Final[Mapping[str, str]] = {
@@ -46,7 +46,7 @@ PART_WORDS: Final[Mapping[str, str]] = {
     "file_searches": "file searches",
     PICTURES: "pictures in the request",
 }
-"""What follows the count of each."""
+"""The words after each count."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -63,21 +63,21 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     cache_write: int = 0
     """Input tokens written to the upstream's prompt cache, long-lived ones included."""
     cache_write_long: int = 0
-    """Those of them that are kept there for an hour or more: vendors charge more for these."""
+    """The part of them that is kept for an hour or more, for which vendors charge more."""
     output: int = 0
     """All output tokens, reasoning included."""
     reasoning: int = 0
     source: UsageSource = UsageSource.NONE
     parts: Mapping[str, int] = {}
-    """By the names in ``PARTS``: how much of the counts above is audio, images, video or citations, or is kept in the
-    cache for 12 hours; and the numbers of ``UNITS``. Zeros are left out. ``input_audio`` includes ``cached_audio``."""
+    """By the names in ``PARTS``: how much of the counts above is audio, images, video or citations, or is cached for 12
+    hours; and the numbers of ``UNITS``. Zeros are left out. ``input_audio`` includes ``cached_audio``."""
     variant: str = ""
-    """The processing that the answer names if it is not the standard one: ``flex``, ``priority``, ``fast``,
+    """The processing named in the answer, unless it is the standard one: ``flex``, ``priority``, ``fast``,
     ``batch``."""
 
     @property
     def total(self) -> int:
-        """Input and output tokens together."""
+        """Returns input and output tokens together."""
         return self.input + self.output
 
 
@@ -85,7 +85,7 @@ NOTHING = Usage()
 
 
 def kinds_of(usage: Usage, side: str) -> dict[str, int]:
-    """The tokens of the input or the output that are not text, in OpenAI's names: ``audio_tokens``, and so on."""
+    """Returns the tokens of input or output that are not text, by OpenAI's names: ``audio_tokens``, and so on."""
     if not usage.parts:
         return {}
     counts = {kind: usage.parts.get(f"{side}_{kind}", 0) for kind in MODALITIES}
@@ -93,7 +93,7 @@ def kinds_of(usage: Usage, side: str) -> dict[str, int]:
 
 
 def canonical(usage: Usage) -> Usage:
-    """The same usage with its invariants enforced by clamping; negative counts become 0."""
+    """Returns the usage with its invariants enforced by clamping. Negative counts become 0."""
     inputs, outputs = max(0, usage.input), max(0, usage.output)
     cached = min(max(0, usage.cached), inputs)
     write = min(max(0, usage.cache_write), inputs - cached)
@@ -111,10 +111,10 @@ def canonical(usage: Usage) -> Usage:
 
 
 def _parts(given: Mapping[str, int], whole: Usage) -> dict[str, int]:
-    """The parts, none counted twice.
+    """Returns the parts, none counted twice.
 
-    Input that is neither text nor cached nor written is at most what is left of the input beside cache and writes: what
-    is more is cached, as far as that goes. Output of all kinds and citations are at most the output.
+    Input that is neither text nor cached nor written is at most the input without cache and writes; what exceeds this
+    is cached, as far as possible. Output of all kinds and citations are at most the output.
     """
     out: dict[str, int] = {}
     fresh, cached = whole.input - whole.cached - whole.cache_write, whole.cached
@@ -136,7 +136,7 @@ def _parts(given: Mapping[str, int], whole: Usage) -> dict[str, int]:
 
 
 def as_object(usage: Usage) -> dict[str, object]:
-    """The usage as clients read it: OpenAI's names, the details always present."""
+    """Returns the usage as clients read it: with OpenAI's names and all details."""
     long = {"cache_write_long_tokens": usage.cache_write_long} if usage.cache_write_long else {}
     details = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write, **long}
     return {

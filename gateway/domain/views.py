@@ -1,4 +1,4 @@
-"""Views: what the control surface sends to front ends. The same values become ``--json`` output: the keys are stable.
+"""Views: what the control surface sends to front ends. The same values are the ``--json`` output: the keys are stable.
 
 A view never holds a secret. Money is in nano-dollars (``*_nanos``), moments in milliseconds since the epoch (``*_ms``)
 and durations in milliseconds (``duration_ms``, ``first_byte_ms``).
@@ -64,22 +64,22 @@ class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
     held_nanos: Nanos
     budgets: tuple[BudgetView, ...] = ()
     sees: list[str]
-    """The model names it really sees now."""
+    """The model names that it sees now."""
     waiting: int = 0
     """Calls that wait for a place among those in flight."""
     temporary: bool = False
     """Created by ``tollkeeper run`` for one program."""
     keys: tuple[KeyOwner, ...] = ()
-    """What stands for its key, and for its former ones, the newest first."""
+    """Its key and its former ones by their handles, the newest first."""
 
     @property
     def searched(self) -> str:
-        """What a search looks at: also what stands for its keys."""
+        """Returns the searched text, which includes the handles of its keys."""
         return " ".join([self.name, self.group, self.state, self.hint, self.note, *(one.handle for one in self.keys)])
 
     @property
     def outlived(self) -> bool:
-        """Whether the program that it was created for has ended: lists leave it out."""
+        """Returns whether the program that it was created for has ended: lists omit it."""
         return self.temporary and self.state == TokenState.EXPIRED
 
 
@@ -105,14 +105,14 @@ class GroupView(GroupFields, frozen=True, kw_only=True, omit_defaults=False):
     waiting: int = 0
     """Calls that wait for a place among those in flight."""
     name_spans: tuple[NameSpan, ...] = ()
-    """Which names it had when; empty if neither it nor another one with its name was renamed."""
+    """Which names it had when; empty if no rename concerns its name."""
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     """One of a channel's keys, masked."""
 
     number: int
-    """From 1; a smaller one if another before it is removed."""
+    """Its number, from 1; smaller once a preceding key is removed."""
     key: str
     """Masked, or the ``env:NAME`` reference."""
     state: str
@@ -122,7 +122,7 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False):
-    """A channel without its secrets: keys and header values are masked, and the proxy is without user and password."""
+    """A channel without its secrets: keys and header values are masked, and the proxy has no user and password."""
 
     id: str
     dialect: Dialect
@@ -141,36 +141,35 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
     in_flight: int
     calls: int
     errors: int
-    """Calls that it failed; those that the client or the owner ended do not count."""
+    """Calls that failed here, without those ended by the client or the owner."""
     spent_nanos: Nanos
     possible_nanos: Nanos
-    """Possible upstream cost of calls that were not charged."""
+    """The possible upstream cost of calls that were not charged."""
     created_ms: Millis
     last_check: Check | None
     waiting: int = 0
     """Calls that wait for a place among those in flight."""
     listed_ms: Millis | None = None
-    """When its upstream's list came; None: it was never asked."""
+    """When its upstream's list came; None: it was never requested."""
     list_error: str = ""
     """Why that list could not be refreshed."""
     missing_variables: tuple[str, ...] = ()
     """Environment variables that its keys, headers or proxy refer to, and that are not set where the server runs."""
     marks_refused: bool = False
-    """Its upstream refused marks for the prompt cache in the last hour, so requests go without."""
+    """Whether its upstream refused cache marks in the last hour, so that requests have none."""
     untested: bool = False
-    """No call and no test has succeeded there yet, so ``ok`` only means that nothing has failed."""
+    """Whether no call and no test has succeeded there yet, so that ``ok`` only means that nothing failed."""
     missing_models: dict[str, Millis] = msgspec.field(default_factory=dict)
-    """Models of which its upstream said that it does not have them, and when each is tried again; of what it does not
-    have by one API alone it is ``NAME by API``.
-    """
+    """Models that its upstream said it lacks, and when each is tried again; ``NAME by API`` for what it lacks by one
+    API only."""
 
     @property
     def shown_state(self) -> str:
-        """The state, or ``untested``."""
+        """Returns the state, or ``untested``."""
         return "untested" if self.untested and self.state == "ok" else self.state
 
     def missing_text(self, now: Millis) -> str:
-        """``the upstream does not have gpt-4o; retry in 9m30s``; empty if all of them are tried."""
+        """Returns ``the upstream does not have gpt-4o; retry in 9m30s``; empty if all models are tried."""
         left = {name: until - now for name, until in self.missing_models.items() if until > now}
         if not left:
             return ""
@@ -179,7 +178,7 @@ class ChannelView(ChannelFields, frozen=True, kw_only=True, omit_defaults=False)
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What could become a channel: a model server that was found on this machine, or a key in the environment."""
+    """What could become a channel: a model server found on this machine, or a key in the environment."""
 
     name: str
     dialect: str
@@ -188,7 +187,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """An ``env:NAME`` reference, or empty: none is needed."""
     models: list[ServedModel]
-    """What a local server lists; a vendor's list is not fetched."""
+    """What a local server lists. A vendor's list is not fetched."""
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,9 +205,9 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     context_source: str = ""
     """``upstream``, or the name of the price list; empty: the context is not known."""
     prices: list[PriceView] = []
-    """Those of its channels, if they ask different ones."""
+    """The prices of its channels, if they differ."""
     stands_for: str = ""
-    """The model that answers, if no channel serves this one: it is another name in a group."""
+    """The model that answers, if no channel serves this name: it is an alias in a group."""
 
 
 ABANDONED = {
@@ -216,7 +215,7 @@ ABANDONED = {
     Outcome.CANCELLED.value: "ended by you",
     Outcome.STOPPED.value: "stopped here",
 }
-"""How an attempt ended whose upstream would have gone on, by the outcome of its call."""
+"""How an attempt ended whose upstream would have continued, by the outcome of its call."""
 
 
 class CallView(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,24 +260,24 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     retry: int
     marks: list[str]
     cache_write_long_tokens: int = 0
-    """Of the tokens written to the upstream's cache, those that stay there for an hour or more."""
+    """The part of the written tokens that stays in the cache for an hour or more."""
     api: str = CHAT_API
     """Name of the inbound API."""
     native: bool = False
-    """It was passed on as it came: the channel speaks that API itself. Never set for chat completions."""
+    """Whether it was passed on unchanged, because the channel speaks that API. Never set for chat completions."""
     request: str = ""
     """Method and path of a request that reached no API."""
     waits_for: str = ""
-    """What a call that has not ended waits for."""
+    """What a running call waits for."""
     channel_id: str = ""
     parts: dict[str, int] = {}
-    """Of its tokens what is audio, images, video, citations or kept in the cache for 12 hours; and searches."""
+    """How many of its tokens are audio, images, video, citations or cached for 12 hours; and its searches."""
     variant: str = ""
     """How it was processed, if not in the standard way: ``flex``, ``priority``, ``fast``, ``batch``."""
 
     @property
     def usage(self) -> Usage:
-        """The counts as one value."""
+        """Returns the counts as one value."""
         return Usage(
             input=self.input_tokens,
             cached=self.cached_tokens,
@@ -291,12 +290,14 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How many calls it stands for: of many alike that were refused, one is recorded in a second."""
+        """Returns how many calls it stands for: of many similar refusals one a second is recorded."""
         return 1 + repeats(self.marks)
 
     @property
     def stay(self) -> str:
-        """Where the call went for the sake of its conversation, although others come first; empty if it did not."""
+        """Returns the channel the call stayed at because of its conversation, although others rank higher; empty if
+        none.
+        """
         if STAYED_MARK not in self.marks or not self.attempts:
             return ""
         first, left = self.attempts[0].channel, self.attempts[-1].channel != self.attempts[0].channel
@@ -305,24 +306,24 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fallback(self) -> str:
-        """The model that answered instead of the one that the client named; empty if that one did."""
+        """Returns the model that answered instead of the one the client named; empty if that one did."""
         return self.attempts[-1].model if self.attempts else ""
 
     @property
     def failed_tries(self) -> int:
-        """How many of its attempts failed; of several, without the last one, after which it did not wait."""
+        """Returns how many attempts failed; of several, without the last one, after which it did not wait."""
         return sum(attempt.kind is not None for attempt in self.attempts[:-1] or self.attempts)
 
     @property
     def between_tries_ms(self) -> Millis:
-        """How long it waited after tries that failed: for a retry, or for the next channel; 0: not noticeably."""
+        """Returns how long it waited after failed attempts, for a retry or the next channel; 0 if not noticeably."""
         if self.state == "running" or self.outcome == Outcome.LOST or not self.failed_tries:
             return Millis(0)
         waited = self.duration_ms - self.overhead_us // 1000 - sum(attempt.ms for attempt in self.attempts)
         return Millis(waited if waited >= _NOTICEABLE_MS else 0)
 
     def attempt_status(self, attempt: Attempt) -> str:
-        """Its status, ``cut off`` if only a part of its answer came, ``no answer``, or who did not wait for one."""
+        """Returns an attempt's status, ``cut off`` for a partial answer, ``no answer``, or who did not wait for one."""
         if attempt.status:
             return str(attempt.status)
         if attempt.kind is None and self.outcome in ABANDONED:
@@ -331,38 +332,40 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def conversion(self) -> str:
-        """``native`` or ``translated``; empty for chat completions, and if no channel was called or none is known."""
+        """Returns ``native`` or ``translated``; empty for chat completions, and if no channel was called or
+        is known.
+        """
         return conversion(self.api, native=self.native) if self.channel and self.outcome != Outcome.LOST else ""
 
 
 _NOTICEABLE_MS = 50
-"""What is shorter is the gateway's own work."""
+"""Shorter times are the gateway's own work."""
 
 
 def conversion(api: str, *, native: bool) -> str:
-    """``native`` or ``translated``; empty for chat completions, whose form is that of the gateway itself."""
+    """Returns ``native`` or ``translated``; empty for chat completions, the gateway's own form."""
     return "" if api == CHAT_API else "native" if native else "translated"
 
 
 class CallPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some calls of a listing, and how to go on. It may be short, or empty, although there is more to search."""
+    """Some calls of a listing, and how to continue. It may be short, or empty, although more is left to search."""
 
     calls: list[CallView]
     """Newest first."""
     cursor: str | None = None
-    """What to go on ``before``; None: there is nothing left to search."""
+    """The ``before`` of the next page; None: everything was searched."""
     back_to_ms: Millis = Millis(0)
-    """When the oldest call that was looked at began, if there is something left."""
+    """When the oldest examined call began, if more is left."""
     left: int = 0
-    """How many calls were not looked at yet."""
+    """How many calls were not examined yet."""
 
 
 class SumRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums over calls of one value of a dimension (token, model, channel, group or app) or of one span of time."""
+    """Sums of calls with one value of a dimension (token, model, channel, group or app) or in one span of time."""
 
     key: str
     name: str
-    """What to show for ``key``: the name of a token or channel, else the key itself."""
+    """The name to show for ``key``: that of a token or channel, else the key itself."""
     calls: int
     errors: int
     input_tokens: int
@@ -371,45 +374,47 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
     cost_nanos: Nanos
     possible_nanos: Nanos
     duration_ms: int
-    """Sum over the calls."""
+    """The sum over the calls."""
     first_byte_ms: int
-    """Sum over the calls that had one."""
+    """The sum over the calls with a first byte."""
     refused: int = 0
-    """How many of the calls the gateway refused; averages of durations leave them out."""
+    """How many calls the gateway refused. Averages of durations leave them out."""
     repeats: int = 0
-    """How many of the refused calls are not recorded, as they were like one before."""
+    """How many refused calls have no record, because they were like the one before."""
     first_bytes: int = 0
-    """How many of the calls had a first byte."""
+    """How many calls had a first byte."""
     aborts: int = 0
-    """How many calls the client, the owner or the gateway's stop ended; these are not errors."""
+    """How many calls were ended by the client, the owner or the gateway's stop; these are not errors."""
     refused_ms: int = 0
-    """How much of ``duration_ms`` is of refused calls."""
+    """The part of ``duration_ms`` that belongs to refused calls."""
     lost: int = 0
     """How many calls were running when the gateway died; these are not errors either."""
     waited_ms: int = 0
-    """How much of ``first_byte_ms`` calls waited for a place, before any upstream request."""
+    """The part of ``first_byte_ms`` in which calls waited for a place, before any upstream request."""
     duration_p50_ms: Millis | None = None
     """The duration that half of the calls did not exceed. None: not requested, or the records are deleted."""
     duration_p95_ms: Millis | None = None
     first_byte_p50_ms: Millis | None = None
-    """The same of the time to the first byte."""
+    """The same for the time to the first byte."""
     first_byte_p95_ms: Millis | None = None
 
     @property
     def mean_duration_ms(self) -> float | None:
-        """Over the calls that were not refused; None without any."""
+        """Returns the mean of the calls that were not refused; None without any."""
         calls = self.calls - self.refused
         return (self.duration_ms - self.refused_ms) / calls if calls > 0 else None
 
     @property
     def mean_first_byte_ms(self) -> float | None:
-        """Over the calls that had a first byte; sums of old versions do not have their number, only that of errors."""
+        """Returns the mean of the calls with a first byte. Sums of old versions lack their number and have only that of
+        errors.
+        """
         calls = self.first_bytes or self.calls - self.errors - self.aborts - self.lost
         return self.first_byte_ms / calls if calls > 0 and self.first_byte_ms else None
 
     @property
     def mean_upstream_ms(self) -> float | None:
-        """The same from the end of a call's wait for a place: what upstreams took."""
+        """Returns the mean from the end of a call's wait for a place: the upstreams' part."""
         whole = self.mean_first_byte_ms
         return None if whole is None else whole * (1 - self.waited_ms / self.first_byte_ms)
 
@@ -419,7 +424,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
     start_ms: Millis
     key: str
-    """Value of the dimension, or empty for the total."""
+    """The value of the dimension, or empty for the total."""
     row: SumRow
 
 
@@ -433,9 +438,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[SumRow]
     series: list[Point]
     first_ms: Millis | None = None
-    """When the earliest call that was ever counted began: before it nothing is known. None: there was none."""
+    """When the earliest call ever counted began: nothing is known before it. None: there were no calls."""
     incomplete: bool = False
-    """Calls were picked, but some records of the span are deleted."""
+    """Whether calls were filtered although some records of the span are deleted."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -445,37 +450,37 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     instance: str
     pid: int
     address: str
-    """Base URL of /v1, or empty when only the control surface runs."""
+    """The base URL of /v1, or empty when only the control surface runs."""
     home: str
     started_ms: Millis
     uptime_s: int = 0
-    """Since then, by a clock that is never set."""
+    """Seconds since then, by a monotonic clock."""
     in_flight: int
     watchers: int
     state: str
     """``serving``, ``draining``, ``store_failed`` or ``embedded``."""
     store_error: str = ""
-    """Why the store has failed, in words that name no path; empty while it works."""
+    """Why the store failed, in words that name no path; empty while it works."""
     durability: str
     channels: dict[str, int]
     """Count by state."""
     keys: dict[str, int] = {}
-    """Keys that need attention or are not set, by their states, of channels with several."""
+    """Keys that need attention or are not set, by state, of channels with several."""
     records: int
     connections: int = 0
-    """Of clients, open now."""
+    """Open connections of clients."""
     most_connections: int = 0
-    """That may be open; 0: any number."""
+    """How many may be open; 0: any number."""
     open_files: int = 0
-    """The system's limit, where it allows fewer connections than the settings do; else 0."""
+    """The system's limit of open files, if it allows fewer connections than the settings; else 0."""
     ollama_address: str = ""
-    """Of the second port, for programs that speak Ollama's API; empty: it is not open."""
+    """The address of the second port, for programs that speak Ollama's API; empty: it is not open."""
     ollama_error: str = ""
     """Why it is not open, although it should be."""
     waits: dict[str, int] = {}
     """How many calls wait, by what they wait for."""
     queued: int = 0
-    """Of these, the ones that nothing is held for yet; ``in_flight`` counts all others."""
+    """How many of these have no hold yet; ``in_flight`` counts all others."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -483,22 +488,22 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     result: str
-    """``ok``, ``fail``, ``skipped``, or ``warning``: a problem, but not of the call in question."""
+    """``ok``, ``fail``, ``skipped``, or ``warning``: a problem, but not one of the call in question."""
     text: str
     fix: str = ""
     code: str = ""
-    """What a call is refused with for it; empty: no call is."""
+    """The code of the error that calls get for it; empty: calls are not refused."""
     status: int = 0
-    """HTTP status of that refusal."""
+    """The HTTP status of that error."""
 
 
 def iso(ms: Millis) -> str:
-    """A moment as ISO 8601 in UTC with milliseconds, for example ``2026-11-20T22:31:05.120Z``."""
+    """Returns a moment as ISO 8601 in UTC with milliseconds, for example ``2026-11-20T22:31:05.120Z``."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def call_view(record: Record) -> CallView:
-    """The settled call as front ends see it."""
+    """Returns a settled call as front ends see it."""
     return CallView(
         id=record.id,
         time=iso(record.ts),
@@ -546,9 +551,9 @@ def call_view(record: Record) -> CallView:
 
 
 def running_view(call: Running, now: Millis) -> CallView:
-    """A call that is not settled yet, in the words of a settled one.
+    """Returns a running call in the form of a settled one.
 
-    Its input is an upper bound, and so is its cost; its output is an estimate.
+    Its input and its cost are upper bounds; its output is an estimate.
     """
     return CallView(
         id=call.id,
