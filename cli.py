@@ -1,4 +1,4 @@
-"""The command line's root: which commands there are, and how they end. Each command's file is loaded when it is used.
+"""The root of the command line: its commands, and how they end. Each command's file is loaded on use.
 
 Only click and the standard library are loaded here, so that ``--version``, ``--help`` and completion answer at once.
 """
@@ -35,7 +35,7 @@ from gateway.commands.exit_codes import MEANINGS, PROGRAM, report
 from gateway.domain.errors import GatewayError
 
 CONSOLE = "tollkeeper.console"
-"""Key of the context's shared notes under which ``selftest`` finds the console: only this file may know it."""
+"""The key in the context's shared notes under which ``selftest`` finds the console: only this file may know it."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("server:serve", "Run the gateway in the foreground."),
@@ -100,11 +100,11 @@ MEANT: Mapping[str, str] = {
     **dict.fromkeys(("alias", "aliases"), "channel edit CHANNEL --map ALIAS=MODEL"),
     **dict.fromkeys(("ask", "prompt"), "chat"),
 }
-"""The commands that people probably mean who type one of these words."""
+"""The commands probably meant by these words."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are loaded when they are called; its help needs none of them."""
+    """A group whose commands are loaded when they are called. Its help needs none of them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         refuse_repeated(self, ctx, args)
@@ -150,7 +150,7 @@ def version() -> None:
 
 
 _OTHER: Mapping[str, click.Command] = {"help": HELP, "version": version}
-"""Commands for which there is an option, too."""
+"""Commands that are also options."""
 
 
 def _unknown(name: str, ctx: click.Context) -> click.UsageError:
@@ -191,13 +191,13 @@ tollkeeper.params[:0] = [home_option(), *address_options()]
 
 
 def _draw_console(where: object) -> str:
-    """What the console shows of a server on this home, drawn without a terminal."""
+    """Returns what the console shows of a server on this home, drawn without a terminal."""
     shown: str = importlib.import_module("tui.selftest").draw(where)
     return shown
 
 
 def _start(ctx: click.Context) -> NoReturn:
-    """Open the console, or serve where there is no terminal or no console."""
+    """Open the console, or serve without a terminal or console."""
     terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     console = _console() if terminals and importlib.util.find_spec("tui.app") else None
     from gateway.config import load
@@ -215,7 +215,7 @@ def _start(ctx: click.Context) -> NoReturn:
 
 
 def _console() -> ModuleType:
-    """The console's module. Garbage is not collected while it defines a thousand classes: none is there yet."""
+    """Returns the console's module. Garbage collection is off while it defines a thousand classes."""
     gc.disable()
     try:
         importlib.import_module("tui.late_imports").install()
@@ -226,7 +226,7 @@ def _console() -> ModuleType:
 
 
 def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
-    """Run the command line; its failures are one line on stderr and an exit code.
+    """Run the command line. Failures are one line on stderr and an exit code.
 
     ``session`` is a ``gateway.commands.session.Session``; the real one unless given.
     """
@@ -244,7 +244,7 @@ def main(args: Sequence[str] | None = None, session: object = None) -> NoReturn:
 
 
 def _hold_closed_streams() -> None:
-    """Where stdin, stdout or stderr was closed, nothing else may take its number: no socket, no file of ours."""
+    """Keep closed stdin, stdout and stderr occupied, so that no socket or file gets their number."""
     for number in range(3):
         try:
             os.fstat(number)

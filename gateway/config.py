@@ -16,7 +16,7 @@ DEFAULT_PORT = 8655
 ENV_PREFIX = "TOLLKEEPER_"
 
 SOCKET_PATH_LIMIT = 100
-"""A Unix socket's path may have 104 bytes on some systems, its end included."""
+"""A Unix socket's path may have 104 bytes on some systems, including its end."""
 
 
 HOME_FILES = frozenset(
@@ -38,11 +38,11 @@ HOME_FILES = frozenset(
         "usage",
     }
 )
-"""What a data folder holds. Two of these show whose it is; a lone one among other files proves nothing."""
+"""The files of a data folder. Two of these identify it; a single one among other files proves nothing."""
 TEMPORARY = ".tmp"
-"""Behind the name of a file that replaces another one. A process that is killed then leaves it."""
+"""The suffix of a file that replaces another one. A killed process leaves it."""
 INCIDENTAL = frozenset({".DS_Store", "lost+found"})
-"""What systems put into empty folders."""
+"""Files that systems put into empty folders."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +52,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The data folder, mode 0700; every file in it has mode 0600."""
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
-    """0: any free port."""
+    """The port; 0: any free one."""
     address_given: bool = False
-    """Whether an option or the environment names host or port."""
+    """Whether an option or the environment sets host or port."""
     drain_s: float = 30.0
     """How long a stopping server waits for running calls."""
     check_streams: bool = False
@@ -64,12 +64,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runfile(self) -> Path:
-        """Tells how to reach the running server."""
+        """The path of the file that says how to reach the running server."""
         return self.home / "run.json"
 
     @property
     def socket(self) -> Path | None:
-        """The control socket; None where there are none or the path would be too long (loopback TCP is used)."""
+        """The control socket's path; None if the system has none or the path would be too long (then loopback TCP is
+        used).
+        """
         path = self.home / "control.sock"
         if os.name == "nt" or len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
             return None
@@ -77,17 +79,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last_address(self) -> Path:
-        """Holds the base URL of the server that ran last."""
+        """The path of the file with the base URL of the last server."""
         return self.home / "last-address"
 
     @property
     def home_option(self) -> str:
-        """``--home`` for a command that is shown to be copied, with a leading space; empty for the default home."""
+        """Returns ``--home`` for a command to be copied, with a leading space; empty for the default home."""
         return "" if self.home == load().home else f" --home {word(str(self.home))}"
 
     @property
     def log(self) -> Path:
-        """The log of a server started in the background."""
+        """The path of the log of a server in the background."""
         return self.home / "server.log"
 
 
@@ -98,10 +100,10 @@ def load(
     port: int | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """Flags win over ``TOLLKEEPER_HOME``, ``_HOST``, ``_PORT``, ``_DRAIN_S`` and ``_CHECK_STREAMS``, these over the
-    defaults.
+    """Returns the configuration. Flags override ``TOLLKEEPER_HOME``, ``_HOST``, ``_PORT``, ``_DRAIN_S`` and
+    ``_CHECK_STREAMS``, which override the defaults.
 
-    Raises BadRequest for a value that is not valid.
+    Raises BadRequest for an invalid value.
     """
     env = os.environ if environ is None else environ
     hosts, ports = (host, env.get(ENV_PREFIX + "HOST")), (port, env.get(ENV_PREFIX + "PORT"))
@@ -117,7 +119,7 @@ def load(
 
 
 def is_home(folder: Path) -> bool:
-    """Whether it is a data folder that has been used. One that may not be listed counts: opening it says why."""
+    """Returns whether it is a used data folder. One that may not be listed counts: opening it says why."""
     try:
         names = _names(folder)
     except PermissionError:
@@ -126,7 +128,7 @@ def is_home(folder: Path) -> bool:
 
 
 def make_home(folder: Path) -> None:
-    """Create a data folder, and keep others out of it: mode 0700.
+    """Create a data folder with mode 0700.
 
     An empty folder is used as it is, with the rights its owner gave it. Raises BadRequest for a folder with files of
     something else, which is left alone, and OSError.
@@ -156,7 +158,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _folder(text: str) -> Path:
-    """The whole path; it is part of the runfile and of what the server reports, which are text."""
+    """Returns the whole path, which the runfile and the server's reports contain as text."""
     home = Path(text).expanduser().absolute()
     try:
         str(home).encode()

@@ -1,8 +1,8 @@
 """Frozen: what is special about the one-file executable, which unpacks itself into a folder at every start.
 
-It is two processes: an outer one that unpacks, waits and cleans up, and the inner one, the program. Killed hard,
-the outer one leaves the folder behind; so the inner one marks and locks it, and the next server deletes those that are
-marked and no longer locked. The kernel ends the lock with the process, however that dies.
+It is two processes: an outer one that unpacks, waits and cleans up, and an inner one, the program. Killed hard, the
+outer one leaves the folder behind; so the inner one marks and locks it, and the next server deletes folders that are
+marked and not locked. The kernel releases the lock when the process ends, however it ends.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ if sys.platform != "win32":
     import fcntl
 
 MARK = "tollkeeper.lock"
-"""The file in the folder that the process using it keeps locked."""
+"""The file that the process using the folder keeps locked."""
 
 WATCH_S = 1.0
 
 
 def folder() -> Path | None:
-    """Where this process's executable has unpacked itself; None if it has not."""
+    """Returns where this process's executable unpacked itself; None if it did not."""
     unpacked = getattr(sys, "_MEIPASS", "")
     return Path(unpacked) if unpacked and Path(unpacked).name.startswith("_MEI") else None
 
@@ -29,7 +29,7 @@ def folder() -> Path | None:
 def settle_in() -> int:
     """Mark and lock this process's folder, and delete the folders of dead ones.
 
-    Returns the lock's descriptor, which must stay open; -1 where there is nothing to lock.
+    Returns the lock's descriptor, which must stay open; -1 if there is nothing to lock.
     """
     mine = folder()
     if mine is None or os.name == "nt":  # Windows deletes no folder in use, and has no such lock
@@ -41,7 +41,7 @@ def settle_in() -> int:
 
 
 async def parent_gone() -> None:
-    """Returns when the outer process is gone; never where there is none."""
+    """Returns when the outer process is gone; never without one."""
     if folder() is None:
         await asyncio.Event().wait()
     parent = os.getppid()
@@ -50,7 +50,7 @@ async def parent_gone() -> None:
 
 
 def _is_dead(mark: Path) -> bool:
-    """Whether nobody holds the mark; a folder without one belongs to somebody else."""
+    """Returns whether the mark is not locked. A folder without a mark belongs to something else."""
     held = _lock(mark, os.O_RDWR)
     if held < 0:
         return False
@@ -59,7 +59,7 @@ def _is_dead(mark: Path) -> bool:
 
 
 def _lock(mark: Path, flags: int) -> int:
-    """The descriptor of the locked file; -1 if it is not there or another process has it."""
+    """Returns the descriptor of the locked file; -1 if it is missing or another process has it."""
     try:
         descriptor = os.open(mark, flags | os.O_CLOEXEC, 0o600)
     except OSError:

@@ -1,6 +1,6 @@
-"""Runfile: where the running server is reached, and the secret that opens it: a JSON file, mode 0600, in the home.
+"""Runfile: how to reach the running server, and the secret that opens it: a JSON file, mode 0600, in the home.
 
-It is gone when the server is; the address alone stays in a file of its own, for who wants to know where it was.
+It is removed with the server. Only the address stays in a file of its own, for later reference.
 """
 
 import errno
@@ -15,48 +15,48 @@ import msgspec
 from gateway.domain.units import Millis
 
 SIZE_LIMIT = 64 * 1024
-"""Bytes; anything larger is not a runfile."""
+"""The most bytes of a runfile."""
 ADDRESS_LIMIT = 400
-"""Bytes of a base URL."""
+"""The most bytes of a base URL."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach one running server. It holds the secret: never print it."""
 
     instance: str
-    """Identity of one start of a server; its status echoes it."""
+    """The id of one start of a server; its status repeats it."""
     secret: str
     socket: str = ""
-    """Path of the control socket; empty where control listens on loopback TCP."""
+    """The path of the control socket; empty if control listens on loopback TCP."""
     host: str = "127.0.0.1"
     port: int = 0
-    """Of control on TCP."""
+    """The port of control on TCP."""
     address: str = ""
-    """Base URL of /v1, for example ``http://127.0.0.1:8655/v1``; empty when only control runs."""
+    """The base URL of /v1, for example ``http://127.0.0.1:8655/v1``; empty when only control runs."""
     host_option: str = ""
-    """Where /v1 listens, as ``--host`` gave it; ``address`` names a host that can be reached."""
+    """Where /v1 listens, as given by ``--host``; ``address`` has a host that can be reached."""
     pid: int = 0
     version: str = ""
     started: Millis = Millis(0)
     home: str = ""
-    """The folder of the store, whole and without links. A copy of that folder has this file, but no server."""
+    """The folder of the store, absolute and without links. A copy of that folder has this file, but no server."""
 
     def __repr__(self) -> str:
         return f"Endpoint(instance={self.instance!r}, address={self.address!r}, pid={self.pid})"
 
 
 def write(path: Path, endpoint: Endpoint) -> None:
-    """Put the runfile in place at once and whole. Raises OSError."""
+    """Write the runfile atomically. Raises OSError."""
     _replace(path, msgspec.json.encode(endpoint) + b"\n")
 
 
 def keep_address(path: Path, address: str) -> None:
-    """Note the base URL of a server, for ``last_address``. Raises OSError."""
+    """Keep the base URL of a server for ``last_address``. Raises OSError."""
     _replace(path, address.encode() + b"\n")
 
 
 def last_address(path: Path) -> str:
-    """The base URL that was noted last; empty if there is none."""
+    """Returns the base URL that was kept last; empty if none was."""
     with suppress(OSError, UnicodeDecodeError), _open(path) as file:
         address = file.read(ADDRESS_LIMIT).decode("ascii").strip()
         return address if address.startswith("http://") and address.isprintable() else ""
@@ -64,7 +64,7 @@ def last_address(path: Path) -> str:
 
 
 def _open(path: Path) -> BinaryIO:
-    """To be read. A named pipe in the file's place is empty, and nobody waits for what it may bring."""
+    """Open it for reading. A named pipe in its place reads as empty, without waiting."""
     return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
 
 
@@ -81,11 +81,10 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def read(path: Path) -> Endpoint | None:
-    """What the runfile says; None if there is none that can be read, or if it was copied here with the rest of a home.
+    """Returns the content of the runfile; None if it cannot be read, or was copied here with a home.
 
-    It does not prove that the server lives.
-
-    Raises OSError if this process can open no more files: then nothing is known.
+    It does not prove that the server runs. Raises OSError if this process can open no more files: then nothing is
+    known.
     """
     try:
         endpoint = _endpoint_of(path)
@@ -104,14 +103,14 @@ def _endpoint_of(path: Path) -> Endpoint:
 
 
 def _copied(folder: Path, home: str) -> bool:
-    """Whether the home of a runfile is there and is another folder than this; a home may have moved since."""
+    """Returns whether the runfile's home exists and is another folder than this. A home may have moved since."""
     with suppress(OSError):
         return bool(home) and not folder.samefile(home)
     return False
 
 
 def remove(path: Path, instance: str) -> bool:
-    """Remove the runfile if it is this instance's: a successor may already have written its own."""
+    """Remove the runfile if it belongs to this instance: a successor may have written its own."""
     with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
         if _endpoint_of(path).instance == instance:
             path.unlink()

@@ -65,37 +65,37 @@ from gateway.web.port_owner import free_port, port_owner
 _log = logging.getLogger("tollkeeper")
 
 GC_THRESHOLD = 3_000
-"""Objects made, beyond those freed, between two looks of the garbage collector: calls leave no rings."""
+"""New objects, beyond those freed, between two runs of the garbage collector: calls leave no cycles."""
 LAST_WORDS_S = 0.4
-"""For streams that are cut at the end of the drain to get their error event; with what follows, no second is left."""
+"""Seconds for streams cut at the end of the drain to get their error event; with what follows, less than a second."""
 CUT_S = 0.05
-"""For handlers to end whose connections are closed under them."""
+"""Seconds for handlers to end after their connections are closed."""
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """What is reported once the server answers."""
 
     address: str
-    """Base URL of /v1."""
+    """The base URL of /v1."""
     home: str
     key: str
-    """Key of the first token, made just now; empty if there were tokens."""
+    """The key of the first token, just created; empty if tokens existed."""
     token: str
     """That token's name."""
     models: list[str]
-    """What that token sees."""
+    """The models that this token sees."""
     open_to: str
-    """Empty on loopback; else the warning who can reach the gateway."""
+    """Empty on loopback; otherwise a warning about who can reach the gateway."""
     notes: list[str]
-    """What opening the store repaired."""
+    """What was repaired when the store was opened."""
 
 
 LOG_LINE = "{asctime} {levelname}: {message}"
-"""Of stderr, or of ``server.log``."""
+"""The format of log lines on stderr or in ``server.log``."""
 
 
 def run(config: Config, ready: Callable[[Welcome], None]) -> int:
-    """Serve until stopped; the process's exit code. ``ready`` is called once /v1 answers."""
+    """Serve until stopped. Returns the process's exit code. ``ready`` is called once /v1 answers."""
     log = logging.StreamHandler()
     log.setFormatter(logging.Formatter(LOG_LINE, "%Y-%m-%d %H:%M:%S", style="{"))
     logging.getLogger().addHandler(log)
@@ -108,7 +108,7 @@ def run(config: Config, ready: Callable[[Welcome], None]) -> int:
 
 
 async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
-    """Serve until a signal or the control surface says stop. 0, or 1 if the store had failed.
+    """Serve until a signal or the control surface says stop. Returns 0, or 1 if the store failed.
 
     Raises GatewayError when the store is in use or damaged, or the address is taken.
     """
@@ -125,7 +125,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         runfile.write(held / config.runfile.name, endpoint)
         stack.callback(runfile.remove, held / config.runfile.name, engine.instance)
         runfile.keep_address(held / config.last_address.name, engine.address)
-        key = _begin(engine)  # last of all that may fail: the key of a first token is shown only once
+        key = _begin(engine)  # last, because the key of a first token is shown only once
         engine.stop_asked = stop.ask
         stop.on_signals()
         engine.tasks.spawn(_follow(stop), "the outer process")
@@ -133,7 +133,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         engine.tasks.spawn(model_lists.keep_fresh(engine), "lists of models")
         engine.tasks.spawn(tokens.delete_ended(engine), "tokens of programs")
         gc.collect()
-        gc.freeze()  # what is alive now lives for ever: the collector need not look at it on the hot path
+        gc.freeze()  # these objects live for ever: the collector need not visit them on the hot path
         gc.set_threshold(GC_THRESHOLD, 20, 50)
         ready(_welcome(engine, config, key))
         await stop.asked.wait()
@@ -143,13 +143,13 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
 
 @asynccontextmanager
 async def embedded_server(config: Config, *, listen: bool = False) -> AsyncIterator[Endpoint]:
-    """The control surface inside this process, for one command, when no server runs; ``listen``: /v1 as well.
+    """Run the control surface inside this process, for one command, when no server runs; ``listen``: /v1 as well.
 
-    It holds the store's lock like a server, but leaves no runfile: nobody else should find it.
+    It holds the store's lock like a server, but leaves no runfile, so that nothing else finds it.
     """
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(open_engine(config))
-        for note in engine.store.notes:  # a repair is never silent
+        for note in engine.store.notes:  # repairs are always reported
             _log.warning("%s", note)
         if changes := first_changes(engine.catalog.registry, engine.now()):
             engine.change(changes)
@@ -160,12 +160,12 @@ async def embedded_server(config: Config, *, listen: bool = False) -> AsyncItera
 
 
 def machine_checks(config: Config) -> list[Step]:
-    """What the doctor can find out about the machine where the store cannot be opened."""
+    """Returns what the doctor can find out about the machine if the store cannot be opened."""
     return machine.look(config, "")
 
 
 def _begin(engine: Engine) -> str:
-    """Fill an empty home; the key of the first token if it had none."""
+    """Fill an empty home. Returns the key of the first token if it had none."""
     now = engine.now()
     registry = engine.catalog.registry
     changes, key = first_changes(registry, now), ""
@@ -181,7 +181,7 @@ def _begin(engine: Engine) -> str:
 async def open_engine(
     config: Config, *, clock: Clock | None = None, patience: CallDeadlines | None = None
 ) -> AsyncIterator[Engine]:
-    """Everything but the two surfaces, opened in order and closed in reverse."""
+    """Open everything but the two surfaces, in order; it is closed in reverse."""
     clock, tasks = clock or Clock(), Tasks()
     store = Store.open(config, now=clock.wall)
     files = OpenFiles(partial(attrgetter("entities.registry.settings"), store))
@@ -260,7 +260,7 @@ def _pipeline(engine: Engine) -> Pipeline:
 
 
 class PublicPort:
-    """The public port: what accepts connections, what keeps them, and the calls behind it."""
+    """The public port: accepts connections, keeps them, and runs their calls."""
 
     def __init__(self, engine: Engine, acceptor: Acceptor, listener: Listener) -> None:
         self._engine = engine
@@ -268,7 +268,7 @@ class PublicPort:
         self._listener = listener
 
     async def drain(self, limit_s: float, at_once: asyncio.Event) -> None:
-        """Take nothing new, let running calls end, cut what is left with an error event, all of it settled."""
+        """Accept nothing new, let running calls end, cut what is left with an error event; all of it is settled."""
         engine = self._engine
         engine.close_doors()
         self._acceptor.close()
@@ -282,13 +282,13 @@ class PublicPort:
         await self._listener.shutdown(CUT_S)
 
     async def _quiet(self) -> None:
-        """Wait until every answer has arrived and no call runs; some go on when their clients have left."""
+        """Wait until every answer is sent and no call runs. Some run on after their clients have left."""
         await self._listener.emptied()
         await self._engine.live.empty.wait()
 
 
 def in_flight(books: Books, channel: ChannelId) -> int:
-    """How many calls a channel answers now."""
+    """Returns how many calls a channel is answering."""
     return sum(call.channel == channel for call in books.running.values())
 
 
@@ -303,7 +303,9 @@ async def _unless(event: asyncio.Event, work: Coroutine[object, object, None], l
 
 @asynccontextmanager
 async def open_door(engine: Engine, config: Config) -> AsyncIterator[PublicPort]:
-    """Open the public port; at the end it is closed at once. Raises Conflict if it is taken, BadRequest for no host."""
+    """Open the public port; at the end it is closed at once. Raises Conflict if it is taken, BadRequest for an unknown
+    host.
+    """
     surface = Surface(engine, config.host)
     crowd = ConnectionLimits(partial(attrgetter("catalog.registry.settings"), engine), most=engine.files.clients)
     listener = Listener(surface.handle, crowd, lambda: new_call_id(engine.clock.wall()))
@@ -327,7 +329,7 @@ async def open_door(engine: Engine, config: Config) -> AsyncIterator[PublicPort]
 
 
 def _cannot_listen(config: Config, error: OSError) -> Conflict:
-    """Who has the port, and the line that starts this gateway at another one."""
+    """Returns the error: who has the port, and the command that starts this gateway at another one."""
     why = error.strerror or str(error)
     if error.errno == errno.EADDRINUSE:
         why = f"{port_owner(config.port) or 'another program'} already listens there"
@@ -340,7 +342,7 @@ def _cannot_listen(config: Config, error: OSError) -> Conflict:
 
 
 def _reachable(host: str) -> str:
-    """The host to write into the base URL."""
+    """Returns the host for the base URL."""
     if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared with, not bound to
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
@@ -348,7 +350,7 @@ def _reachable(host: str) -> str:
 
 @asynccontextmanager
 async def _control(engine: Engine, config: Config, *, private: bool) -> AsyncIterator[Endpoint]:
-    """Open the control surface: a Unix socket only this user can reach, or loopback TCP where there are none."""
+    """Open the control surface: a Unix socket that only this user can reach, or loopback TCP without Unix sockets."""
     secret = secrets.token_urlsafe(32)
     runner = control_runner(control_app(engine, secret))
     await runner.setup()
@@ -393,14 +395,14 @@ def _socket_path(config: Config, instance: str, *, private: bool) -> Path | None
 
 
 class _Stop:
-    """Requests to stop a server: it drains, until one of them ends it now."""
+    """Requests to stop a server: the first one drains, a later one may end it at once."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.at_once = asyncio.Event()
 
     def ask(self, now: bool) -> None:  # noqa: FBT001 - the one question there is
-        """Begin to stop; asking again changes nothing, except with ``now``."""
+        """Begin to stop. Later requests change nothing, except with ``now``."""
         if now:
             self.at_once.set()
         self.asked.set()
@@ -410,7 +412,7 @@ class _Stop:
         self.ask(self.asked.is_set())
 
     def on_signals(self) -> None:
-        """SIGTERM, SIGINT and SIGHUP drain; one that comes while it stops ends it."""
+        """SIGTERM, SIGINT and SIGHUP drain; another one while it stops ends it."""
         loop = asyncio.get_running_loop()
         for name in ("SIGTERM", "SIGINT", "SIGHUP"):
             number = getattr(signal, name, None)
@@ -423,17 +425,17 @@ class _Stop:
 
 
 async def _follow(stop: _Stop) -> None:
-    """Stop when the outer half of a one-file executable was killed: nobody could ask this one to stop any more."""
+    """Stop when the outer process of a one-file executable was killed: nothing else could stop this one."""
     await frozen.parent_gone()
     stop.ask(False)
 
 
 HOME_S = 1.0
-"""Between two looks at whether the path of the data folder leads to it."""
+"""Seconds between two checks that the path of the data folder leads to it."""
 
 
 async def _stay(folder: Folder, home: Path, stop: _Stop) -> None:
-    """Stop when two looks have found that the path of the data folder leads elsewhere: nobody finds this server."""
+    """Stop when two checks find that the path of the data folder leads elsewhere: nobody finds this server."""
     looks = 0
     while looks < 2:
         await asyncio.sleep(HOME_S)
@@ -460,7 +462,7 @@ def _welcome(engine: Engine, config: Config, key: str) -> Welcome:
 
 
 def _harden() -> None:
-    """Files of ours are for us alone, and no core dump may hold keys."""
+    """Make new files private, and switch core dumps off: they would hold keys."""
     os.umask(0o077)
     if sys.platform == "win32":
         return

@@ -1,6 +1,6 @@
 """The public surface: from a request to the handler of its path (``endpoints``), and from a failure to an error.
 
-There is no framework of routes: the paths are few, and finding one is on the hot path.
+It uses no routing framework: the paths are few, and finding one is on the hot path.
 """
 
 import logging
@@ -33,7 +33,7 @@ _log = logging.getLogger("tollkeeper")
 
 KEY_PATH = "/k/"
 APP_LIMIT = 200
-"""Characters that are read of what names a program."""
+"""How many characters of a program's name are read."""
 OLLAMA_ROOT = "/api/"
 
 
@@ -47,10 +47,10 @@ class Surface:
         self._keyless = keyless
         self._throttle = AuthThrottle(engine.clock.mono)
         self.port = 0
-        """The port that listens, once it does."""
+        """The listening port, once it listens."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse | Response:
-        """Every request of the public port."""
+        """Handle any request of the public port."""
         engine = self._engine
         began, ts = engine.clock.mono(), engine.clock.wall()
         call = new_call_id(ts)
@@ -87,9 +87,9 @@ class Surface:
         return response
 
     def _key(self, request: web.BaseRequest) -> str:
-        """The client's key: of several different ones that of a token of this gateway.
+        """Returns the client's key: of several different ones that of a token of this gateway.
 
-        Where none is required, programs send whatever their SDK insists on: that is as good as none.
+        Where none is required, programs send whatever their SDK insists on: that counts as no key.
         """
         if self._throttle.heard:
             self._throttle.check(request.remote or "")
@@ -103,16 +103,18 @@ class Surface:
         return next((key for key in keys if token_of(key, engine.catalog, engine.passes, engine.now())), other)
 
     def _trusted(self, request: web.BaseRequest, path: str) -> str:
-        """Name of the token of a request that may come without a key; empty if it needs one.
+        """Returns the token's name for a request that may come without a key; empty if it needs one.
 
-        Any web page can call with the origin ``null``, which may be permitted for apps: it never goes without a key.
+        Any web page can call with the origin ``null``, which may be permitted for apps: it always needs a key.
         """
         token = self._engine.catalog.registry.settings.ollama_token
         free = (self._keyless or path.startswith(OLLAMA_ROOT)) and is_own(request.remote or "")
         return token if free and request.headers.get("Origin") != "null" else ""
 
     def _admitted(self, request: web.BaseRequest, endpoint: EndpointRow | None, path: str) -> Handler:
-        """What answers the request. Raises GatewayError if it is not for us, or for nothing that there is."""
+        """Returns the endpoint of the request. Raises GatewayError if it is not for us, or asks for nothing that
+        exists.
+        """
         check_head(request)
         headers, settings = request.headers, self._engine.catalog.registry.settings
         check_host(headers.get(hdrs.HOST, ""), self._host, settings.hosts, self.port)
@@ -129,7 +131,7 @@ class Surface:
         return _answer_ollama_probe if self._keyless and path == "/" else handler
 
     def _nothing_there(self, method: str, endpoint: EndpointRow | None, path: str) -> GatewayError:
-        """Why nothing answers a request, and what to do."""
+        """Returns why nothing answers a request, and what to do."""
         advice, _ = address_advice(path, self._engine.address)
         msg = f"there is no {method} {plain(path, 80)} here: {advice}. The paths are: {existing()}"
         if endpoint is None or not endpoint.handlers or is_foreign(path):
@@ -149,14 +151,14 @@ class Surface:
 
 
 async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _visit: CallOrigin) -> Response:
-    """OPTIONS of a permitted origin, for any path; whether that exists, the request itself finds out."""
+    """Answer OPTIONS of a permitted origin for any path; the request itself finds out whether that exists."""
     wanted = request.headers.get("Access-Control-Request-Headers", "")
     private = request.headers.get("Access-Control-Request-Private-Network") == "true"
     return Response(status=204, headers=preflight(wanted, private=private))
 
 
 async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _visit: CallOrigin) -> Response:
-    """GET and HEAD / on the port for apps that expect Ollama there."""
+    """Answer GET and HEAD / on the port for apps that expect Ollama there."""
     return Response(b"Ollama is running", content_type="text/plain; charset=utf-8")
 
 
@@ -186,12 +188,12 @@ def _visit(
 
 
 def _without_key(path: str) -> str:
-    """The path, or what follows ``/k/KEY`` in it: programs with no field for a key have it in the base URL."""
+    """Returns the path without a leading ``/k/KEY``: programs without a field for a key have it in the base URL."""
     return "/" + path.removeprefix(KEY_PATH).partition("/")[2] if path.startswith(KEY_PATH) else path
 
 
 def _share(origin: str, response: Response, settings: Settings) -> None:
-    """A permitted origin may read the answer, others may not. Streams say so in their head, which has been sent."""
+    """Let a permitted origin read the answer. Streams say so in their head, which is already sent."""
     headers = {"Vary": "Origin"}
     with suppress(RequestRefused):
         check_origin(origin, settings)
@@ -214,8 +216,10 @@ def _no_body(request: web.BaseRequest) -> None:
 
 
 def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:
-    """The client program's name: what it tells gateways (``X-App``, ``X-Title``, the host of ``HTTP-Referer``), or the
-    first word of its User-Agent, without the version; and whether that is a shortened name, see ``_agent``.
+    """Returns the client program's name, and whether it is shortened (see ``_agent``).
+
+    It comes from what programs tell gateways (``X-App``, ``X-Title``, the host of ``HTTP-Referer``), or is the first
+    word of the User-Agent, without the version.
     """
     name, bundled = _agent(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
     if (_X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers) and (given := _given_name(headers)):
@@ -226,7 +230,9 @@ def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def _given_name(headers: Mapping[str, str]) -> str:
-    """Claude Code's ``X-App`` says how it was started, so that of a client of Anthropic's family is not read."""
+    """Returns the name in the headers. ``X-App`` of Anthropic's clients is skipped: Claude Code's says how it was
+    started.
+    """
     name = "" if "anthropic-version" in headers else headers.get(_X_APP, "")
     name = name or headers.get(_X_TITLE, "") or _REFERER.sub("", headers.get(_HTTP_REFERER, ""))
     return _app_name(name[:APP_LIMIT]) if name else ""
@@ -237,7 +243,7 @@ _X_APP, _X_TITLE, _HTTP_REFERER, _RETRY_COUNT = map(
 )
 """Names of aiohttp's own type are looked up in half the time."""
 _REFERER = re.compile(r"^[a-z]+://(?:[^/?#]*@)?(?:www\.)?|[/?#].*", re.DOTALL)
-"""Of a URL all but the host."""
+"""Matches all of a URL but the host."""
 
 
 @lru_cache(maxsize=256)
@@ -251,8 +257,8 @@ _SHORT = 3
 
 @lru_cache(maxsize=256)
 def _agent(agent: str) -> tuple[str, bool]:
-    """The first word of a User-Agent; and whether it is the name of a class of OpenAI's or Anthropic's SDK that a
-    bundler shortened, as in ``ls/JS 5.23.2``: such a program has the name of the SDK.
+    """Returns the first word of a User-Agent, and whether it is the name of a class of OpenAI's or Anthropic's SDK that
+    a bundler shortened, as in ``ls/JS 5.23.2``: such a program has the name of the SDK.
     """
     return _app_name(agent.partition("/")[0]), agent.find("/JS ", 1, _SHORT + len("/JS ")) > 0
 

@@ -34,30 +34,30 @@ STREAM_HEADERS = {
     "X-Accel-Buffering": "no",
     "Server": "tollkeeper",
 }
-"""Nothing on the way may buffer or cache a stream; ``X-Accel-Buffering`` is nginx's."""
+"""Headers that keep proxies from buffering or caching a stream; ``X-Accel-Buffering`` is nginx's."""
 
 
 MOST_SEEN = 8 << 20
-"""Bytes of an answer that ``HttpClient.on_end`` gets."""
+"""The most bytes of an answer that ``HttpClient.on_end`` gets."""
 
 
 class StreamedResponse(web.StreamResponse):
-    """A response whose head waits for the first bytes behind it, and goes out with them in one write."""
+    """A response whose head waits for the first bytes of the body and goes out with them in one write."""
 
     _send_headers_immediately = False
 
 
 class HttpClient:
-    """One request's answering side."""
+    """The client of one request."""
 
     def __init__(self, request: web.BaseRequest, call: CallId, api: InboundApi, calls: Sized = ()) -> None:
-        """``calls`` are those that run now: the answer of a single one is sent without delay."""
+        """``calls`` are the running calls: the answer of a single one is sent without delay."""
         self._request = request
         self._call = call
         self._api = api
         self._calls = calls
         self.response: web.StreamResponse | Response | None = None
-        """The answer: that of a stream once it has begun."""
+        """The answer; of a stream once it has begun."""
         self.on_end: Callable[[bytes], None] | None = None
         """Gets the whole answer to a plain call, or the last bytes of a stream, before the client does."""
         self.gone = False
@@ -69,7 +69,7 @@ class HttpClient:
 
     @property
     def patient(self) -> bool:
-        """Not if it is alone, nor if its connection ends behind the answer: that is closed at once."""
+        """Returns False if it is alone, or if its connection closes after the answer: that is closed at once."""
         return len(self._calls) > 1 and self._request.keep_alive
 
     async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
@@ -106,7 +106,7 @@ class HttpClient:
         await self.response.write_eof(bytes(data))
 
     def answer(self, headers: dict[str, str], parts: tuple[bytes | memoryview, ...], *, soon: bool = False) -> None:
-        """The whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""
+        """Send the whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""
         if self.on_end is not None and sum(map(len, parts)) <= MOST_SEEN:
             self.on_end(b"".join(parts))
         response = self.response = Response(*parts, headers=self._headers(headers))
@@ -116,7 +116,7 @@ class HttpClient:
             self.gone = True
 
     async def delivered(self) -> None:
-        """Wait until a large answer is on its way to the last byte, or the client is gone."""
+        """Wait until a large answer is sent to the last byte, or the client is gone."""
         try:
             if isinstance(self.response, Response):
                 await self.response.deliver(self._request)
@@ -124,13 +124,13 @@ class HttpClient:
             self.gone = True
 
     def withhold(self, error: GatewayError) -> None:
-        """Send an error instead of the answer that was to go out in the loop's next turn."""
+        """Send an error instead of the answer that was due in the loop's next turn."""
         if isinstance(self.response, Response):
             status, headers, body = error_responses.answer(error, self._call, self._api)
             self.response.replace(self._request, body, status=status, headers=self._headers(headers))
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
-        """The error event that ends a broken stream."""
+        """Send the error event that ends a broken stream."""
         try:
             await self.write(before + self._api.broken_end(error, self._call, stream))
         except ConnectionError:
@@ -142,9 +142,9 @@ class HttpClient:
             self._request.transport.abort()
 
     def leave(self) -> None:
-        """The answer is complete: a loss of the connection no longer concerns the call."""
+        """The answer is complete: losing the connection does not concern the call any more."""
         self.on_end = None
-        self.on_gone = None  # it leads back here: a ring would keep the call's body until the garbage collector looks
+        self.on_gone = None  # it leads back here: a cycle would keep the call's body until the garbage collector runs
         connection = self._request.protocol
         if isinstance(connection, Connection):
             connection.on_lost, connection.sign = None, b""
@@ -162,7 +162,7 @@ class HttpClient:
 
 
 class CheckedClient(HttpClient):
-    """A client whose streams are checked: the log names the calls whose events break the rules of their API."""
+    """A client whose streams are checked: the log names calls whose events break the rules of their API."""
 
     def __init__(self, request: web.BaseRequest, call: CallId, api: InboundApi, calls: Sized = ()) -> None:
         super().__init__(request, call, api, calls)
@@ -197,7 +197,7 @@ class CheckedClient(HttpClient):
 
 
 def _with_model(body: bytes, model: str) -> bytes:
-    """The body with this model; unchanged if it is not a JSON object."""
+    """Returns the body with this model; unchanged if it is not a JSON object."""
     try:
         return rawjson.encode({**rawjson.fields(body.removeprefix(BOM)), "model": model})
     except ValueError:
@@ -205,9 +205,9 @@ def _with_model(body: bytes, model: str) -> bytes:
 
 
 Recall = Callable[[Token, bytes], Awaitable[tuple[bytes, Mapping[str, msgspec.Raw], Callable[[bytes], None] | None]]]
-"""The body as it goes on, what the answer repeats (``AnswerForm``), and ``HttpClient.on_end``."""
+"""Returns the body to pass on, what the answer repeats (``AnswerForm``), and ``HttpClient.on_end``."""
 Shortcut = Callable[[Token, bytes], Response | None]
-"""The answer to a body that needs no upstream; None if it needs one. Raises GatewayError."""
+"""Returns the answer to a body that needs no upstream; None if it needs one. Raises GatewayError."""
 
 
 async def answer_call(

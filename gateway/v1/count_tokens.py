@@ -1,8 +1,8 @@
 """POST /v1/messages/count_tokens: how many input tokens a Messages request would have.
 
-A channel that speaks Messages counts by itself; elsewhere, and when it cannot, the count is an estimate. Counting costs
-nothing: it is not a call, holds nothing and is not recorded, and an exhausted budget does not matter. It always answers
-something: a program that gets an error here makes real calls to find out (Claude Code does, fourteen at once).
+A channel that speaks Messages counts by itself. Elsewhere, and when it cannot, the count is an estimate. Counting is
+free: it is not a call, holds nothing and is not recorded, and an exhausted budget does not matter. It always answers: a
+program that gets an error here makes real calls to find out (Claude Code does, fourteen at once).
 """
 
 import asyncio
@@ -34,15 +34,15 @@ from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
 
 MOST_AT_ONCE = 60
-"""Counts of one token that run at the same time."""
+"""How many counts of one token may run at the same time."""
 WAIT_S = 3.0
-"""After this an estimate is better than the upstream's number."""
+"""Seconds after which an estimate is better than the upstream's number."""
 ANSWER_LIMIT = 64 << 10
 CLIENT_STATUSES = frozenset({400, 413, 422})
 
 
 async def answer_count_tokens(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
-    """Count. Raises GatewayError."""
+    """Answer the request. Raises GatewayError."""
     token = engine.pipeline.identify(visit)
     with closing(Share(engine.pressure)) as share, _counting(engine, token):
         check_json(request)
@@ -78,7 +78,7 @@ def _counting(engine: Engine, token: Token) -> Iterator[None]:
 
 
 def _route(engine: Engine, entry: ModelEntry) -> Route | None:
-    """Where a call would go, more or less: nothing is drawn, no limit is looked at."""
+    """Returns about where a call would go: without a draw, and without checking limits."""
     return choose(entry.routes, NOTHING_TRIED, engine.health, lambda _: 0).route
 
 
@@ -88,7 +88,7 @@ def _estimate(engine: Engine, route: Route | None, found: InboundRequest) -> int
 
 
 async def _ask(engine: Engine, route: Route, found: InboundRequest, visit: CallOrigin) -> Response | None:
-    """The upstream's count, or its refusal of a mistake of the client's; None if it cannot count now."""
+    """Returns the upstream's count, or its refusal of a client's mistake; None if it cannot count now."""
     channel = route.channel
     order = MESSAGES.order(found, visit.id, visit.ts)
     prepared = native_request(order, channel, route.served, COUNT_PATH)

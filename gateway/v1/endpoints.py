@@ -1,9 +1,9 @@
-"""The table of paths on the public port: which request is answered by what, and whose errors it gets.
+"""The table of paths on the public port: which handler answers a request, and whose errors it gets.
 
-``ENDPOINTS`` has one row for each path. A row whose path ends with a slash stands for every path below it that has no
-row of its own. ``find`` is lenient about how a path is spelled, because programs are configured with base URLs of all
-kinds: with and without ``/v1``, with it twice, with doubled and trailing slashes, in Azure's forms. Such requests are
-served in place and never redirected: clients that look for models take a redirect for a failure.
+``ENDPOINTS`` has one row for each path. A row whose path ends with a slash stands for every path below it without a row
+of its own. ``find`` accepts many spellings of a path, because programs are configured with all kinds of base URLs: with
+and without ``/v1``, with it twice, with doubled and trailing slashes, in Azure's forms. Such requests are served in
+place and never redirected: clients that look for models take a redirect for a failure.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -42,19 +42,19 @@ Handler = Callable[[Engine, web.BaseRequest, CallOrigin], Awaitable[web.StreamRe
 
 
 class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row."""
+    """One row of the table."""
 
     path: str
-    """As it is in ``CallOrigin.path``, however the client spelled it; below a prefix row that is the whole path."""
+    """The path in ``CallOrigin.path``, however the client spelled it; below a prefix row that is the whole path."""
     handlers: Mapping[str, Handler] = {}
-    """By method; that of GET also answers HEAD. Other methods get a 405; if there is no handler at all, the path is as
+    """Handlers by method; that of GET also answers HEAD. Other methods get a 405. Without any handler the path is as
     unknown as one without a row, but its error is that of ``api``."""
     api: InboundApi | None = None
-    """Whose errors it answers with. None: the request's headers decide (``HEADER_APIS``)."""
+    """The API whose errors it answers with. None: the request's headers decide (``HEADER_APIS``)."""
     keyed: bool = True
     """Whether the client's key is read."""
     hidden: frozenset[str] = frozenset()
-    """Methods whose handler only says better than a plain 404 or 405 why there is nothing."""
+    """Methods whose handler only explains, better than a plain 404 or 405, why there is nothing."""
     label: str = ""
     """The path in error messages, if it differs from ``path``."""
 
@@ -99,23 +99,23 @@ ENDPOINTS: tuple[EndpointRow, ...] = (
 )
 
 HEADER_APIS: tuple[tuple[str, InboundApi], ...] = (("anthropic-version", MESSAGES),)
-"""Where the path does not decide the API: the one of the first of these headers that is sent, else ``CHAT``."""
+"""If the path does not decide the API: that of the first of these headers that is sent, else ``CHAT``."""
 
 PREFIXES: tuple[EndpointRow, ...] = tuple(
     sorted((row for row in ENDPOINTS if row.path.endswith("/") and row.path != "/"), key=lambda row: -len(row.path))
 )
-"""The longest first."""
+"""Prefix rows, the longest first."""
 APIS: dict[str, InboundApi] = {
     row.api.name: row.api for row in ENDPOINTS if row.api is not None and not row.api.ability
 }
-"""All of them by name, chat completions first."""
+"""All APIs by name, chat completions first."""
 EXACT: dict[str, EndpointRow] = {row.path: row for row in ENDPOINTS if row not in PREFIXES}
 
 
 def find(path: str) -> tuple[EndpointRow | None, str, str]:
-    """The endpoint of a path, the path as ``EndpointRow.path`` spells it, and the model that it names, as Azure's do.
+    """Returns the endpoint of a path, the path as ``EndpointRow.path`` spells it, and the model in it, as in Azure's.
 
-    None and the path as it is if there is no endpoint.
+    Returns None and the unchanged path if there is no endpoint.
     """
     found = EXACT.get(path)
     if found is not None:
@@ -133,19 +133,19 @@ def find(path: str) -> tuple[EndpointRow | None, str, str]:
 
 
 def methods_of(endpoint: EndpointRow) -> tuple[str, ...]:
-    """The methods that are answered there."""
+    """Returns the methods that are answered there."""
     return tuple(name for method in endpoint.handlers for name in ((method, "HEAD") if method == "GET" else (method,)))
 
 
 def api_of(endpoint: EndpointRow | None, headers: Mapping[str, str]) -> InboundApi:
-    """Whose errors a request gets."""
+    """Returns the API whose errors a request gets."""
     if endpoint is not None and endpoint.api is not None:
         return endpoint.api
     return next((api for name, api in HEADER_APIS if name in headers), CHAT)
 
 
 def existing() -> str:
-    """The requests that can be made, for an error message."""
+    """Returns the possible requests, for an error message."""
     return ", ".join(
         f"{method} {row.label or row.path}"
         for row in ENDPOINTS
@@ -155,7 +155,7 @@ def existing() -> str:
 
 
 def _spellings(path: str) -> Iterator[str]:
-    """How the table may spell this path."""
+    """Yields how the table may spell this path."""
     clean = path.rstrip("/") or "/"
     while clean.startswith("/v1/v1/") or clean == "/v1/v1":
         clean = clean[3:]

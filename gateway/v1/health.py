@@ -1,4 +1,4 @@
-"""GET /v1/health, /health and /: whether the gateway can be reached. They ask no upstream and need no token.
+"""GET /v1/health, /health and /: whether the gateway can be reached. They call no upstream and need no token.
 
 A passing health check proves only that; only a real request proves token, group, model and route. A new counter comes
 from ``Engine.status`` and is also a row in ``docs/http.md``.
@@ -13,22 +13,22 @@ from gateway.core.engine import Engine
 from gateway.web.response import Response
 
 STATES = ("ok", "cooling", "half_open", "attention", "off")
-"""Of channels; each is in one of them."""
+"""The states of channels."""
 
 
 async def answer_health(engine: Engine, _request: web.BaseRequest, _visit: CallOrigin) -> Response:
-    """GET and HEAD /v1/health."""
+    """Answer GET and HEAD /v1/health."""
     status, body = health(engine)
     return Response(body, status=status)
 
 
 async def answer_front_page(engine: Engine, _request: web.BaseRequest, _visit: CallOrigin) -> Response:
-    """GET and HEAD /: programs probe it without a token."""
+    """Answer GET and HEAD /, which programs probe without a token."""
     return Response(front_page(engine.address), content_type="text/plain; charset=utf-8")
 
 
 def health(engine: Engine) -> tuple[int, bytes]:
-    """Status and JSON body; 503 while calls are rejected. Contains no names."""
+    """Returns status and JSON body, without names; 503 while calls are rejected."""
     status = engine.status()
     well = status.state == "serving"
     body = {
@@ -44,7 +44,7 @@ def health(engine: Engine) -> tuple[int, bytes]:
 
 
 def front_page(address: str) -> bytes:
-    """One plain page for who opens the address in a browser."""
+    """Returns a plain page for a browser."""
     return (
         f"Tollkeeper {__version__}: a personal gateway to language models.\n\n"
         f"Base URL for your SDKs and tools:  {address}\n"

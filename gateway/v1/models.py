@@ -1,7 +1,7 @@
 """GET /v1/models and /v1/models/{id}: what this token may see, and nothing else.
 
-One body serves clients of OpenAI's and of Anthropic's family: each ignores what it does not know. The list is given in
-pages only to those that send ``anthropic-version``, for the others do not know pages.
+One body serves clients of OpenAI's and of Anthropic's family: each ignores what it does not know. Only clients that
+send ``anthropic-version`` get the list in pages, because the others do not know pages.
 
 Claude Code offers its user only models whose names begin with ``claude`` or ``anthropic``. With the setting
 ``list_for_claude`` Anthropic's clients find every other model a second time, as ``claude/NAME``.
@@ -35,12 +35,12 @@ class Pricing(msgspec.Struct, frozen=True):
     input: str
     output: str
     max_input: str | msgspec.UnsetType = msgspec.UNSET
-    """The highest of its channels' prices, if they ask different ones."""
+    """The highest of its channels' prices, if they differ."""
     max_output: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of the convention; what is optional here is an addition and is ignored by the SDKs."""
+    """One entry of the list. Optional fields are additions, which the SDKs ignore."""
 
     id: str
     object: str = "model"
@@ -52,13 +52,13 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     """``created`` in RFC 3339."""
     lifecycle: str = "active"
-    """Anthropic's word for a model that can be called; the others are not listed."""
+    """Anthropic's word for a model that can be called; others are not listed."""
     max_input_tokens: int | None
     max_tokens: int | None
     """The most output tokens of an answer."""
     context_length: int | msgspec.UnsetType = msgspec.UNSET
     pricing: Pricing | msgspec.UnsetType = msgspec.UNSET
-    """What the token pays for calls that begin now; of an unpriced model the upstream's price, where it tells."""
+    """What the token pays for calls that begin now; for an unpriced model the upstream's published price."""
 
 
 class ModelsResponse(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class ModelsResponse(msgspec.Struct, frozen=True):
 
 
 class ModelListPage(msgspec.Struct, frozen=True):
-    """Which part of the list is wanted."""
+    """The requested part of the list."""
 
     limit: int | None = None
     after: str = ""
@@ -81,20 +81,22 @@ class ModelListPage(msgspec.Struct, frozen=True):
 
 WHOLE_LIST = ModelListPage()
 MOST_MODELS = 1000
-"""Of one page."""
+"""The most models of one page."""
 FOR_CLAUDE = ("claude", "anthropic")
-"""How the names begin that Claude Code offers."""
+"""The starts of names that Claude Code offers."""
 ALIAS = "claude/"
-"""Before the name of any other; the Messages API knows the model by it."""
+"""The prefix of any other name; the Messages API knows the model by it."""
 
 
 def _token(engine: Engine, visit: CallOrigin) -> Token:
-    """The token of the client's key. Raises InvalidToken; its record names the request, as no model was called."""
+    """Returns the token of the client's key. Raises InvalidToken; its record names the request, because no model was
+    called.
+    """
     return engine.pipeline.identify(msgspec.structs.replace(visit, request=f"GET {PATH}"))
 
 
 async def answer_models(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
-    """GET /v1/models."""
+    """Answer GET /v1/models."""
     page, aliases = WHOLE_LIST, False
     if "anthropic-version" in request.headers:
         query, aliases = request.query, engine.catalog.registry.settings.list_for_claude
@@ -104,14 +106,14 @@ async def answer_models(engine: Engine, request: web.BaseRequest, visit: CallOri
 
 
 async def answer_model(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
-    """GET /v1/models/{id}; the id may have slashes."""
+    """Answer GET /v1/models/{id}; the id may have slashes."""
     aliases = "anthropic-version" in request.headers and engine.catalog.registry.settings.list_for_claude
     name = visit.path[len(PATH) + 1 :]
     return Response(one(name, _token(engine, visit), engine.catalog, visit.ts, aliases=aliases))
 
 
 def _account_note(catalog: Catalog) -> dict[str, str]:
-    """While the account is suspended, a header says so; the list stays whole, for an empty one breaks programs."""
+    """Returns a header while the account is suspended. The list stays whole, because an empty one breaks programs."""
     suspended = catalog.registry.account.status is AccountStatus.SUSPENDED
     return {"x-gateway-account": "suspended; calls are rejected until it is active again"} if suspended else {}
 
@@ -119,7 +121,7 @@ def _account_note(catalog: Catalog) -> dict[str, str]:
 def listing(
     token: Token, catalog: Catalog, now: Millis, page: ModelListPage = WHOLE_LIST, *, aliases: bool = False
 ) -> bytes:
-    """The list as JSON, sorted by id; with ``aliases`` also models as ``claude/NAME``."""
+    """Returns the list as JSON, sorted by id; with ``aliases`` also models as ``claude/NAME``."""
     seen = catalog.visible(token)
     ids = sorted((*seen, *_aliases(seen))) if aliases else list(seen)
     found = _page(ids, page)
@@ -135,7 +137,7 @@ def _aliases(seen: Collection[str]) -> Iterator[str]:
 
 
 def _bare(name: str, seen: Collection[str]) -> str:
-    """The model of that name or alias."""
+    """Returns the model of that name or alias."""
     return name if name in seen else name.removeprefix(ALIAS)
 
 
@@ -149,18 +151,18 @@ def _page(ids: Sequence[str], page: ModelListPage) -> Sequence[str]:
 
 
 def _limit(text: str) -> int | None:
-    """The size of a page; None: all there is."""
+    """Returns the size of a page; None: everything."""
     return min(max(1, int(text)), MOST_MODELS) if text.isascii() and text.isdecimal() and len(text) < 5 else None
 
 
 def one(name: str, token: Token, catalog: Catalog, now: Millis, *, aliases: bool = False) -> bytes:
-    """One entry as JSON. Raises NotFound if this token does not see it."""
+    """Returns one entry as JSON. Raises NotFound if this token does not see it."""
     bare = _bare(name, catalog.visible(token)) if aliases else name
     return msgspec.json.encode(_model(name, visible_entry(bare, token, catalog), token, catalog, now))
 
 
 def _pricing(price: Price | UpstreamPrices, others: Sequence[Price]) -> Pricing:
-    """The price at the channel that is tried first, and the highest if others ask something else."""
+    """Returns the price at the channel tried first, and the highest if others charge another."""
     if not others:
         return Pricing(number(price.input), number(price.output))
     most = max(one.input for one in others), max(one.output for one in others)

@@ -1,4 +1,4 @@
-"""Ollama's root beside its calls: which models there are, as its clients ask for them. None of it costs anything."""
+"""Ollama's API apart from its calls: lists of models in its format. All of it is free."""
 
 import hashlib
 import re
@@ -26,10 +26,10 @@ from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
 
 VERSION = "0.18.3"
-"""Of the Ollama whose API this is. Clients compare it as numbers, and refuse older ones than they need. Raised on
-2026-11-22."""
+"""The version of Ollama whose API this is. Clients compare it as numbers, and refuse older ones than they need. Raised
+on 2026-11-22."""
 SMALL = 4 << 10
-"""Bytes of a body that may be one without a prompt."""
+"""The most bytes of a body without a prompt."""
 _SEES = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-[5-9]|^o[134]|claude|gemini|llava|vision|pixtral|[-_.]vl|vl[-_.:]|gemma-?3|llama-?4|grok-[4-9]"
 )
@@ -40,25 +40,25 @@ _THINKS = re.compile(
 
 
 async def answer_version(engine: Engine, _: web.BaseRequest, visit: CallOrigin) -> Response:
-    """GET /api/version."""
+    """Answer GET /api/version."""
     engine.pipeline.identify(visit)
     return _json({"version": VERSION})
 
 
 async def answer_tags(engine: Engine, _: web.BaseRequest, visit: CallOrigin) -> Response:
-    """GET /api/tags: the models that the token sees."""
+    """Answer GET /api/tags: the models that the token sees."""
     token = engine.pipeline.identify(visit)
     return _json({"models": [_tag(entry) for entry in engine.catalog.visible(token).values()]})
 
 
 async def answer_ps(engine: Engine, _: web.BaseRequest, visit: CallOrigin) -> Response:
-    """GET /api/ps: no model is loaded here."""
+    """Answer GET /api/ps: no model is loaded here."""
     engine.pipeline.identify(visit)
     return _json({"models": []})
 
 
 async def answer_show(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
-    """POST /api/show: what one model can do."""
+    """Answer POST /api/show: what one model can do."""
     token = engine.pipeline.identify(visit)
     entry = entry_named(_model_of(await _body(engine, request)), token, engine.catalog)
     target = answering(entry)
@@ -81,7 +81,7 @@ async def answer_show(engine: Engine, request: web.BaseRequest, visit: CallOrigi
 
 
 async def answer_pull(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
-    """POST /api/pull: a model that is offered is here already; others are unknown."""
+    """Answer POST /api/pull: an offered model is here already; others are unknown."""
     token = engine.pipeline.identify(visit)
     entry_named(_model_of(await _body(engine, request)), token, engine.catalog)
     return Response(b'{"status":"success"}\n', content_type="application/x-ndjson")
@@ -90,7 +90,7 @@ async def answer_pull(engine: Engine, request: web.BaseRequest, visit: CallOrigi
 async def answer_generation(
     engine: Engine, request: web.BaseRequest, visit: CallOrigin
 ) -> web.StreamResponse | Response:
-    """POST /api/chat and /api/generate. Without a prompt the model is to be loaded, which costs nothing."""
+    """Answer POST /api/chat and /api/generate. Without a prompt the model is to be loaded, which is free."""
 
     def load(token: Token, body: bytes) -> Response | None:
         found = rawjson.maybe(body) if len(body) <= SMALL else None
@@ -107,14 +107,14 @@ async def answer_generation(
 
 
 def entry_named(name: str, token: Token, catalog: Catalog) -> ModelEntry:
-    """A model, with ``:latest`` or without. Raises NotFound."""
+    """Returns a model by its name, with or without ``:latest``. Raises NotFound."""
     offered = catalog.visible(token)
     other = name.removesuffix(LATEST) if name.endswith(LATEST) else name + LATEST
     return visible_entry(other if name not in offered and other in offered else name, token, catalog)
 
 
 def capabilities(model: str) -> list[str]:
-    """What a model can do, by its name: clients hide one without tools. Nobody is kept from trying."""
+    """Returns what a model can do, by its name: clients hide one without tools. Nothing is blocked by it."""
     if is_embedding_model(model):
         return ["embedding"]
     low = model.lower()

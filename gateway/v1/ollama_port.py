@@ -1,7 +1,7 @@
 """OllamaPort: a second port for programs that look for Ollama and cannot send a key (``Settings.ollama_port``).
 
 It is open while a port and a token are set, on the loopback address only, and follows the settings while the gateway
-runs. A port that another program has is reported by ``status``; the gateway runs on without it.
+runs. If another program has the port, ``status`` reports it and the gateway runs on without it.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _log = logging.getLogger("tollkeeper")
 
 HOST = "127.0.0.1"
 LAST_WORDS_S = 0.4
-"""For answers that are being sent when the port closes."""
+"""Seconds for answers that are being sent when the port closes."""
 CUT_S = 0.05
 
 
@@ -35,7 +35,7 @@ class OllamaPort:
         self._open: tuple[Acceptor, Listener] | None = None
 
     def follow(self) -> None:
-        """The settings may have changed."""
+        """Apply the settings, which may have changed."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -73,7 +73,7 @@ class OllamaPort:
         self._open = (acceptor, listener)
 
     async def close(self) -> None:
-        """Accept nothing more, and end what is open."""
+        """Accept nothing more, and close what is open."""
         if self._open is None:
             return
         (acceptor, listener), self._open = self._open, None
@@ -86,7 +86,7 @@ class OllamaPort:
 
 @asynccontextmanager
 async def open_ollama_port(engine: Engine) -> AsyncIterator[OllamaPort]:
-    """The port for the time of the block."""
+    """Run the port while the block runs."""
     crowd = ConnectionLimits(lambda: engine.catalog.registry.settings, most=engine.files.clients)
     port = OllamaPort(engine, crowd)
     engine.on_settings = port.follow

@@ -1,7 +1,7 @@
-"""Other machines that come with wrong tokens are kept waiting.
+"""Other machines that send wrong tokens must wait.
 
-Nobody guesses a token of 256 bits; what is spared is the work and the log. This machine's own programs are not counted:
-one with an old token must not keep the others out.
+A 256-bit token cannot be guessed; this only saves work and log entries. This machine's own programs are not counted:
+one with an old token must not lock the others out.
 """
 
 from collections import deque
@@ -12,23 +12,23 @@ from gateway.domain.errors import RateLimited
 from gateway.web.connection import is_own
 
 MOST = 10
-"""Failures of one address within ``SPAN_S`` seconds before it has to wait."""
+"""How many failures of one address within ``SPAN_S`` seconds make it wait."""
 SPAN_S = 60.0
 KEPT = 1000
-"""Addresses that are remembered, those that failed last."""
+"""How many addresses are remembered, those that failed last."""
 
 
 class AuthThrottle:
-    """Failures by address. ``mono`` gives seconds."""
+    """Failures by address. ``mono`` returns seconds."""
 
     def __init__(self, mono: Callable[[], float], own: Callable[[str], bool] = is_own) -> None:
         self._mono = mono
         self._own = own
         self.heard: dict[str, deque[float]] = {}
-        """When each address failed lately; empty as long as all is well."""
+        """When each address failed recently; usually empty."""
 
     def check(self, address: str) -> None:
-        """Raises RateLimited for an address that has failed too often."""
+        """Raises RateLimited for an address that failed too often."""
         failures, now = self.heard.get(address), self._mono()
         if failures is None:
             return
@@ -42,7 +42,7 @@ class AuthThrottle:
             raise RateLimited(msg, retry_after_s=float(wait_s))
 
     def failed(self, address: str) -> None:
-        """A request of this address had no valid token."""
+        """Count a request of this address without a valid token."""
         if self._own(address):
             return
         failures = self.heard.pop(address, None) or deque(maxlen=MOST)

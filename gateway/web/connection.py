@@ -1,10 +1,10 @@
-"""aiohttp's connection, extended: it says when it is lost, and answers broken HTTP in JSON. How many may be open.
+"""aiohttp's connection, extended: it reports when it is lost, answers broken HTTP in JSON, and is counted.
 
 Whether a handler should stop when its client leaves depends on the call: a stream should, a plain call may finish and
-be booked. aiohttp offers only all or nothing, so the handler is informed instead of cancelled. What is wrong with bytes
-that are not a request is described in our own words: the parser's messages repeat keys.
+be charged. aiohttp offers only all or nothing, so the handler is informed instead of cancelled. Errors about bytes that
+are not a request use our own words: the parser's messages repeat keys.
 
-Connections are limited in all, and for each address that is not this machine's own.
+Connections are limited in total, and for each address of another machine.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from gateway.web.silence import Silence
 
 @lru_cache(maxsize=256)
 def is_own(address: str) -> bool:
-    """Whether it is this machine that calls; also what is not a network address."""
+    """Returns whether this machine calls; also True for what is not a network address."""
     try:
         found = ip_address(address)
     except ValueError:
@@ -40,8 +40,8 @@ def is_own(address: str) -> bool:
 
 
 class ConnectionLimits:
-    """The open connections. ``most`` says how many the system has open files for (0: any number), ``own`` whose are not
-    counted by address.
+    """The open connections. ``most`` returns how many the system has files for (0: any number), ``own`` which addresses
+    are not counted individually.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class ConnectionLimits:
         self._most = most
         self._by_address: dict[str, int] = {}
         self.open = 0
-        """Connections."""
+        """How many are open."""
 
     def enter(self, address: str) -> str:
-        """One more connection, which is counted; or why it is one too many."""
+        """Count one more connection. Returns why it is one too many, if it is."""
         settings, possible = self._settings(), self._most()
         if settings.connections and self.open >= settings.connections:
             return f"more than {settings.connections} connections are open"
@@ -73,7 +73,7 @@ class ConnectionLimits:
         return ""
 
     def leave(self, address: str) -> None:
-        """A connection that had entered is closed."""
+        """A counted connection was closed."""
         self.open -= 1
         if address in self._by_address:
             self._by_address[address] -= 1
@@ -82,7 +82,7 @@ class ConnectionLimits:
 
 
 MAX_LINE = (8 << 10) + 512
-"""Bytes of a line of a head: 8 KiB and a name."""
+"""Bytes of a header line: 8 KiB and a name."""
 MAX_HEADERS = 100
 
 _HEADER = "a header line is malformed"
@@ -93,7 +93,7 @@ BY_CLASS: tuple[tuple[type[Exception], str], ...] = (
     (InvalidHeader, _HEADER),
     (InvalidURLError, "the request target is not a path"),
 )
-"""Those whose messages begin with what was sent."""
+"""The parser's errors whose messages begin with what was sent."""
 BY_WORD: tuple[tuple[str, str], ...] = (
     ("HTTPS", "it is TLS, and this port speaks plain HTTP: use http:// in the base URL"),
     ("method", "its first line does not begin with a method"),
@@ -106,11 +106,11 @@ BY_WORD: tuple[tuple[str, str], ...] = (
     ("Transfer-Encoding", _LENGTH),
     ("header", _HEADER),
 )
-"""By a word of the parser's reason. It stands before the colon; what was sent stands behind it."""
+"""Our words by a word of the parser's reason, which precedes the colon; what was sent follows it."""
 
 
 def fault(exc: BaseException | None) -> str:
-    """What is wrong, for the sender; nothing of what was sent."""
+    """Returns what is wrong, for the sender, without anything that was sent."""
     for cls, words in BY_CLASS:
         if isinstance(exc, cls):
             return words
@@ -119,13 +119,13 @@ def fault(exc: BaseException | None) -> str:
 
 
 WRITE_S = 30.0
-"""A client that takes nothing of what waits for it for so long is left."""
+"""Seconds after which a client is dropped that takes nothing of what waits for it."""
 WRITE_BUFFER = 32 << 10
-"""Bytes that may wait for a client before who writes to it waits, too. The system keeps some more."""
+"""Bytes that may wait for a client before a write waits too. The system keeps some more."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 LOOK_S = 1.0
-"""Between two looks at what waits."""
+"""Seconds between two checks of what waits."""
 
 
 class Connection(RequestHandler):
@@ -136,22 +136,22 @@ class Connection(RequestHandler):
     )
 
     leaving: bool
-    """It ends behind the answer that is being given, which says so."""
+    """Whether it closes after the present answer, which says so."""
     sign: bytes
-    """What may be sent between two events of the stream that is being sent, and means nothing."""
+    """A comment that may be sent between two events of the present stream."""
     _silence: Silence | None
-    """The client sends no more."""
+    """Set when the client sends no more."""
     on_lost: Callable[[], None] | None
     """Called once when the connection is lost while a request is handled."""
     on_leave: Callable[[], None] | None
-    """Of one that became a WebSocket: called, more than once, when it is to end. No answer is awaited there."""
+    """Called, perhaps repeatedly, when a connection that became a WebSocket should end. No answer is awaited there."""
     _look: asyncio.TimerHandle | None
-    """The next look at a client that reads more slowly than we write."""
+    """The next check of a client that reads more slowly than we write."""
 
     def __init__(
         self, manager: web.Server, crowd: ConnectionLimits, address: str, new_id: Callable[[], CallId], **options: Any
     ) -> None:
-        """The crowd has counted it already."""
+        """``limits`` has already counted it."""
         super().__init__(manager, **options)
         self._crowd = crowd
         self._address = address
@@ -163,7 +163,7 @@ class Connection(RequestHandler):
 
     @property
     def last(self) -> bool:
-        """Whether nothing comes behind the request that is being handled."""
+        """Whether the present request is the connection's last."""
         return self.leaving or (self._silence is not None and not self._messages)
 
     @property
@@ -173,13 +173,13 @@ class Connection(RequestHandler):
 
     @property
     def _incomplete(self) -> bool:
-        """Whether something is missing of what has been asked for."""
+        """Returns whether the present request is incomplete."""
         current = self._current_request
         payloads = [payload for _, payload in self._messages] + ([] if current is None else [current.content])
         return not all(payload.is_eof() for payload in payloads)
 
     def leave(self) -> None:
-        """Close it if no answer is owed on it. An answer on its way still arrives."""
+        """Close it unless it owes an answer. An answer being sent still arrives."""
         self.leaving = True
         if self.on_leave is not None:
             self.on_leave()
@@ -194,7 +194,7 @@ class Connection(RequestHandler):
         _bound_unsent(transport)
 
     def forget(self) -> None:
-        """It counts no longer."""
+        """Stop counting it."""
         if self._counted:
             self._counted = False
             self._crowd.leave(self._address)
@@ -212,9 +212,10 @@ class Connection(RequestHandler):
             told()
 
     def eof_received(self) -> bool:  # type: ignore[override] # aiohttp's says None, and closes
-        """The client sends no more: it has closed, or it still reads. Nobody can tell until something is sent to it.
+        """The client sends no more: it has closed, or it still reads. This shows only when something is sent to it.
 
-        Whole requests are answered; what is incomplete is not. The client of a WebSocket says so before it closes.
+        Complete requests are answered; incomplete ones are not. The client of a WebSocket announces it before it
+        closes.
         """
         if self._idle or self._incomplete or self.on_leave is not None:
             return False
@@ -224,23 +225,23 @@ class Connection(RequestHandler):
         return True
 
     def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - aiohttp's
-        """Asked for behind every body, twice: where nothing was paused nothing is to be resumed, nor parsed again."""
+        """Aiohttp calls this twice after each body. If nothing was paused, nothing is resumed or parsed again."""
         if self._reading_paused:
             super().resume_reading(resume_parser)
 
     def pause_writing(self) -> None:
-        """More waits for the client than is good: see whether it reads at all."""
+        """Too much waits for the client: check whether it reads at all."""
         super().pause_writing()
         if self.transport is not None:
             self._look_at(self.transport, sys.maxsize, 0.0)
 
     def resume_writing(self) -> None:
-        """It has taken most of it."""
+        """The client took most of it."""
         super().resume_writing()
         self._look_away()
 
     def _look_at(self, transport: asyncio.Transport, before: int, since: float) -> None:
-        """Leave a client that has taken nothing ``since``, when ``before`` bytes waited for it.
+        """Drop a client that took nothing ``since``, when ``before`` bytes waited for it.
 
         The transport is kept from the beginning: a closed connection forgets it, and may still wait to send.
         """
@@ -276,18 +277,18 @@ class Connection(RequestHandler):
 
 
 class GatewayRequest(web.BaseRequest):
-    """aiohttp's own, notified when its connection is to end."""
+    """aiohttp's request, notified when its connection is to end."""
 
     _protocol: Connection
 
     @property
     def keep_alive(self) -> bool:
-        """Whether the connection stays open behind the answer."""
+        """Returns whether the connection stays open after the answer."""
         return not (self._message.should_close or self._protocol.last)
 
 
 def _filler(connection: Connection) -> bytes:
-    """What its client ignores in the place that the answer has reached: an interim answer, or a sign of life."""
+    """Returns what its client ignores at this point of the answer: an interim answer, or a comment."""
     request = connection._current_request  # noqa: SLF001 - aiohttp's
     if request is None:
         return b""
@@ -299,9 +300,9 @@ def _filler(connection: Connection) -> bytes:
 
 
 def _bound_unsent(transport: asyncio.BaseTransport) -> None:
-    """Have the system drop a client that takes nothing of what it has been given to send, where it can.
+    """Let the system, where it can, drop a client that takes nothing of what was sent.
 
-    That is all that waits of a short answer, and the rest of a long one whose connection is closing: nobody here looks.
+    That covers short answers, and the rest of a long one whose connection is closing: nothing else checks those.
     """
     sock = transport.get_extra_info("socket")
     if sock is not None and hasattr(socket, "TCP_USER_TIMEOUT"):

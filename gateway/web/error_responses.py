@@ -1,4 +1,4 @@
-"""Errors as HTTP responses: status, headers and retry advice. The body is written by the API that the client uses."""
+"""Errors as HTTP responses: status, headers and retry advice. The API that the client uses writes the body."""
 
 from math import ceil, isfinite
 
@@ -8,16 +8,16 @@ from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 
 NEVER_RETRY = frozenset({"answer_memory_full", "call_cancelled", "internal_error", "request_too_large_for_limit"})
-"""Among them what has made an upstream work already: clients would pay for it again and again."""
+"""Codes that SDKs must not retry. For some an upstream has worked: clients would pay for it again and again."""
 
 LONGEST_RETRY_S = 60
 """OpenAI's and Anthropic's SDKs ignore a longer Retry-After."""
 
 
 def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
-    """``x-should-retry`` and ``retry-after``: what the official SDKs obey.
+    """Returns ``x-should-retry`` and ``retry-after``, which the official SDKs obey.
 
-    After an upstream's failure the gateway has made its own attempts: a client's SDK must not multiply them by three.
+    After an upstream's failure the gateway made its own attempts, which a client's SDK must not multiply.
     """
     wait = error.retry_after_s
     soon = wait is not None and isfinite(wait) and wait <= LONGEST_RETRY_S
@@ -33,7 +33,7 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
 
 
 def answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of the answer to a request that failed before its answer began."""
+    """Returns status, headers and body for a request that failed before its answer began."""
     status = api.status(error)
     headers = {**_facts(error, status), **headers_of(error.readings), **_limit_headers(error)}
     if status == 401:
@@ -44,14 +44,14 @@ def answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple
 
 
 def _facts(error: GatewayError, status: int) -> dict[str, str]:
-    """The facts about the call; ``retry-after`` as SDKs obey it, in milliseconds only if at all."""
+    """Returns the facts about the call. A ``retry-after`` that SDKs obey is in milliseconds only."""
     when = retry_headers(error, status)
     left_out = {"retry-after"} if "retry-after" in when else {"retry-after", "retry-after-ms"}
     return {**{name: value for name, value in error.facts.items() if name not in left_out}, **when}
 
 
 def _limit_headers(error: GatewayError) -> dict[str, str]:
-    """``x-ratelimit-*`` of the limit that was reached; good answers carry those of the tightest one."""
+    """Returns ``x-ratelimit-*`` of the limit that was reached; successful answers have those of the tightest one."""
     limit, used = error.details.get("limit"), error.details.get("used")
     kind = str(error.details.get("limit_name", "")).partition(" ")[0]
     if not isinstance(limit, int) or not isinstance(used, int) or kind not in ("requests", "tokens"):

@@ -1,8 +1,8 @@
 """The public port: connections are accepted, counted, and closed when the server stops.
 
-The event loop's own server takes all that have come in one go, before anything can count them, and with no file left it
-closes new connections without a word or closes itself. Here every connection is counted before the next one is
-accepted, and one too many gets an answer.
+The event loop's own server accepts all waiting connections at once, before anything can count them. Without a free file
+it closes new connections silently, or itself. Here every connection is counted before the next one is accepted, and one
+too many gets an answer.
 """
 
 import asyncio
@@ -23,30 +23,32 @@ from gateway.web.error_responses import answer
 from gateway.web.response import Response
 
 KEEP_ALIVE_S = 75.0
-"""An idle connection, or one that has not sent a whole head, is closed after this."""
+"""Seconds after which a connection is closed that is idle or has not sent a whole head."""
 
 READ_BUFFER = 64 << 10
 LINGER_S = 1.0
-"""How long an unread body is swallowed before its connection is closed."""
+"""Seconds for which an unread body is discarded before its connection is closed."""
 LOOK_S = 0.02
-"""Between two looks at connections that are to end."""
+"""Seconds between two checks of connections that are to end."""
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | Response]]
 
 
 class Listener(web.Server):
-    """Makes our connections. No access log: the call log is one, and writing both costs a fifth of the throughput."""
+    """Makes our connections, without an access log: the call log is one, and writing both costs a fifth of the
+    throughput.
+    """
 
     def __init__(self, handler: Handler, crowd: ConnectionLimits, new_id: Callable[[], CallId]) -> None:
-        """``new_id`` gives the id of what is answered without the handler."""
-        # It says StreamResponse and asks for no more than Response has.
+        """``new_id`` returns an id for what is answered without the handler."""
+        # aiohttp names StreamResponse, and uses only what Response has
         super().__init__(handler, handler_cancellation=False)  # type: ignore[arg-type]
         self.request_factory = partial(GatewayRequest, loop=self._loop)
         self.crowd = crowd
         self.new_id = new_id
 
     def connection(self, address: str) -> Connection:
-        """One more connection, from this address, which the crowd has let in."""
+        """Returns a new connection, from this address, which was counted."""
         return Connection(
             self,
             self.crowd,
@@ -64,9 +66,9 @@ class Listener(web.Server):
         )
 
     async def emptied(self) -> None:
-        """Close every connection, idle ones at once and the others after their answer; wait for the last one.
+        """Close every connection, idle ones at once and the others after their answer, and wait for the last one.
 
-        Whether one is idle is looked at again and again: there is no notice when a connection becomes idle.
+        Idle ones are found by polling: a connection gives no notice when it becomes idle.
         """
         while self._connections:
             for connection in self.connections:
@@ -75,7 +77,7 @@ class Listener(web.Server):
             await asyncio.sleep(LOOK_S)
 
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - aiohttp's
-        """Cancel the handlers that still run, give them so long to end, and abort what has not been sent."""
+        """Cancel the handlers that still run, give them so long to end, and abort what was not sent."""
         left = dict(self._connections)
         tasks = [task for connection in left if (task := connection._task_handler) is not None]  # noqa: SLF001 - aiohttp's
         for task in tasks:
@@ -89,24 +91,26 @@ class Listener(web.Server):
 _log = logging.getLogger("tollkeeper")
 
 BACKLOG = 1024
-"""Connections the system may hold for us while we are busy."""
+"""How many connections the system may hold for us while we are busy."""
 AT_ONCE = 64
-"""Connections taken before others have their turn."""
+"""How many connections are accepted before other work has its turn."""
 AGAIN_S = 0.1
-"""Pause after the system had no file, or no memory, for a connection."""
+"""Seconds to pause after the system lacked a file or memory for a connection."""
 LINGERING = 32
-"""Connections turned away that are kept for a moment, so that their clients can read why; counted into the reserve of
-open files."""
+"""How many rejected connections are kept for a moment so that their clients can read why; part of the reserve of open
+files."""
 LOG_S = 60.0
-"""Between two lines in the log that say the same."""
+"""Seconds between two log lines that say the same."""
 
 _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
-"""``localhost`` may have an IPv6 address although this machine speaks none."""
+"""``localhost`` may have an IPv6 address although this machine has no IPv6."""
 _SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 async def listening(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen at all addresses of a host; the empty one stands for all of this machine. Raises OSError."""
+    """Returns sockets that listen at all addresses of a host; the empty one means all of this machine. Raises
+    OSError.
+    """
     loop = asyncio.get_running_loop()
     infos = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     found: list[socket.socket] = []
@@ -158,11 +162,11 @@ class Acceptor:
             self._accepting = [group.create_task(self._accept(sock, group)) for sock in self._sockets]
 
     def close(self) -> None:
-        """Accept no more; what was accepted stays."""
+        """Accept no more. Accepted connections stay."""
         for task in self._accepting:
             task.cancel()
         for sock in self._sockets:
-            self._loop.call_soon(sock.close)  # when the loop has let go of it
+            self._loop.call_soon(sock.close)  # when the loop has released it
 
     async def _accept(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
         while listener.fileno() != -1:
@@ -175,7 +179,7 @@ class Acceptor:
                 await asyncio.sleep(AGAIN_S)
 
     def _take_more(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
-        """Those that have come already."""
+        """Accept the connections that wait."""
         for _ in range(AT_ONCE - 1):
             try:
                 sock, peer = listener.accept()
@@ -200,7 +204,9 @@ class Acceptor:
             sock.close()
 
     def _turn_away(self, sock: socket.socket, reason: str, group: asyncio.TaskGroup) -> None:
-        """Answer without waiting for a request. Closing on a request that has arrived would discard the answer."""
+        """Answer without waiting for a request. Closing a connection with an unread request would discard the
+        answer.
+        """
         self._log(f"connections are turned away: {reason}")
         with suppress(OSError):
             sock.send(_refusal(reason, self._listener.new_id()))
@@ -223,14 +229,14 @@ class Acceptor:
             sock.close()
 
     def _log(self, text: str) -> None:
-        """Once in a while: it may happen thousands of times a second."""
+        """Log once in a while: it may happen thousands of times a second."""
         if (now := self._loop.time()) - self._logged >= LOG_S:
             self._logged = now
             _log.warning("%s", text)
 
 
 def _refusal(reason: str, call: CallId) -> bytes:
-    """The whole answer to a connection that is one too many."""
+    """Returns the whole answer to a connection that is one too many."""
     _, headers, body = answer(Unavailable(reason, retry_after_s=1), call)
     fields = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "x-request-id": call}.items())
     head = (

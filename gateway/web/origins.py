@@ -1,9 +1,9 @@
 """Whether a request was meant for this gateway, and which web pages and apps may make one (CORS).
 
-The Host header must name this machine or a host the owner added: a DNS name that a web page rebound does not
-(DNS rebinding). Browsers, and apps built on one, say where a request comes from in Origin. None is accepted
-by default. The owner permits single origins, all apps and extensions, or all web pages of this machine; a
-request still needs a token's key. A refusal names the command that permits what was refused.
+The Host header must name this machine or a host the owner added: a DNS name that a web page rebound does not (DNS
+rebinding). Browsers, and apps built on one, name the page in Origin. None is accepted by default. The owner permits
+single origins, all apps and extensions, or all web pages of this machine; a request still needs a token's key. An error
+names the command that permits what was refused.
 """
 
 import ipaddress
@@ -20,10 +20,10 @@ APP_ORIGIN = re.compile(
     r"null|(?:app|capacitor|chrome-extension|file|moz-extension|safari-web-extension|tauri|vscode-file|vscode-webview)"
     r"://[!-~]*|https?://tauri\.localhost(?::[0-9]{1,5})?"
 )
-"""What desktop apps and browser extensions send; a page that is a local file sends ``null``. On Windows and Android,
-Tauri's apps have a host of their own."""
+"""The origins of desktop apps and browser extensions; a page that is a local file sends ``null``. On Windows and
+Android, Tauri's apps have a host of their own."""
 LOOPBACK_ORIGIN = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
-"""What web pages send that are served by this machine."""
+"""The origins of web pages served by this machine."""
 
 _NAMES = re.compile(r"[a-z0-9_-]{1,64}(?: ?, ?[a-z0-9_-]{1,64}){0,63}", re.ASCII | re.IGNORECASE)
 _PORT = re.compile(r"(?:[1-9][0-9]{0,4})?", re.ASCII)
@@ -34,7 +34,7 @@ def check_host(header: str, bound: str, allowed: tuple[str, ...], port: int) -> 
     """Raises RequestRefused (``wrong_host``) unless the header names loopback, the bound address or an allowed host.
 
     A loopback name may have any port: tunnels and containers listen on one of their own. Other names must have the
-    port that listens, if any; an owner's host may name its own port as ``host:port``. What passed is remembered.
+    listening port, if any; an owner's host may name its own port as ``host:port``. Accepted hosts are remembered.
     """
     if not _names_us(header, bound, allowed, port):
         msg = (
@@ -45,7 +45,7 @@ def check_host(header: str, bound: str, allowed: tuple[str, ...], port: int) -> 
 
 
 def command_for_host(header: str) -> str:
-    """The command that accepts this Host header."""
+    """Returns the command that accepts this Host header."""
     return f"'tollkeeper settings set --add-host {_argument(header.strip().lower())}'"
 
 
@@ -62,7 +62,9 @@ def _names_us(header: str, bound: str, allowed: tuple[str, ...], port: int) -> b
 
 
 def split_host(header: str) -> tuple[str, str]:
-    """Name in lower case without brackets, and port or empty. An empty name means the header is malformed."""
+    """Returns the name in lower case without brackets, and the port or empty. An empty name means a malformed
+    header.
+    """
     text = header.strip().lower()
     if text.startswith("["):
         name, bracket, rest = text[1:].partition("]")
@@ -84,7 +86,7 @@ def check_origin(header: str | None, settings: Settings) -> None:
 
 
 def command_for_origin(origin: str) -> str:
-    """The command that permits this origin, and the switch for all of its kind."""
+    """Returns the command that permits this origin, and the switch for all of its kind."""
     command = f"'tollkeeper settings set --add-origin {_argument(origin)}'"
     if APP_ORIGIN.fullmatch(origin):
         return f"{command}, or all apps and extensions with 'tollkeeper settings set --app-origins'"
@@ -107,19 +109,20 @@ def _sender(origin: str) -> str:
 
 
 def _argument(text: str) -> str:
-    """For a command line: whoever reads it may paste it into a shell."""
+    """Returns it quoted for a command line, because it may be pasted into a shell."""
     return word(plain(text, 80))
 
 
 def readable_by(origin: str) -> dict[str, str]:
-    """Headers by which a browser lets a permitted page read an answer and its headers."""
+    """Returns headers that let a permitted page read an answer and its headers."""
     return {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": "*", "Vary": "Origin"}
 
 
 def preflight(wanted: str, *, private: bool = False) -> dict[str, str]:
-    """Headers of the answer to a permitted page that asks beforehand: it may send all the headers it wants to.
+    """Returns the headers of the answer to a preflight request of a permitted page: it may send all the headers it
+    wants.
 
-    ``wanted`` are the names it wants to send; what is not a list of names is not repeated. ``private``: the page is on
+    ``wanted`` are the names it wants to send; anything but a list of names is not repeated. ``private``: the page is on
     a public network, and the browser asks whether it may call a private one.
     """
     names = wanted if _NAMES.fullmatch(wanted) else "authorization, content-type, api-key, x-api-key"
@@ -137,7 +140,7 @@ def _any_address(bound: str) -> bool:
 
 
 def _address(name: str) -> bool:
-    """Whether it is a literal address: bound to all interfaces, any of them may be named, but no DNS name."""
+    """Returns whether it is a literal address: bound to all interfaces, any of them may be named, but no DNS name."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

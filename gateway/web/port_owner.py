@@ -1,7 +1,7 @@
-"""Who listens at a TCP port of this machine, and which port is free: what helps when the port wanted is in use.
+"""Who listens at a TCP port of this machine, and which port is free: helps when the wanted port is in use.
 
-Linux tells it in /proc, other systems through lsof. Neither shows the processes of other users, and Windows has
-neither. Of a command line only the program is shown: the rest may hold secrets.
+Linux shows it in /proc, other systems through lsof. Neither shows the processes of other users, and Windows has
+neither. Only the program of a command line is shown: the rest may hold secrets.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from gateway.domain.text import plain
 
 NEXT_PORTS = 20
-"""How many of the ports after the one in use are tried."""
+"""How many ports after the one in use are tried."""
 
 LSOF_S = 3.0
 _LISTENING = "0A"
@@ -24,14 +24,14 @@ _SCRIPT_ENDS = (".py", ".js", ".mjs", ".rb", ".pl", ".sh")
 
 
 def port_owner(port: int) -> str:
-    """Name and process id of what listens there, such as ``nginx (pid 812)``; empty if that cannot be known."""
+    """Returns name and process id of the listener, such as ``nginx (pid 812)``; empty if unknown."""
     if Path("/proc/net/tcp").exists():
         return owner_by_proc(port)
     return owner_by_lsof(port)
 
 
 def free_port(host: str, port: int) -> int | None:
-    """The first port after this one at which one could listen."""
+    """Returns the first free port after this one."""
     for other in range(port + 1, min(port + NEXT_PORTS, 65_535) + 1):
         with suppress(OSError):
             family, kind, proto, _, address = socket.getaddrinfo(host or None, other, type=socket.SOCK_STREAM)[0]
@@ -42,7 +42,7 @@ def free_port(host: str, port: int) -> int | None:
 
 
 def owner_by_proc(port: int) -> str:
-    """The same, on Linux."""
+    """Returns the same, on Linux."""
     owners = dict(_listeners(port))
     if not owners:
         return ""
@@ -54,7 +54,7 @@ def owner_by_proc(port: int) -> str:
 
 
 def _listeners(port: int) -> Iterator[tuple[str, int]]:
-    """Inode and user id of the sockets that listen at a port."""
+    """Yields inode and user id of the sockets that listen at a port."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):
             for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
@@ -64,7 +64,7 @@ def _listeners(port: int) -> Iterator[tuple[str, int]]:
 
 
 def _holds(process: Path, wanted: set[str]) -> bool:
-    """Whether the process has one of these sockets open. Those of other users cannot be seen."""
+    """Returns whether the process has one of these sockets open. Other users' processes cannot be seen."""
     with suppress(OSError):
         for handle in (process / "fd").iterdir():
             with suppress(OSError):
@@ -74,7 +74,7 @@ def _holds(process: Path, wanted: set[str]) -> bool:
 
 
 def program_of(process: Path) -> str:
-    """The program's name; of a script also the script's."""
+    """Returns the program's name, for a script also the script's."""
     words: list[str] = []
     name = "a process"
     with suppress(OSError):
@@ -95,7 +95,7 @@ def _user(number: int) -> str:
 
 
 def owner_by_lsof(port: int) -> str:
-    """The same, from lsof."""
+    """Returns the same, from lsof."""
     program = shutil.which("lsof")
     if program is None:
         return ""
@@ -107,7 +107,7 @@ def owner_by_lsof(port: int) -> str:
 
 
 def read_lsof(text: str) -> str:
-    """Name and process id of the first process in lsof's output for programs."""
+    """Returns name and process id of the first process in lsof's output for programs."""
     values = {line[:1]: line[1:] for line in reversed(text.splitlines())}
     if "p" not in values:
         return ""

@@ -1,4 +1,4 @@
-"""A request's head is checked, its keys are found, and its body is read within limits."""
+"""Checks a request's head, finds its keys, and reads its body within limits."""
 
 import asyncio
 
@@ -9,14 +9,14 @@ from gateway.domain.errors import BadRequest, InvalidToken, RequestRefused, TooL
 from gateway.web.connection import CONTINUE
 
 MAX_BODY = 32 << 20
-"""Bytes of a request body."""
+"""The most bytes of a request body."""
 BODY_S = 60.0
-"""A body must be complete within this, however steadily it trickles."""
+"""Seconds within which a body must be complete, however steadily it trickles."""
 GRACE_S = 5.0
 STEP_S = 1.0
-"""The timer is put off by no less."""
+"""The timer is extended by at least so many seconds."""
 LEAST_RATE = 1024
-"""Bytes a second that a body must bring on average once the grace is over."""
+"""The bytes a second that a body must bring on average once the grace is over."""
 
 _VERSIONS = ((1, 0), (1, 1))
 _API_KEY, _X_API_KEY = map(type(hdrs.HOST), ("api-key", "x-api-key"))
@@ -24,7 +24,7 @@ _API_KEY, _X_API_KEY = map(type(hdrs.HOST), ("api-key", "x-api-key"))
 
 
 def check_head(request: web.BaseRequest) -> None:
-    """What the parser lets pass and RFC 9112 forbids, or a gateway should not accept.
+    """Checks what the parser accepts although RFC 9112 forbids it, or a gateway should not accept.
 
     Raises BadRequest or RequestRefused.
     """
@@ -36,17 +36,17 @@ def check_head(request: web.BaseRequest) -> None:
     coding = headers.get(hdrs.TRANSFER_ENCODING)
     if coding is not None and coding.strip().lower() != "chunked":
         raise BadRequest("the only supported transfer coding is 'chunked'", code="transfer_encoding")
-    if coding is not None and request.version < (1, 1):  # who knows 1.0 alone sees the end of the body elsewhere
+    if coding is not None and request.version < (1, 1):  # an HTTP/1.0 client sees the end of the body elsewhere
         raise BadRequest("HTTP/1.0 has no Transfer-Encoding: send a Content-Length", code="transfer_encoding")
     if len(headers.getall(hdrs.HOST, ())) > 1:
         raise BadRequest("there is more than one Host header", code="wrong_host")
 
 
 def keys_of(request: web.BaseRequest) -> list[str]:
-    """The client's keys, each once: ``Authorization: Bearer``, ``api-key`` and ``x-api-key``.
+    """Returns the client's keys, each once: ``Authorization: Bearer``, ``api-key`` and ``x-api-key``.
 
-    Programs send more than one, of which some may belong to another service. Raises InvalidToken for what is ambiguous
-    or malformed, unless there is a key beside it.
+    Programs send more than one, of which some may belong to another service. Raises InvalidToken for an ambiguous or
+    malformed one, unless another key is beside it.
     """
     headers = request.headers
     authorization = headers.getall(hdrs.AUTHORIZATION, [])
@@ -67,8 +67,8 @@ def keys_of(request: web.BaseRequest) -> list[str]:
 def check_json(request: web.BaseRequest) -> None:
     """Raises RequestRefused (``unsupported_media_type``) unless the body is plain JSON.
 
-    Tools leave the content type out now and then; a browser's simple request, which needs no permission of ours, never
-    says JSON. So a missing one passes only where no Origin is sent.
+    Tools sometimes omit the content type; a browser's simple request, which needs no permission of ours, never says
+    JSON. So a missing one passes only without an Origin.
     """
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers:
@@ -88,7 +88,7 @@ def check_json(request: web.BaseRequest) -> None:
 
 
 async def read_body(request: web.BaseRequest, share: Share) -> bytes:
-    """The whole body, counted into its share of the memory while it arrives.
+    """Reads the whole body, counted into its share of the memory while it arrives.
 
     Raises TooLarge before reading what is declared too big, BadRequest (408) when it trickles, and Unavailable when all
     bodies together are too large.
@@ -115,7 +115,9 @@ async def read_body(request: web.BaseRequest, share: Share) -> bytes:
 
 
 async def _gather(request: web.BaseRequest, share: Share) -> bytes:
-    """The body in its parts. One timer is put off as they arrive; one for each part would cost more than reading it."""
+    """Reads the body in parts. One timer is extended as they arrive; one for each part would cost more than
+    reading it.
+    """
     loop = asyncio.get_running_loop()
     began = loop.time()
     parts: list[bytes] = []
@@ -134,7 +136,7 @@ async def _gather(request: web.BaseRequest, share: Share) -> bytes:
 
 
 def _deadline(began: float, size: int) -> float:
-    """When the average rate falls below the least if nothing more comes, and in any case when the time is over."""
+    """Returns when the average rate falls below the least if nothing more comes, at latest when the time is over."""
     return began + min(BODY_S, GRACE_S + size / LEAST_RATE)
 
 

@@ -1,11 +1,11 @@
-"""A whole answer, sent with its head by one write, and the closing of a connection on which a client is still sending.
+"""A whole answer, sent with its head in one write, and the closing of a connection on which a client still sends.
 
-aiohttp's own response costs three times as much: it builds a case-insensitive dictionary of headers, completes it and
-turns it into bytes, once a call. Here the head is put together as text. What RFC 9110 needs for an answer of known
-length is done: Date, Content-Length, Connection as the request's version wants it, and no body to HEAD or with 204.
+aiohttp's own response costs three times as much: for each call it builds a case-insensitive dictionary of headers,
+completes it and turns it into bytes. Here the head is text. What RFC 9110 requires for an answer of known length is
+done: Date, Content-Length, Connection as the request's version wants it, and no body to HEAD or with 204.
 
-Closing a socket on unread bytes resets the connection, and the reset takes the answer from a client that has not read
-it yet. So the rest is taken in and dropped, within bounds of time and size, while our own direction is closed already.
+Closing a socket with unread bytes resets the connection, and the reset takes the answer from a client that has not read
+it yet. So the rest is read and dropped, within bounds of time and size, while our own direction is already closed.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.web_protocol import RequestHandler
 
 LINGER_S = 30.0
-"""The rest of a body may take so long in all."""
+"""Seconds that the rest of a body may take in total."""
 QUIET_S = 5.0
-"""The client has stopped sending when nothing comes for so long."""
+"""Seconds of silence after which the client has stopped sending."""
 LINGER_BYTES = 256 << 20
-"""More than this is not taken in."""
+"""The most bytes that are read and dropped."""
 
 
 async def linger(connection: RequestHandler) -> None:
-    """Drop what still comes until the client closes, stops or goes too far; then close the connection."""
+    """Drop what still comes until the client closes, stops or exceeds the bounds; then close the connection."""
     transport = connection.transport
     if transport is None or transport.is_closing():
         return
@@ -47,7 +47,7 @@ async def linger(connection: RequestHandler) -> None:
 
 
 class _Rest(asyncio.Protocol):
-    """Reads in the connection's place. All else is still the connection's."""
+    """Reads instead of the connection. Everything else stays the connection's."""
 
     def __init__(self, connection: RequestHandler) -> None:
         self._connection = connection
@@ -84,25 +84,23 @@ class _Rest(asyncio.Protocol):
 
 JSON: Final = "application/json"
 JOINED: Final = 64 << 10
-"""Bytes of a body that are copied behind their head to go out in one write; a longer one goes in pieces of this size.
-
-Not by ``writelines``: in Python 3.12.1 it goes on although the client does not read (CVE-2024-12254).
-"""
+"""Bytes of a body that are copied after their head to go out in one write; a longer body goes in pieces of this size.
+``writelines`` is not used: in Python 3.12.1 it continues although the client does not read (CVE-2024-12254)."""
 
 SHORT: Final = 64 << 10
-"""Bytes of a request's body that are worth reading although nobody wants them: the connection can serve again."""
+"""Bytes of an unwanted request body that are worth reading, so that the connection can serve again."""
 
 _ENDLESS: Final = frozenset({"CONNECT", "UNKNOWN"})
-"""What follows a CONNECT is neither its body nor a request: the tunnel it was meant for is never opened. UNKNOWN is
-aiohttp's name for bytes that are not HTTP."""
+"""What follows a CONNECT is neither its body nor a request: its tunnel is never opened. UNKNOWN is aiohttp's name for
+bytes that are not HTTP."""
 _NO_CONTENT: Final = HTTPStatus.NO_CONTENT.value
 _REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
 class Response:
-    """What a handler returns to aiohttp, which asks for no more than these three members of its own.
+    """What a handler returns to aiohttp, which uses only these three members.
 
-    Names and values of ``headers`` must be printable ASCII: what comes from outside has passed ``text.plain`` before.
+    Names and values of ``headers`` must be printable ASCII: text from outside has passed ``text.plain`` before.
     """
 
     __slots__ = ("_body", "_due", "_request", "_size", "_start", "_status", "headers", "keep_alive", "sent")
@@ -122,7 +120,7 @@ class Response:
         self._start = _start(status, content_type if self._size else "")
         self._status = status
         self._body = body
-        """What is still to be sent of it."""
+        """The part of the body that is still to be sent."""
         self._due = b""
         """What goes out in the loop's next turn: the head, and the body unless it is long."""
         self._request: web.BaseRequest | None = None
@@ -130,8 +128,8 @@ class Response:
     def send(self, request: web.BaseRequest, *, soon: bool = False) -> None:
         """Send it now, except for a long body, which is left to ``deliver``. Raises ConnectionResetError.
 
-        ``soon``: in the loop's next turn, with what others send then: a receiver is woken once for all of them. Not for
-        an answer behind which the connection is closed. Until then ``replace`` can put another one in its place.
+        ``soon``: in the loop's next turn with other answers, so that a receiver is woken once for all of them. Not for
+        an answer after which the connection closes. Until then ``replace`` can exchange it.
         """
         transport = request.transport
         if transport is None or transport.is_closing():
@@ -147,13 +145,13 @@ class Response:
         request.writer.output_size += self._size or 1  # so that nothing else goes out before it
 
     def replace(self, request: web.BaseRequest, body: bytes, *, status: int, headers: dict[str, str]) -> None:
-        """Send this in the loop's next turn, instead of what was to be sent then. It goes out in one piece."""
+        """Send this in the loop's next turn, in one piece, instead of what was to be sent then."""
         self.headers, self._status, self._size, self._start = headers, status, len(body), _start(status, JSON)
         self._body = ()
         self._due = self._begin(request) + body
 
     async def deliver(self, request: web.BaseRequest) -> None:
-        """Send the rest piece by piece, as the client takes it: what waits in the transport is never the whole.
+        """Send the rest piece by piece, as the client takes it: the transport never holds the whole.
 
         Raises ConnectionResetError if the client is gone.
         """
@@ -173,7 +171,7 @@ class Response:
         transport.write(due)
 
     def _begin(self, request: web.BaseRequest) -> bytes:
-        """The head, and the body behind it unless it is long."""
+        """Returns the head, and the body after it unless it is long."""
         old = request.version < (1, 1)
         connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
         fields = "\r\n".join([*map(": ".join, self.headers.items()), ""])
@@ -190,11 +188,11 @@ class Response:
         return b"".join((head, *body))
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """aiohttp's: for which request."""
+        """Aiohttp's hook: sets the request."""
         self._request = request
 
     async def write_eof(self) -> None:
-        """aiohttp's: send, unless that is done, and wait while the client reads more slowly than we write."""
+        """Aiohttp's hook: send, unless done, and wait while the client reads more slowly than we write."""
         request, self._request = self._request, None
         if request is not None:
             if not self.sent:
@@ -208,13 +206,13 @@ class Response:
 
 @lru_cache(maxsize=256)
 def _start(status: int, content_type: str) -> str:
-    """The head from behind the version up to its length."""
+    """Returns the head from after the version up to its length."""
     kind = f"Content-Type: {content_type}\r\n" if content_type else ""
     return f" {_REASONS.get(status, str(status))}\r\n{kind}"
 
 
 def _has_more(request: web.BaseRequest) -> bool:
-    """Whether so much may still come of the request that the connection is better closed behind the answer."""
+    """Returns whether so much of the request may still come that the connection is better closed after the answer."""
     if request.method in _ENDLESS:
         return True
     return not request.content.is_eof() and not 0 <= (request.content_length or -1) <= SHORT

@@ -1,8 +1,8 @@
-"""Silence: a client has said that it sends no more. Either it has closed its connection, or it still reads.
+"""Silence: a client that sends no more has either closed its connection or still reads.
 
-Both look the same until something is sent to it: only the system of a closed one answers with a reset. So after a
-moment something is sent that a client ignores, and then the state of the socket is looked at, because nothing is read
-any more that would report the reset. Answers that are quick are not preceded by anything.
+Both look the same until something is sent: only the system of a closed one answers with a reset. So after a moment
+something is sent that a client ignores, and then the state of the socket is checked, because nothing is read any more
+that would report the reset. Quick answers are sent without this.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ import socket
 from collections.abc import Callable
 
 PROBE_S = 0.25
-"""How long a client that sends no more is believed to be there."""
+"""Seconds for which a client that sends no more is believed to be there."""
 SETTLE_S = 0.05
-"""Between two looks soon afterwards."""
+"""Seconds between two early checks."""
 LOOK_S = 1.0
-"""Between two looks later on, when nothing more is sent for their sake."""
+"""Seconds between two later checks, when nothing more is sent for them."""
 
 
 class Silence:
@@ -27,7 +27,7 @@ class Silence:
         filler: Callable[[], bytes],
         over: Callable[[], bool],
     ) -> None:
-        """``filler``: what the client ignores at present; ``over``: whether no answer is owed to it."""
+        """``filler`` returns what the client ignores at present; ``over`` whether it is owed no answer."""
         self._loop, self._transport, self._filler, self._over = loop, transport, filler, over
         self._since = loop.time()
         self._probed = False
