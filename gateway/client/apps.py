@@ -1,4 +1,4 @@
-"""All apps by name: the one that a user or an executable's name means."""
+"""All apps by name, and the one that a user or an executable's name means."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -27,11 +27,11 @@ OTHER_APIS: Mapping[str, str] = {
     **dict.fromkeys(("gemini", "gemini-cli"), GEMINI),
     **dict.fromkeys(("genai", "google-genai", "google-generativeai"), GENAI),
 }
-"""Why a program cannot be connected, by its name or that of its executable."""
+"""Why a program cannot be connected, by its name or its executable's."""
 
 
 def find_app(name: str) -> App:
-    """The app of that name, or of that program. Raises NotFound, naming all there are."""
+    """Returns the app of that name or program. Raises NotFound, naming all of them."""
     found = APPS.get(name.casefold()) or APPS.get(app_of_program(name))
     demand_api(name)
     if found is None:
@@ -43,12 +43,12 @@ def find_app(name: str) -> App:
 
 
 def app_of_program(program: str) -> str:
-    """The name of the app that this executable is; empty if it is none of them."""
+    """Returns the name of the app of this executable; empty if unknown."""
     return next((name for name, app in APPS.items() if _stem(program) in app.programs), "")
 
 
 def demand_api(program: str) -> None:
-    """Raises NotFound for an executable or app that speaks no API of the gateway: it would pass by it."""
+    """Raises NotFound for a program that speaks none of the gateway's APIs: it would bypass the gateway."""
     if reason := OTHER_APIS.get(_stem(program)):
         raise NotFound(reason)
 
@@ -58,16 +58,16 @@ def _stem(program: str) -> str:
 
 
 def used_last(tokens: Sequence[TokenView]) -> TokenView:
-    """The token to take if none is named: the one that made the newest call, else the oldest one."""
+    """Returns the token to use if none is named: that of the newest call, else the oldest one."""
     return max(tokens, key=lambda token: (token.last_used_ms or 0, -token.created_ms))
 
 
 def key_in(environ: Mapping[str, str]) -> str:
-    """The key or name of a token that the environment gives to ``env`` and ``doctor``; empty if it gives none."""
+    """Returns the token's key or name that the environment gives to ``env`` and ``doctor``; empty if none."""
     own = environ.get("OPENAI_API_KEY", "")
     return environ.get(KEY_VARIABLE, "") or (own if own.startswith(PREFIX) else "")
 
 
 def generic_launch(target: AppTarget) -> Launch:
-    """For a program that is in no table: the variables that SDKs read."""
+    """Returns how to start an unknown program: with the variables that SDKs read."""
     return Launch(variables=generic_variables(target), defaults=NO_TRACES)

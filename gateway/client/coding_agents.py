@@ -24,7 +24,7 @@ from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import word
 
 CLAUDE_NAMES = frozenset({"best", "default", "haiku", "opus", "opusplan", "sonnet"})
-"""Claude Code has models of its own by these names, and does not send them."""
+"""Claude Code replaces these names by models of its own."""
 
 
 TOOL_SEARCH = {"ENABLE_TOOL_SEARCH": "true"}
@@ -83,7 +83,7 @@ def _codex_provider(target: AppTarget) -> dict[str, str]:
         "wire_api": '"responses"',
         "request_max_retries": "0",
         "stream_max_retries": "1",
-        "supports_websockets": "true",  # where something on the way has none, Codex goes on with POST at once
+        "supports_websockets": "true",  # without WebSockets on the way, Codex uses POST at once
     }
 
 

@@ -1,4 +1,4 @@
-"""Connect: the card that shows how to use a token, as texts to paste. No program contains the key itself."""
+"""Connect: the card that shows how to use a token, as texts to paste. The programs in it never contain the key."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -26,7 +26,9 @@ class ConnectCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def card(base_url: str, model: str, key: str = "") -> ConnectCard:
-    """All texts for a base URL that ends in ``/v1``. A known key is in the environment lines and in the curl line."""
+    """Returns all texts for a base URL that ends in ``/v1``. A known key is in the environment lines and the
+    curl line.
+    """
     shells: tuple[Shell, ...] = ("sh", "fish", "powershell")
     return ConnectCard(
         environment={shell: environment(base_url, key, shell) for shell in shells},
@@ -37,13 +39,13 @@ def card(base_url: str, model: str, key: str = "") -> ConnectCard:
 
 
 def environment(base_url: str, key: str = "", shell: Shell = "sh") -> str:
-    """The two variables that OpenAI's SDKs and most programs read, for bash and zsh, fish, or PowerShell."""
+    """Returns the two variables that OpenAI's SDKs and most programs read, for bash and zsh, fish, or PowerShell."""
     values = {URL_VARIABLE: base_url, KEY_VARIABLE: key or "sk-tk-..."}
     return "\n".join(assign(name, value, shell) for name, value in values.items())
 
 
 def python(model: str) -> str:
-    """A whole program for openai-python, which reads the environment by itself."""
+    """Returns a whole program for openai-python, which reads the environment by itself."""
     return "\n".join(
         (
             "from openai import OpenAI",
@@ -59,7 +61,7 @@ def python(model: str) -> str:
 
 
 def node(model: str) -> str:
-    """A whole module for openai-node, which reads the environment by itself."""
+    """Returns a whole module for openai-node, which reads the environment by itself."""
     return "\n".join(
         (
             'import OpenAI from "openai";',
@@ -75,7 +77,7 @@ def node(model: str) -> str:
 
 
 def curl(base_url: str, model: str, key: str = "", *, api: str = CHAT_API, stream: bool = False) -> str:
-    """One call of an API for bash and zsh. Without a key the shell puts in the one of the environment."""
+    """Returns one call of an API for bash and zsh. Without a key the shell inserts the one in the environment."""
     how = SAMPLES.get(api, SAMPLES[CHAT_API])
     body = {"model": model, **how.body, **({"stream": stream} if stream or how.streams_by_default else {})}
     root = base_url.removesuffix("/v1") if how.path.startswith("/api/") else base_url
@@ -85,7 +87,7 @@ def curl(base_url: str, model: str, key: str = "", *, api: str = CHAT_API, strea
 
 
 def request_curl(base_url: str, request: str) -> str:
-    """A request that reached no API, by its method and path."""
+    """Returns a request that reached no API, by its method and path."""
     method, _, path = request.partition(" ")
     parts = urlsplit(base_url)
     return " \\\n  ".join(
@@ -107,7 +109,7 @@ class SampleCall(msgspec.Struct, frozen=True, kw_only=True):
     body: Mapping[str, object]
     """Without model and stream."""
     key_header: str = BEARER
-    """Up to the key."""
+    """The key's header, up to the key."""
     headers: tuple[str, ...] = ()
     streams_by_default: bool = False
 
@@ -125,18 +127,18 @@ SAMPLES = {
     "embeddings": SampleCall(path="/embeddings", body={"input": "Hello"}),
     "ollama": SampleCall(path="/api/chat", body=_TALK, streams_by_default=True),
 }
-"""By the name of the API."""
+"""The smallest call of each API by name."""
 
 
 def _header(text: str, key: str) -> str:
-    """One header; the key, or the variable that holds it, belongs behind a name that ends in a blank."""
+    """Returns one header. The key, or its variable, follows a name that ends in a space."""
     if not text.endswith(" "):
         return f'"{text}"'
     return _shell_quote(text + key) if key else f'"{text}{PLACEHOLDER}"'
 
 
 def assign(name: str, value: str, shell: Shell) -> str:
-    """The line that sets a variable."""
+    """Returns the line that sets a variable."""
     if shell == "fish":
         escaped = value.replace("\\", "\\\\").replace("'", "\\'")
         return f"set -gx {name} '{escaped}'"
@@ -147,11 +149,11 @@ def assign(name: str, value: str, shell: Shell) -> str:
 
 
 def _shell_quote(text: str) -> str:
-    """One word for a POSIX shell."""
+    """Returns one word for a POSIX shell."""
     escaped = text.replace("'", "'\\''")
     return f"'{escaped}'"
 
 
 def _string(text: str) -> str:
-    """A string in JSON, Python and JavaScript alike."""
+    """Returns a string that is valid in JSON, Python and JavaScript."""
     return msgspec.json.encode(plain(text)).decode()

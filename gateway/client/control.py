@@ -36,7 +36,7 @@ from gateway.domain.views import (
 )
 
 PROBE_S = 180.0
-"""A test of a channel may wait for a slow model."""
+"""Seconds that a test of a channel may wait for a slow model."""
 
 
 class AccountRequests(Caller):
@@ -57,22 +57,24 @@ class AccountRequests(Caller):
         return await self.post("/account/grants", AccountView, {"nanos": nanos, "note": note})
 
     async def export_config(self) -> ExportView:
-        """The configuration as one text without secrets."""
+        """Returns the configuration as one text without secrets."""
         return await self.get("/config", ExportView)
 
     async def import_config(
         self, text: str, *, apply: bool = False, prune: bool = False, origin: ConfigOrigin = ConfigOrigin.OURS
     ) -> ImportView:
-        """What a text changes; with ``apply`` it is done, all or nothing. ``prune`` removes what it does not name."""
+        """Returns what a text changes; with ``apply`` it is applied, all or nothing. ``prune`` removes what it does not
+        name.
+        """
         body = {"text": text, "apply": apply, "prune": prune, "origin": origin}
-        # thousands of models and prices take time
+        # thousands of models and prices take a while
         return await self.post("/config", ImportView, body, timeout_s=600.0)
 
     async def settings(self) -> Settings:
         return await self.get("/settings", Settings)
 
     async def expiring_records(self, keep_days: int) -> ExpiringRecords:
-        """The records that are deleted once they are kept for so many days."""
+        """Returns the records that would be deleted if they are kept for so many days."""
         return await self.get("/settings/expiring", ExpiringRecords, keep_days=keep_days)
 
     async def set_settings(self, patch: Body) -> Settings:
@@ -89,27 +91,27 @@ class TokenRequests(Caller):
         return await self.get(f"/tokens/{segment(ref)}", TokenView)
 
     async def add_token(self, body: Body) -> NewToken:
-        """The answer contains the key, once."""
+        """Create a token. The answer contains the key, once."""
         return await self.post("/tokens", NewToken, body)
 
     async def edit_token(self, ref: str, patch: Body) -> TokenView:
         return await self.patch(f"/tokens/{segment(ref)}", TokenView, patch)
 
     async def remove_token(self, ref: str) -> str:
-        """What ended with it for programs without a key; mostly nothing."""
+        """Remove a token. Returns what ended with it for programs without a key; usually nothing."""
         answer = await self.send("DELETE", f"/tokens/{segment(ref)}")
         return self.read(answer, dict[str, str]).get("note", "")
 
     async def rotate_token(self, ref: str) -> NewToken:
-        """The answer contains the new key, once."""
+        """Rotate a key. The answer contains the new key, once."""
         return await self.post(f"/tokens/{segment(ref)}/rotate", NewToken)
 
     async def key_owner(self, handle: str) -> KeyOwner:
-        """Whose key it is or was. Raises NotFound."""
+        """Returns whose key it is or was. Raises NotFound."""
         return await self.get(f"/keys/{segment(handle)}", KeyOwner)
 
     async def token_pass(self, ref: str) -> str:
-        """A key that works as this token for a minute."""
+        """Returns a key that works as this token for a minute."""
         answer: dict[str, str] = await self.post(f"/tokens/{segment(ref)}/pass", dict[str, str])
         return answer["key"]
 
@@ -130,7 +132,9 @@ class GroupRequests(Caller):
         return await self.patch(f"/groups/{segment(name)}", GroupView, patch)
 
     async def remove_group(self, name: str, move: str = "") -> None:
-        """``move`` names the group that its tokens and channels go to; without it a group in use stays."""
+        """Remove a group. ``move`` names the group that gets its tokens and channels; without it a group in
+        use stays.
+        """
         await self.delete(f"/groups/{segment(name)}", move=move)
 
 
@@ -144,11 +148,11 @@ class ChannelRequests(Caller):
         return await self.get(f"/channels/{segment(ref)}", ChannelView)
 
     async def add_channel(self, body: Body) -> SavedChannel:
-        """Without ``models`` the upstream's list is fetched."""
+        """Create a channel. Without ``models`` the upstream's list is fetched."""
         return await self.post("/channels", SavedChannel, body, timeout_s=PROBE_S)
 
     async def edit_channel(self, ref: str, patch: Body) -> SavedChannel:
-        """May contact the upstream, to find its root and the models that new patterns select from."""
+        """Edit a channel. May contact the upstream, to find its root and the models that new patterns select."""
         answer = await self.send("PATCH", f"/channels/{segment(ref)}", patch, timeout_s=PROBE_S)
         return self.read(answer, SavedChannel)
 
@@ -156,12 +160,12 @@ class ChannelRequests(Caller):
         await self.delete(f"/channels/{segment(ref)}")
 
     async def test_channel(self, ref: str, model: str = "") -> Check:
-        """A free probe; with a model also one tiny real call."""
+        """Test a channel for free; with a model also by one tiny real call."""
         body = {"model": model} if model else {}
         return await self.post(f"/channels/{segment(ref)}/test", Check, body, timeout_s=PROBE_S)
 
     async def add_key(self, ref: str, key: str) -> ChannelView:
-        """One more key."""
+        """Add a key."""
         return await self.post(f"/channels/{segment(ref)}/keys", ChannelView, {"key": key})
 
     async def replace_key(self, ref: str, number: int, key: str) -> ChannelView:
@@ -179,26 +183,26 @@ class ChannelRequests(Caller):
 
 
 class UpstreamRequests(Caller):
-    """What is out there: known and found upstreams, and what a channel's own one says."""
+    """Known and found upstreams, and what a channel's upstream says."""
 
     async def offers(self) -> list[Offer]:
-        """Local model servers and vendors' keys that could become channels; only this machine is searched."""
+        """Returns local model servers and vendors' keys that could become channels; searches only this machine."""
         return await self.get("/offers", list[Offer])
 
     async def presets(self) -> list[PresetView]:
-        """The known vendors and model servers."""
+        """Returns the known vendors and model servers."""
         return await self.get("/presets", list[PresetView])
 
     async def channel_listing(self, ref: str) -> ListingView:
-        """The upstream's last list; nothing is fetched."""
+        """Returns the upstream's last list without fetching it."""
         return await self.get(f"/channels/{segment(ref)}/listing", ListingView)
 
     async def refresh_channel(self, ref: str) -> ListingView:
-        """What the upstream lists now; the last good list, marked, if it does not answer."""
+        """Returns what the upstream lists now; if it does not answer, the last good list, marked."""
         return await self.post(f"/channels/{segment(ref)}/refresh", ListingView, timeout_s=PROBE_S)
 
     async def checkup(self, ref: str) -> Checkup:
-        """The channel's name, connection, certificate and key; free."""
+        """Checks the channel's name, connection, certificate and key, for free."""
         return self.read(await self.send("GET", f"/channels/{segment(ref)}/checkup", timeout_s=PROBE_S), Checkup)
 
 
@@ -213,33 +217,37 @@ class PriceRequests(Caller):
         return await self.get("/prices", list[PriceView])
 
     async def set_price(self, model: str, body: Body, channel: str = "") -> PriceView:
-        """``input`` and ``output`` in nano-dollars per million tokens are required. Of all channels, or of this one."""
+        """Set a price, at all channels or at one. ``input`` and ``output`` are required, in nano-dollars per million
+        tokens.
+        """
         return await self.put(f"/prices/{segment(model)}{_at(channel)}", PriceView, body)
 
     async def import_prices(
         self, models: list[str] | None = None, *, channel: str = "", apply: bool = False, accept: bool = False
     ) -> list[PriceProposal]:
-        """What vendors charge for the models served (or these, or those of a channel or preset).
+        """Returns what vendors charge for the models served (or these, or those of a channel or preset).
 
-        With ``apply`` they are imported, except manual prices and, without ``accept``, those with a ``guard``.
+        With ``apply`` the prices are imported, except manual ones and, without ``accept``, those with a ``guard``.
         """
         body: dict[str, object] = {"apply": apply, "accept": accept, "channel": channel}
         body |= {} if models is None else {"models": models}
         return await self.post("/prices/import", list[PriceProposal], body)
 
     async def price_news(self) -> PriceNews:
-        """How old the price list is, what an import would change, which prices rise or differ from published ones."""
+        """Returns how old the price list is, what an import would change, and which prices rise or differ from
+        published ones.
+        """
         return self.read(await self.send("GET", "/prices/news", timeout_s=PROBE_S), PriceNews)
 
     async def remove_price(self, model: str, channel: str = "") -> None:
         await self.delete(f"/prices/{segment(model)}{_at(channel)}")
 
     async def models(self, token: str | None = None) -> list[ModelView]:
-        """All models, or those that one token sees."""
+        """Returns all models, or those that one token sees."""
         return await self.get("/models", list[ModelView], token=token)
 
     async def model(self, name: str) -> ModelDetail:
-        """Everything about one model."""
+        """Returns everything about one model."""
         return await self.get(f"/models/{segment(name)}", ModelDetail)
 
     async def why(
@@ -252,7 +260,7 @@ class PriceRequests(Caller):
         stream: bool = False,
         api: str | None = None,
     ) -> Why:
-        """What a call would get, without making it. ``api`` is the name of an inbound API; None: chat completions."""
+        """Returns what a call would get, without making it. ``api`` names an inbound API; None: chat completions."""
         asked = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens, "stream": stream or None, "api": api}
         return await self.get("/why", Why, token=token, model=model, **asked)
 
@@ -261,7 +269,9 @@ class HistoryRequests(Caller):
     """The owner's changes, newest first, and how to undo them."""
 
     async def history(self, **filters: object) -> list[HistoryView]:
-        """Filters: kind, name (tuples, any may fit), since, until (ms), limit, before (an entry's number)."""
+        """Returns changes. Filters: kind, name (tuples of alternatives), since, until (ms), limit, before (an entry's
+        number).
+        """
         return await self.get("/history", list[HistoryView], **filters)
 
     async def history_entry(self, number: int) -> HistoryView:
@@ -271,17 +281,18 @@ class HistoryRequests(Caller):
         """Undo a change, by default the newest one.
 
         Raises Conflict ``needs_confirmation``, unless it is accepted, if the change was made elsewhere, if what it
-        removes was used, or if it overwrites a newer one; its details are the ``entry`` and the ``reasons``. Raises
+        removes was used, or if it overwrites a newer one; the details are the ``entry`` and the ``reasons``. Raises
         Conflict ``newer_change`` if a newer change has to be undone first.
         """
         return await self.post("/undo", UndoView, {"id": number, "accept": accept})
 
     async def redo(self, number: int = 0, *, accept: bool = False) -> UndoView:
-        """Redo what was undone, by default the newest one; it raises what ``undo`` does."""
+        """Redo what was undone, by default the newest one. Raises what ``undo`` raises."""
         return await self.post("/redo", UndoView, {"id": number, "accept": accept})
 
     async def batch(self, kind: str, patches: Mapping[str, object]) -> str:
-        """Edit several ``tokens``, ``groups``, ``channels`` or ``prices`` in one change; what was done, in words.
+        """Edit several ``tokens``, ``groups``, ``channels`` or ``prices`` in one change. Returns what was done, in
+        words.
 
         ``patches``: the fields that each gets, by id or name; None removes it.
         """
@@ -290,7 +301,7 @@ class HistoryRequests(Caller):
         return answer["done"]
 
     async def clear_history(self) -> None:
-        """Delete it; nothing older can be undone then."""
+        """Delete the history. Earlier changes cannot be undone afterwards."""
         await self.delete("/history")
 
 
@@ -303,17 +314,17 @@ class ControlClient(
     UpstreamRequests,
     HistoryRequests,
 ):
-    """Every method raises what the server refused it with, and Unavailable if the server is gone."""
+    """All methods raise the server's error, and Unavailable if the server is gone."""
 
     async def status(self) -> Status:
         return await self.get("/status", Status)
 
     async def stop(self, *, now: bool = False) -> None:
-        """Answers at once; the server drains first unless ``now``."""
+        """Stop the server, which drains first unless ``now``. Answers at once."""
         await self.send("POST", "/stop", {"now": now})
 
     async def events(self, recent: int = 200) -> AsyncGenerator[AnyEvent, None]:
-        """A snapshot with so many recent calls, then what happens, until the server ends. Raises Unavailable."""
+        """Yields a snapshot with so many recent calls, then events, until the server ends. Raises Unavailable."""
         decoder = msgspec.json.Decoder(AnyEvent)
         async with exchange(self.place, self.ask("GET", f"/events?recent={recent}")) as stream:
             if stream.status != 200:
@@ -327,16 +338,19 @@ class ControlClient(
                     yield event
 
     async def calls(self, **filters: object) -> CallPage:
-        """Newest first. Filters: since, until (ms), status, failed, outcome, words, and tuples of which any may fit:
-        token, group, model, channel, app, api.
+        """Returns calls, newest first. Filters: since, until (ms), status, failed, outcome, words, and tuples of
+        alternatives: token, group, model, channel, app, api.
 
-        Running calls come first unless ``before`` pages on; that is the cursor of the page before, or a call's id. A
-        page may have less than ``limit`` calls although there is more: it is the last one if it has no cursor.
+        Running calls come first, unless ``before`` continues a listing; that is the cursor of the previous page, or a
+        call's id. A page may have fewer than ``limit`` calls although more follow: only one without a cursor is the
+        last.
         """
         return await self.get("/calls", CallPage, **filters)
 
     async def numbered_calls(self, at: int, limit: int) -> list[CallView]:
-        """The ended calls numbered ``at`` and below; the oldest kept is number 1, the newest ``status.records``."""
+        """Returns the ended calls numbered ``at`` and below; the oldest kept is number 1, the newest
+        ``status.records``.
+        """
         return await self.get("/records", list[CallView], at=at, limit=limit)
 
     async def call(self, call_id: str) -> CallView:
@@ -356,25 +370,25 @@ class ControlClient(
         percentiles: bool = False,
         **picked: object,
     ) -> Summary:
-        """Sums by ``token``, ``model``, ``token|model``, ``channel``, ``group``, ``app`` or ``api``; over time with
-        ``step`` hour, day or month.
+        """Returns sums by ``token``, ``model``, ``token|model``, ``channel``, ``group``, ``app`` or ``api``.
 
-        ``picked`` are the words of a query and the filters of ``calls``: only calls that fit are summed up.
+        ``step`` hour, day or month also sums up over time. ``picked`` are the words of a query and the filters of
+        ``calls``: only matching calls are summed up.
         """
         asked = {"by": by, "since": since, "until": until, "step": step, "percentiles": "true" if percentiles else ""}
-        # looking at millions of records takes time
+        # examining millions of records takes a while
         path, patience_s = "/usage" + query_text(asked | picked), 600.0 if any(picked.values()) else 0
         return self.read(await self.send("GET", path, timeout_s=patience_s), Summary)
 
     async def incidents(self, *channels: str) -> list[Incident]:
-        """Newest first; only those of these channels, if any are named."""
+        """Returns incidents, newest first; only those of these channels, if any are named."""
         return await self.get("/incidents", list[Incident], channel=channels)
 
     async def verify(self) -> Verdict:
         """Recompute every balance and sum from the call log."""
-        # recomputing millions of calls takes time
+        # recomputing millions of calls takes a while
         return self.read(await self.send("GET", "/verify", timeout_s=600.0), Verdict)
 
     async def machine(self) -> list[Step]:
-        """What the server's machine lacks: port, folder, room."""
+        """Returns what the server's machine lacks: port, folder, room."""
         return await self.get("/machine", list[Step])

@@ -1,7 +1,7 @@
-"""Doctor: why does my call not work? The questions follow the path of a call, ending in real calls through /v1.
+"""Doctor: why does my call not work? The questions follow the path of a call and end in real calls through /v1.
 
-The first question that fails is the one to fix; those after it are skipped, because their answers would mislead. Then
-it makes its rounds: every channel and the machine are looked at, whatever came before.
+The first question that fails is the one to fix. Later ones are skipped, because their answers would mislead. Then it
+checks every channel and the machine, whatever came before.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -31,9 +31,9 @@ async def examine(
     api: str = "",
     one_call: bool = False,
 ) -> AsyncIterator[Step]:
-    """One Step a question, then one for each thing on the rounds.
+    """Yields one Step for each question, then one for each channel and machine check.
 
-    ``one_call``: the caller wants to know about this call alone, so problems elsewhere are warnings, not failures.
+    ``one_call``: the caller wants to know about this call only, so problems elsewhere are warnings, not failures.
     """
     async for step in ask(client, key=key, token=token, model=model, api=api):
         yield step
@@ -44,11 +44,11 @@ async def examine(
 async def ask(
     client: ControlClient, *, key: str = "", token: str = "", model: str = "", api: str = ""
 ) -> AsyncIterator[Step]:
-    """One Step a question.
+    """Yields one Step for each question.
 
     ``key`` is a client's key, or ``token`` the name of one; else the active token used last. ``model`` is what the
-    client asks for; else the first model that the token sees; those for embeddings come last. ``api``: a name in
-    ``TESTED``; else the one that the model is for.
+    client requests; else the first model that the token sees, embeddings last. ``api`` is a name in ``TESTED``; else
+    the one for the model.
     """
     case, failed = Case(client, key=key, token=token, model=model, api=api), False
     for name, question in QUESTIONS:
@@ -76,7 +76,7 @@ async def _answer_step(name: str, question: Question, case: Case) -> Step:
 
 
 def _fix(error: GatewayError, case: Case) -> str:
-    """What to do, with the names that are known by now."""
+    """Returns what to do, with the names known so far."""
     names = {"token": case.token_ref, "model": case.model}
     if case.token is not None:
         names |= {"token": case.token.name, "group": case.token.group}

@@ -1,7 +1,7 @@
 """The doctor's checks, in the order of a call's path.
 
-Four checks lead from a client's key to the channels that may answer it; the next three ask the gateway what it would do
-with the call that the last one makes, so nothing is judged here.
+Four checks lead from a client's key to the channels that may answer it. The next three ask the gateway what it would do
+with the call that the last one makes, so nothing is decided here.
 """
 
 from typing import NamedTuple
@@ -32,11 +32,11 @@ from gateway.domain.views import TokenView
 
 START = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
 NO_SERVER = "server_gone"
-"""Code of the failure that nobody is there to ask."""
+"""The code for a server that does not run."""
 
 
 class CheckFailed(Exception):
-    """A question has a bad answer: what is wrong, what to do, and what a call is refused with for it."""
+    """A check failed: what is wrong, what to do, and what a call is refused with for it."""
 
     def __init__(self, text: str, fix: str, *, code: str, status: int) -> None:
         super().__init__(text)
@@ -47,14 +47,14 @@ class CheckFailed(Exception):
 
 
 class Concern(NamedTuple):
-    """What lets the call through and should be known all the same."""
+    """A problem that does not stop the call."""
 
     text: str
     fix: str
 
 
 class Case:
-    """The later fields are filled by one question and used by the next."""
+    """What the checks know. Later fields are filled by one check and used by the next."""
 
     def __init__(self, client: ControlClient, *, key: str, token: str, model: str, api: str = "") -> None:
         self.client = client
@@ -62,17 +62,17 @@ class Case:
         self.token_ref = token
         self.model = model
         self.api = api
-        """The API that the calls are made by; empty until it is known which one the model is for."""
+        """The API of the test calls; empty until it is known which one the model is for."""
         self.door: PublicApi
         self.token: TokenView | None = None
-        """None: the key was given, and none of the tokens looks like it."""
+        """None: a key was given, and it belongs to no token."""
         self.sees: list[str] = []
         self.why: Why
-        """What the gateway would do with the call that the last question makes."""
+        """What the gateway would do with the test call."""
 
 
 async def check_gateway(case: Case) -> str:
-    """Whether the gateway answers where clients ask."""
+    """Checks that the gateway answers at the clients' address."""
     status = demand_serving(await case.client.status())
     if not status.address:
         raise CheckFailed("the gateway is not listening: no server runs", START, code=NO_SERVER, status=503)
@@ -82,7 +82,7 @@ async def check_gateway(case: Case) -> str:
 
 
 async def check_token(case: Case) -> str:
-    """Whether the key is a token that may be used, and what it sees."""
+    """Checks that the key is a usable token, and what it sees."""
     if case.key:
         case.token = next((t for t in await case.client.tokens() if _fits(t, case.key)), None)
     else:
@@ -95,7 +95,7 @@ async def check_token(case: Case) -> str:
 
 
 async def check_model(case: Case) -> str:
-    """Whether a channel serves that model, or a fallback answers instead."""
+    """Checks that a channel serves that model, or a fallback answers instead."""
     models = {model.name: model for model in await case.client.models() if model.channels}
     case.model = case.model or _model_to_test(case, case.sees or list(models))
     if not case.model:
@@ -118,7 +118,7 @@ async def check_model(case: Case) -> str:
 
 
 async def check_group(case: Case) -> str:
-    """Whether the token's group leads there, and how: what the gateway itself says of the call."""
+    """Checks that the token's group leads there, by the gateway's own decision."""
     case.why = await _why(case, case.api or CHAT_API)
     if not case.why.visible:
         raise _missing(case.why.rule, case.why.fix)
@@ -136,7 +136,7 @@ async def _why(case: Case, api: str) -> Why:
 
 
 def _model_to_test(case: Case, names: list[str]) -> str:
-    """The first that is for the API, else the first of all. Empty if there are none."""
+    """Returns the first model for the API, else the first of all; empty without models."""
     embeds = case.api == EMBEDDINGS
     fit = [name for name in names if is_embedding_model(name) == embeds]
     if embeds and names and not fit:
@@ -164,7 +164,7 @@ async def _chosen_token(case: Case) -> TokenView:
 
 
 def _fits(check_token: TokenView, key: str) -> bool:
-    """Whether the shown parts of a token's key are those of this key."""
+    """Returns whether the shown parts of a token's key match this key."""
     head, _, end = check_token.hint.partition("…")
     return bool(head and end) and key.startswith(head) and key.endswith(end)
 
@@ -174,7 +174,7 @@ _LIMITS = {"concurrent": "calls at once", "streams": "streams at once"}
 
 
 async def check_quota(case: Case) -> str | Concern:
-    """Whether there is money, and a price."""
+    """Checks money and price."""
     for obstacle in _obstacles(case.why):
         if obstacle.code == UNPRICED or issubclass(error_class(obstacle.status, obstacle.code), QuotaExceeded):
             raise _ill(obstacle)
@@ -193,7 +193,7 @@ async def check_quota(case: Case) -> str | Concern:
 
 
 async def check_limits(case: Case) -> str:
-    """Whether token and group may call now."""
+    """Checks the limits of token and group."""
     for obstacle in _obstacles(case.why):
         if issubclass(error_class(obstacle.status, obstacle.code), RateLimited):
             raise _ill(obstacle)
@@ -206,7 +206,7 @@ async def check_limits(case: Case) -> str:
 
 
 async def check_channels(case: Case) -> str:
-    """Whether a channel is ready now."""
+    """Checks that a channel is ready."""
     if not case.why.works:
         raise _ill(_obstacles(case.why)[0])
     asked = [route for route in case.why.routes if route.place]
@@ -218,7 +218,7 @@ async def check_channels(case: Case) -> str:
 
 
 async def check_calls(case: Case) -> str:
-    """Whether a plain and a streamed call get through."""
+    """Makes a plain and a streamed call."""
     whole = await case.client.call(await case.door.plain_call(case.model, case.api))
     if not TESTED[case.api].ends:
         by = f"by channel '{whole.channel}', for {dollars(whole.cost_nanos)}"
@@ -237,7 +237,7 @@ async def check_calls(case: Case) -> str:
 
 
 def _obstacles(why: Why) -> list[Obstacle]:
-    """In the order in which the call meets them."""
+    """Yields the obstacles in the order in which the call meets them."""
     first = Obstacle(status=why.status, code=why.code, message=why.message, fix=why.fix)
     return ([] if why.works else [first]) + ([why.then] if why.then is not None else [])
 

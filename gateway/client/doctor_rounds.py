@@ -1,6 +1,6 @@
-"""The doctor's rounds: every channel and this machine are looked at, and one bad result stops nothing.
+"""The doctor's rounds: checks every channel and this machine. One bad result stops nothing.
 
-Only upstreams are contacted, to list their models, which is free.
+Upstreams are only contacted to list their models, which is free.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ TEXT_LIMIT = 500
 
 
 async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
-    """One Step a channel, by name, then those of the machine. Without a server to ask there is one that is skipped."""
+    """Yields one Step for each channel, by name, then those of the machine. Without a server one skipped Step."""
     try:
         status, channels = await client.status(), await client.channels()
     except GatewayError as error:
@@ -63,7 +63,7 @@ async def _look(client: ControlClient, ref: str, name: str, places: asyncio.Sema
 
 
 async def _prices(client: ControlClient) -> Step:
-    """How old the price list is, and what it says of the prices in use."""
+    """Yields how old the price list is, and what it says about the prices in use."""
     try:
         news = await client.price_news()
     except GatewayError as error:
@@ -82,7 +82,7 @@ async def _machine_steps(client: ControlClient) -> list[Step]:
 
 
 async def _addresses(client: ControlClient, base: str) -> list[Step]:
-    """Requests of the last day that reached no API."""
+    """Yields requests of the last day that reached no API."""
     since, calls = time.time_ns() // 1_000_000 - 86_400_000, list[CallView]()  # a day
     try:
         for code in CODES:
@@ -94,7 +94,7 @@ async def _addresses(client: ControlClient, base: str) -> list[Step]:
 
 
 def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
-    """One Step for each program and request that reached no API, the newest first; those that need no answer aside."""
+    """Yields one Step for each program and request that reached no API, the newest first, without harmless ones."""
     steps: dict[tuple[str, str, str], Step] = {}
     counts: Counter[tuple[str, str, str]] = Counter()
     for call in sorted(calls, key=lambda call: -call.time_ms):
@@ -152,12 +152,12 @@ async def _store(client: ControlClient) -> Step:
 
 
 def check_clock(ahead: Mapping[str, int]) -> Step:
-    """Whether this machine's clock agrees with those of the upstreams that sent theirs: with the one nearest to it."""
+    """Checks this machine's clock against the nearest of the clocks that upstreams sent."""
     if not ahead:
         return Step(name="the clock", result="skipped", text="no upstream sent its time")
     name = min(ahead, key=lambda name: abs(ahead[name]))
     off = abs(ahead[name]) / 1000
-    if abs(ahead[name]) <= 60_000:  # certificates and budgets bear no more
+    if abs(ahead[name]) <= 60_000:  # certificates and budgets tolerate no more
         return Step(
             name="the clock", result="ok", text=f"within {max(1, round(off))} s of the clock of channel {plain(name)}"
         )
@@ -166,7 +166,7 @@ def check_clock(ahead: Mapping[str, int]) -> Step:
 
 
 def check_proxies(address: str, environ: Mapping[str, str]) -> Step:
-    """Whether programs started from here would send calls for this machine to a proxy instead."""
+    """Checks whether programs started here would send calls for this machine to a proxy."""
     named = {name: environ.get(name, "") for name in environ if name.lower() in _PROXIES and environ.get(name)}
     host = urlsplit(address).hostname or "127.0.0.1"
     if not named:
@@ -179,7 +179,7 @@ def check_proxies(address: str, environ: Mapping[str, str]) -> Step:
 
 
 _PROXIES = frozenset({"http_proxy", "all_proxy"})
-"""Variables that lead calls to ``http://`` addresses astray."""
+"""Variables that send calls for ``http://`` addresses to a proxy."""
 
 
 def _spared(host: str, rule: str) -> bool:

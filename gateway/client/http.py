@@ -1,7 +1,7 @@
 """Http: a small HTTP/1.1 client over a Unix socket or TCP, so that front ends start without a web framework.
 
-One connection a request. It speaks to our own server only: no redirects, no compression, no TLS. httptools parses the
-answers; lines of a stream are given as they are complete.
+It uses one connection for each request and speaks only to our own server: no redirects, no compression, no TLS.
+httptools parses the answers. Lines of a stream are yielded as they become complete.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ import msgspec
 from gateway.domain.errors import BadRequest, GatewayError, TooLarge, Unavailable
 
 TIMEOUT_S = 30.0
-"""For a whole exchange, by default."""
+"""Seconds for a whole exchange, by default."""
 
 HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 256 << 20
-"""Bytes of an answer or of one line of a stream; a year's calls as JSON stay below it."""
+"""The most bytes of an answer or of a stream's line; a year's calls as JSON stay below it."""
 
 FULL_TABLE = (errno.EMFILE, errno.ENFILE)
-"""What the system says to a process that may not open another file, a socket included."""
+"""The system's errors for a process that may not open another file or socket."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,14 +38,14 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def host_header(self) -> str:
-        """A Unix socket has no name of its own; ``localhost`` is what the server expects there."""
+        """Returns the Host header. A Unix socket has no name; the server expects ``localhost`` there."""
         if self.socket:
             return "localhost"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request; ``path`` is already percent-encoded."""
+    """One request. ``path`` is already percent-encoded."""
 
     method: str
     path: str
@@ -54,7 +54,7 @@ class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole answer; header names are lower-case."""
+    """A whole answer. Header names are lower-case."""
 
     status: int
     headers: dict[str, str]
@@ -62,27 +62,27 @@ class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Parser:
-    """Finds the answer in the bytes of its connection. The methods named ``on_`` are called by httptools."""
+    """Parses the answer. httptools calls the methods named ``on_``."""
 
     def __init__(self) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.complete = False
-        """The whole body has come, though perhaps it has not been read."""
+        """Whether the whole body arrived, though perhaps unread."""
         self._begun = False
-        """The head is whole."""
+        """Whether the head is complete."""
         self._size = 0
-        """Bytes that came before the head was whole."""
+        """Bytes that came before the head was complete."""
         self._parts: list[bytes] = []
         self._http = httptools.HttpResponseParser(self)
 
     async def head(self, reader: asyncio.StreamReader) -> None:
-        """Read until the head is whole."""
+        """Read until the head is complete."""
         while not self._begun:
             await self._read(reader)
 
     async def body(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-        """The body as it arrives. Raises EOFError if it ends early."""
+        """Yields the body as it arrives. Raises EOFError if it ends early."""
         while True:
             while self._parts:
                 yield self._parts.pop(0)
@@ -91,7 +91,7 @@ class _Parser:
             await self._read(reader)
 
     def close(self) -> None:
-        """Nothing more comes. httptools keeps our methods: without this only the garbage collector would free both."""
+        """Release the parser. httptools keeps our methods: otherwise only the garbage collector would free both."""
         del self._http
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
@@ -107,19 +107,19 @@ class _Parser:
         try:
             self._http.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
-            if not self.complete:  # what follows the answer concerns nobody
+            if not self.complete:  # bytes after the answer are ignored
                 raise _strange(str(exc) or "it switches to another protocol") from exc
         self._size += 0 if self._begun else len(data)
         if self._size > HEAD_LIMIT:
             raise _strange(f"its head has more than {HEAD_LIMIT >> 10} KiB")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Of the head; trailers are left out."""
+        """Takes a header of the head; trailers are ignored."""
         if not self._begun:
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
 
     def on_headers_complete(self) -> None:
-        """Of the answer itself, not of one with a status of 1xx before it."""
+        """Takes the status of the answer itself, not of a preceding 1xx."""
         status = self._http.get_status_code()
         if status < 200:
             self.headers.clear()
@@ -135,7 +135,7 @@ class _Parser:
 
 
 class Stream:
-    """An answer whose head has come."""
+    """An answer whose head has arrived."""
 
     def __init__(self, place: Address, parser: _Parser, reader: asyncio.StreamReader) -> None:
         self.status = parser.status
@@ -145,13 +145,13 @@ class Stream:
         self._reader = reader
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives. Raises Unavailable when it ends early."""
+        """Yields the body as it arrives. Raises Unavailable when it ends early."""
         async with _translate_errors(self._place):
             async for part in self._parser.body(self._reader):
                 yield part
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
-        """The lines of the body without their ends, each as soon as it is whole; empty ones are left out."""
+        """Yields the lines of the body without their ends, each as soon as it is complete; empty ones are left out."""
         rest = bytearray()
         async with aclosing(self.chunks()) as chunks:
             async for part in chunks:
@@ -168,7 +168,7 @@ class Stream:
             yield bytes(rest)
 
     async def read(self) -> bytes:
-        """The whole body."""
+        """Returns the whole body."""
         body = bytearray()
         async for part in self.chunks():
             body += part
@@ -179,10 +179,10 @@ class Stream:
 
 @asynccontextmanager
 async def exchange(place: Address, ask: ClientRequest, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Stream]:
-    """Ask, and give the answer once its head has come; the connection ends with the block.
+    """Send a request and yield the answer once its head arrived. The connection ends with the block.
 
-    ``timeout_s`` is how long the head may take; the body of a stream may take as long as the caller likes.
-    Raises Unavailable (code ``server_gone``) when nobody listens or the connection breaks.
+    ``timeout_s`` is how long the head may take; the body of a stream may take as long as the caller likes. Raises
+    Unavailable (code ``server_gone``) when nothing listens or the connection breaks.
     """
     async with _translate_errors(place):
         reader, writer = await _connect(place)
@@ -192,14 +192,14 @@ async def exchange(place: Address, ask: ClientRequest, *, timeout_s: float = TIM
             writer.write(_head_of(place, ask) + ask.body)
             await writer.drain()
             await parser.head(reader)
-        yield Stream(place, parser, reader)  # what its user fails at is not the connection's fault
+        yield Stream(place, parser, reader)  # errors of the block are not the connection's
     finally:
         parser.close()
         writer.transport.abort()
 
 
 async def request(place: Address, ask: ClientRequest, *, timeout_s: float = TIMEOUT_S) -> HttpAnswer:
-    """One whole exchange within ``timeout_s`` seconds. Raises Unavailable."""
+    """Returns the answer of one whole exchange within ``timeout_s`` seconds. Raises Unavailable."""
     async with (
         _translate_errors(place),
         asyncio.timeout(timeout_s),
@@ -210,7 +210,7 @@ async def request(place: Address, ask: ClientRequest, *, timeout_s: float = TIME
 
 @asynccontextmanager
 async def _translate_errors(place: Address) -> AsyncIterator[None]:
-    """Turns what a connection may raise into our errors."""
+    """Turns connection errors into ours."""
     try:
         yield
     except TimeoutError as exc:
@@ -225,7 +225,9 @@ async def _translate_errors(place: Address) -> AsyncIterator[None]:
 
 
 async def listens(place: Address) -> bool:
-    """Whether a process listens there, whatever it would answer. Raises Unavailable if that cannot be found out."""
+    """Returns whether a process listens there, whatever it would answer. Raises Unavailable if that cannot be found
+    out.
+    """
     try:
         async with _translate_errors(place):
             _, writer = await _connect(place)
@@ -238,7 +240,7 @@ async def listens(place: Address) -> bool:
 
 
 def too_many_files(exc: OSError) -> Unavailable:
-    """It is this process that can open no more; nothing is known of the server."""
+    """Returns the error that this process can open no more files; nothing is known about the server."""
     text = f"this process cannot open another file ({exc.strerror}); close some, or raise the limit with 'ulimit -n'"
     return Unavailable(text, code="too_many_files")
 
@@ -251,7 +253,7 @@ async def _connect(place: Address) -> tuple[asyncio.StreamReader, asyncio.Stream
 
 
 async def _connect_unix(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect without the event loop where that works at once, as it mostly does: the loop would load all of TLS."""
+    """Connect without the event loop if that works at once, as it usually does: the loop would load all of TLS."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.setblocking(False)

@@ -1,8 +1,8 @@
-"""Find the running server, start one if there is none, stop one.
+"""Finds the running server, starts one, stops one.
 
-A server is alive when its status echoes the instance of the runfile; a process id alone proves nothing. One that we
-start outlives us: it gets its own session (a process group on Windows), so that no key press in our terminal reaches
-it. Its messages go to the log in the home, its results nowhere: a log keeps no secrets.
+A server is alive when its status repeats the instance of the runfile; a process id alone proves nothing. A server that
+we start outlives us: it gets its own session (a process group on Windows), so that no key press in our terminal reaches
+it. Its messages go to the log in the home, its results nowhere, because a log must not hold secrets.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ TAIL_BYTES = 16 * 1024
 
 
 class Child(subprocess.Popen[bytes]):
-    """A process that is meant to outlive us: letting go of it while it runs deserves no warning."""
+    """A process that is meant to outlive us: leaving it running needs no warning."""
 
     def __del__(self) -> None:
         return
@@ -47,7 +47,7 @@ def spawn(config: Config) -> Child:
         return Child(
             command(config),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,  # results are for who is there to read them: a first token's key is one
+            stdout=subprocess.DEVNULL,  # results, such as a first token's key, need a reader
             stderr=log,
             cwd=config.home,
             env=environment(os.environ, cache),
@@ -61,7 +61,7 @@ def spawn(config: Config) -> Child:
 
 
 def kill(child: Child) -> None:
-    """End a child that did not come up, with all it started."""
+    """End a child that did not start up, with everything it started."""
     with suppress(OSError):
         if os.name == "nt":
             child.kill()
@@ -72,7 +72,7 @@ def kill(child: Child) -> None:
 
 
 def command(config: Config) -> list[str]:
-    """How the server is started: the frozen program itself, or this Python with ``cli.py``."""
+    """Returns how the server is started: the frozen program itself, or this Python with ``cli.py``."""
     program = [sys.executable]
     if not is_frozen():
         program.append(str(Path(__file__).resolve().parents[2] / "cli.py"))
@@ -81,10 +81,10 @@ def command(config: Config) -> list[str]:
 
 
 def environment(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
-    """The child's environment.
+    """Returns the child's environment.
 
-    A frozen child unpacks itself again, and into our cache: the parent's folder is deleted when the parent ends, and
-    cleaners of ``/tmp`` know nothing of servers.
+    A frozen child unpacks itself again, into our cache: the parent's folder is deleted when the parent ends, and
+    cleaners of ``/tmp`` know nothing about servers.
     """
     child = dict(environ)
     if is_frozen():
@@ -94,24 +94,24 @@ def environment(environ: Mapping[str, str], cache: Path) -> dict[str, str]:
 
 
 def is_frozen() -> bool:
-    """Whether this is the program as it is handed out, and not its source."""
+    """Returns whether this is the packaged program, not its source."""
     return bool(getattr(sys, "frozen", False))
 
 
 def is_one_file() -> bool:
-    """Whether this is the frozen program that unpacks itself into a folder elsewhere."""
+    """Returns whether this is the packaged program that unpacks itself into a folder elsewhere."""
     unpacked = Path(getattr(sys, "_MEIPASS", sys.executable))
     return not unpacked.is_relative_to(Path(sys.executable).parent)
 
 
 def cache_of(config: Config) -> Path:
-    """Where the frozen server of this home unpacks itself; each home has a folder of its own."""
+    """Returns where the packaged server of this home unpacks itself; each home has a folder of its own."""
     name = hashlib.sha256(os.fsencode(config.home)).hexdigest()[:16]
     return Path(platformdirs.user_cache_dir("tollkeeper", appauthor=False)) / name
 
 
 def sweep(cache: Path, before_s: float) -> None:
-    """Delete what killed servers unpacked and left: all that is older than our server, which holds the home's lock."""
+    """Delete what killed servers left unpacked: everything older than our server, which holds the home's lock."""
     for folder in cache.glob("_MEI*"):
         with suppress(OSError):
             if folder.stat().st_mtime < before_s:
@@ -119,7 +119,7 @@ def sweep(cache: Path, before_s: float) -> None:
 
 
 def log_size(log: Path) -> int:
-    """Bytes of a log; 0 if there is none."""
+    """Returns the bytes of a log; 0 if there is none."""
     try:
         return log.stat().st_size
     except OSError:
@@ -127,7 +127,7 @@ def log_size(log: Path) -> int:
 
 
 def tail(log: Path, begin: int = 0) -> list[str]:
-    """The last lines of a log after ``begin`` bytes, made harmless for a terminal."""
+    """Returns the last lines of a log after ``begin`` bytes, made harmless for a terminal."""
     try:
         with log.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
@@ -139,18 +139,21 @@ def tail(log: Path, begin: int = 0) -> list[str]:
 
 
 def _windows_flags() -> int:
-    """A group of its own and no window, but not detached: a detached child's own children would pop up consoles."""
+    """Returns flags for a group of its own and no window, but not detached: a detached child's children would open
+    consoles.
+    """
     if sys.platform == "win32":
         return subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
     return 0
 
 
 START_S = 15.0
-"""How long a server may take to begin to answer."""
+"""Seconds that a server may take to begin to answer."""
 
 
 BUSY_S = 5.0
-"""How long a home may be in use by something other than a server: a command on its own, or a server that just ends."""
+"""Seconds for which a home may be in use by something other than a server: a command on its own, or a server that just
+ends."""
 
 STORE_FAILED = 8
 """The program's exit status when the home is in use or damaged."""
@@ -160,11 +163,11 @@ ASK_S = 3.0
 
 
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look at a home found: a server that answers, one that does not, or neither."""
+    """What was found at a home: a server that answers, one that does not, or neither."""
 
     endpoint: Endpoint | None = None
     silent: Unavailable | None = None
-    """A process listens at the control socket, and does not answer."""
+    """Set if a process listens at the control socket but does not answer."""
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,12 +178,12 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def started_here(self) -> bool:
-        """Whether it was started by us and not found."""
+        """Returns whether we started it."""
         return self.child is not None
 
 
 async def find(config: Config) -> Endpoint | None:
-    """The server that runs on this home; None if there is none that answers as itself.
+    """Returns the server on this home; None if none answers as itself.
 
     Raises Unavailable if this process can open no more files.
     """
@@ -188,7 +191,7 @@ async def find(config: Config) -> Endpoint | None:
 
 
 async def look(config: Config) -> ServerState:
-    """The server that runs on this home, or what is wrong with it. Raises Unavailable as ``find`` does."""
+    """Returns the server on this home, or what is wrong with it. Raises Unavailable as ``find`` does."""
     try:
         endpoint = read(config.runfile)
     except OSError as exc:
@@ -206,7 +209,7 @@ async def look(config: Config) -> ServerState:
 
 
 async def answers(endpoint: Endpoint) -> bool:
-    """Whether the server of this runfile is alive and is the one that wrote it."""
+    """Returns whether the server of this runfile is alive and wrote it."""
     try:
         status = await ControlClient(endpoint, timeout_s=ASK_S).status()
     except GatewayError:
@@ -215,17 +218,17 @@ async def answers(endpoint: Endpoint) -> bool:
 
 
 async def ensure(config: Config) -> Server:
-    """The running server, or a new one. Raises Unavailable when none comes up."""
+    """Returns the running server, or a new one. Raises Unavailable when none starts up."""
     if (endpoint := await find(config)) is not None:
         return Server(endpoint=endpoint)
     return await start(config)
 
 
 async def start(config: Config) -> Server:
-    """A new server in the background.
+    """Start a server in the background.
 
     Raises Unavailable with the end of its log when it ends at once or does not answer within 15 seconds. If another
-    starter was faster, its server is given; if the home is just in use by a command, it is waited for.
+    starter was faster, its server is returned; if a command uses the home, it is waited for.
     """
     make_home(config.home)
     deadline = asyncio.get_running_loop().time() + BUSY_S
@@ -245,7 +248,7 @@ async def start(config: Config) -> Server:
 async def stop(endpoint: Endpoint, *, now: bool = False, wait_s: float = 60.0) -> None:
     """Ask a server to drain and end, and wait until it is gone.
 
-    Raises Unavailable when it still answers after ``wait_s`` seconds; it then goes on draining.
+    Raises Unavailable when it still answers after ``wait_s`` seconds; it then drains on.
     """
     client = ControlClient(endpoint, timeout_s=ASK_S)
     with suppress(Unavailable):
@@ -263,7 +266,7 @@ async def stop(endpoint: Endpoint, *, now: bool = False, wait_s: float = 60.0) -
 
 
 async def _first_answer(config: Config, child: Child, begin: int) -> Endpoint | None:
-    """The server that answers first, the child's or another one; None if the child ends and there is none."""
+    """Returns the server that answers first, the child's or another one; None if the child ends without one."""
     try:
         async with asyncio.timeout(START_S):
             while child.poll() is None:
@@ -288,9 +291,9 @@ async def _server(config: Config, child: Child, endpoint: Endpoint) -> Server:
 
 
 async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:
-    """Whether another starter's server was faster; then our child finds the home in use and ends.
+    """Returns whether another starter's server was faster; then our child finds the home in use and ends.
 
-    A program in one file unpacks itself and runs as a child of the process we know, so there the ids never agree.
+    A one-file program unpacks itself and runs as a child of the process we know, so its ids never agree.
     """
     if endpoint.pid == child.pid:
         return False
@@ -303,7 +306,9 @@ async def _is_foreign(endpoint: Endpoint, child: Child) -> bool:
 
 
 async def _is_there(endpoint: Endpoint) -> bool:
-    """Whether somebody listens at the control socket. A TCP port may have another owner by now, and proves nothing."""
+    """Returns whether anything listens at the control socket. A TCP port may have another owner by now, and proves
+    nothing.
+    """
     return bool(endpoint.socket) and await listens(Address(socket=endpoint.socket))
 
 
@@ -317,11 +322,11 @@ def _silent(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavaila
 
 
 REASON = "tollkeeper: "
-"""What a line begins with that says why a command failed."""
+"""The start of a line that says why a command failed."""
 
 
 def _failure(config: Config, begin: int, what: str) -> Unavailable:
-    """Its own words if it gave a reason, otherwise what its log ends with."""
+    """Returns its own words if it gave a reason, otherwise the end of its log."""
     lines = tail(config.log, begin)
     if lines and lines[-1].startswith(REASON):
         return Unavailable(f"the server did not start: {lines[-1].removeprefix(REASON)}", code="start_failed")

@@ -22,7 +22,7 @@ from gateway.domain.errors import Conflict, GatewayError
 NAME = "tollkeeper"
 LABEL = "local.tollkeeper"
 TOOL_S = 20.0
-"""The system's tool must have answered by then."""
+"""Seconds within which the system's tool must answer."""
 
 
 class ServiceFailed(GatewayError):
@@ -32,33 +32,33 @@ class ServiceFailed(GatewayError):
 
 
 class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
-    """How the service stands."""
+    """The state of the service."""
 
     system: str
     """``systemd``, ``launchd`` or ``task scheduler``."""
     installed: bool
     running: bool
     file: str
-    """The file that describes it; empty where there is none."""
+    """The file that describes it; empty if there is none."""
 
 
 class ServiceManager(Protocol):
-    """One system's way."""
+    """One operating system's services."""
 
     system: str
 
     def install(self, config: Config) -> ServiceState:
-        """Have the gateway started at every login, and now. Raises ServiceFailed."""
+        """Start the gateway now and at every login. Raises ServiceFailed."""
 
     def remove(self) -> ServiceState:
-        """Stop it and forget it. Raises ServiceFailed."""
+        """Stop and remove the service. Raises ServiceFailed."""
 
     def state(self) -> ServiceState:
-        """How it stands."""
+        """Returns the state of the service."""
 
 
 def service_manager() -> ServiceManager:
-    """This system's way."""
+    """Returns this system's service manager."""
     if sys.platform == "win32":
         return Scheduler()
     return Launchd() if sys.platform == "darwin" else Systemd()
@@ -73,7 +73,7 @@ class Systemd:
         base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
         self.file = Path(base).expanduser() / "systemd" / "user" / f"{NAME}.service"
         self.link = self.file.parent / "default.target.wants" / self.file.name
-        """How systemd keeps that it is enabled."""
+        """The link by which systemd knows that it is enabled."""
 
     def install(self, config: Config) -> ServiceState:
         with _write_unit(unit(command(config)), self.file, self.link):
@@ -158,7 +158,7 @@ class Scheduler:
 
 
 def unit(words: Sequence[str]) -> str:
-    """The systemd unit that runs this command line (systemd.service(5); quoting of systemd.syntax(7))."""
+    """Returns the systemd unit that runs this command line (systemd.service(5); quoting of systemd.syntax(7))."""
     line = " ".join(_quote(word) for word in words)
     return f"""[Unit]
 Description=Tollkeeper, a personal gateway to language models
@@ -179,7 +179,7 @@ WantedBy=default.target
 
 
 def plist(words: Sequence[str], config: Config) -> str:
-    """The launchd agent that runs this command line (launchd.plist(5))."""
+    """Returns the launchd agent that runs this command line (launchd.plist(5))."""
     arguments = "\n".join(f"    <string>{escape(word)}</string>" for word in words)
     log = escape(str(config.log))
     return f"""<?xml version="1.0" encoding="UTF-8"?>
@@ -207,9 +207,9 @@ def _quote(word: str) -> str:
 
 @contextmanager
 def _write_unit(text: str, file: Path, *links: Path) -> Iterator[None]:
-    """The file is written while the system learns of it; if that fails, it is as before, and a new one is gone.
+    """Writes a unit while the block registers it. If that fails, the old file is restored, or the new one deleted.
 
-    Raises Conflict if somebody else's file is there.
+    Raises Conflict if a foreign file is there.
     """
     before = file.read_text(encoding="utf-8", errors="replace") if file.exists() else None
     if before is not None and NAME not in before.lower():
@@ -230,7 +230,7 @@ def _write_unit(text: str, file: Path, *links: Path) -> Iterator[None]:
 
 @contextmanager
 def _delete_unit(*files: Path) -> Iterator[None]:
-    """The files are deleted after the service was stopped, also if the system did not stop it."""
+    """Deletes the files after the service was stopped, even if the system did not stop it."""
     try:
         yield
     except ServiceFailed as error:
@@ -243,7 +243,7 @@ def _delete_unit(*files: Path) -> Iterator[None]:
 
 
 def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
-    """Raises ServiceFailed if the system has no such tool, or it hangs."""
+    """Runs the system's tool. Raises ServiceFailed if it is missing or hangs."""
     program = shutil.which(words[0])
     if program is None:
         raise ServiceFailed(f"this system has no {words[0]}")

@@ -1,7 +1,7 @@
 """Model choice: the model that a program begins with if its user names none.
 
 It is the one that the program called last. Before its first call, a vendor's own program begins with a model of that
-vendor, any other one with the model that was called last by anyone, or else with the first one.
+vendor, any other one with the model that was last called by any program, else with the first one.
 """
 
 import re
@@ -14,10 +14,10 @@ from gateway.domain.patterns import is_embedding_model
 from gateway.domain.views import CallView
 
 RECENT_CALLS = 20
-"""Among so many the model is looked for that was called last."""
+"""How many calls are searched for the model called last."""
 
 _SMALL = re.compile(r"\b(?:haiku|mini|nano|lite|flash|fast|small|oss|audio|image|realtime|search|transcribe|tts)\b")
-"""Models of a family that are for other tasks than a vendor's own program has."""
+"""Smaller models of a family, for other tasks than a vendor's own program has."""
 _NUMBER = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -28,21 +28,21 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Empty if there are none."""
     reason: str = ""
-    """Goes on a sentence: ``which it called last``."""
+    """The end of a sentence: ``which it called last``."""
 
 
 class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
-    """How the tokens of a program's former runs are called: after the program, the folder, and something random."""
+    """How the tokens of a program's former runs are named: the program, the folder, and something random."""
 
     program: str
     folder: str
     arguments: Sequence[str] = ()
-    """What the program is started with now."""
+    """The present arguments of the program."""
 
     @property
     def model_arguments(self) -> list[str]:
-        """What may be the model that these arguments name: after ``--model`` or as ``--model=NAME``, then after ``-m``,
-        which means other things, too.
+        """Returns what may be the model in these arguments: after ``--model`` or as ``--model=NAME``, then after
+        ``-m``, which means other things too.
         """
         pairs = list(zip(self.arguments, [*self.arguments[1:], ""], strict=False))
         joined = [word.removeprefix("--model=") for word in self.arguments if word.startswith("--model=")]
@@ -53,7 +53,7 @@ class FormerRuns(msgspec.Struct, frozen=True, kw_only=True):
         return token == self.program or token.startswith(f"{self.program}-")
 
     def in_folder(self, token: str) -> bool:
-        """Whether a token is of a run in this folder."""
+        """Returns whether a token belongs to a run in this folder."""
         return token.startswith(f"{self.program}-{self.folder}-")
 
 
@@ -65,10 +65,10 @@ async def usual_model(
     token: str = "",
     runs: FormerRuns | None = None,
 ) -> ModelChoice:
-    """Of these models the one to begin with.
+    """Returns the model to begin with.
 
-    ``family`` has expressions for the models that a vendor's own program is made for, the most suitable ones first. The
-    program is known by its token's id, or by its former runs.
+    ``family`` has patterns of the models that a vendor's own program is made for, the most suitable first. The program
+    is known by its token's id, or by its former runs.
     """
     own: list[CallView] = []
     if runs is not None:
@@ -81,7 +81,7 @@ async def usual_model(
 
 
 class CallsBefore(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest calls of a token, and of all."""
+    """The newest calls of a token, and of all tokens."""
 
     own: Sequence[CallView] = ()
     recent: Sequence[CallView] = ()
@@ -94,7 +94,7 @@ class CallsBefore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_model(names: Sequence[str], calls: CallsBefore, family: Sequence[str] = ()) -> ModelChoice:
-    """The model to begin with, as ``usual_model`` finds it, from calls that were read before."""
+    """Returns the model to begin with, as ``usual_model`` does, from calls that were already read."""
     own, recent = calls.own, calls.recent
     if last := _last_of(own, names):
         return ModelChoice(model=last, reason="which it called last")
@@ -109,18 +109,20 @@ def choose_model(names: Sequence[str], calls: CallsBefore, family: Sequence[str]
 
 
 def best_model(names: Iterable[str]) -> str:
-    """The model to begin with: none that embeds, and the built-in ones last. Empty if there are none."""
+    """Returns the model to begin with: none for embeddings, and the built-in ones last. Empty if there are none."""
     ranked = sorted(names, key=lambda name: (is_embedding_model(name), name.startswith("demo-")))
     return ranked[0] if ranked else ""
 
 
 def _last_of(calls: Iterable[CallView], names: Sequence[str]) -> str:
-    """The model of the first of these calls that was answered, newest first; empty if it is not among the names."""
+    """Returns the model of the newest answered call; empty if it is not among the names."""
     usual = (call.model for call in calls if call.outcome == "done" and not is_embedding_model(call.model))
     return next((model for model in usual if model in names), "")
 
 
 def _rank(name: str) -> tuple[bool, list[int], int]:
-    """The newest full model of a family is the greatest: ``gpt-5`` before ``gpt-4.1`` and ``gpt-5-mini``."""
+    """Returns a sort key: the newest full model of a family is the greatest, ``gpt-5`` before ``gpt-4.1`` and
+    ``gpt-5-mini``.
+    """
     version = [int(number) for number in _NUMBER.findall(_DATE.sub("", name))]
     return not _SMALL.search(name.casefold()), version, -len(name)

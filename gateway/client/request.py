@@ -1,4 +1,4 @@
-"""Caller: one typed request to the control surface. Answers become views, refusals become our errors again."""
+"""Caller: one typed request to the control surface. Answers become views, errors become our exceptions again."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,22 +19,22 @@ Confirm = Callable[[Sequence[str]], Awaitable[bool]]
 
 
 class Caller:
-    """The caller: it knows where the server is and what opens it."""
+    """Sends requests. It knows the server's address and secret."""
 
     def __init__(self, endpoint: Endpoint, *, timeout_s: float = TIMEOUT_S, source: ChangeSource | None = None) -> None:
-        """``source``: who makes the changes, for the history."""
+        """``source`` is who makes the changes, for the history."""
         self.endpoint = endpoint
         self.source = source
         self.place = Address(socket=endpoint.socket, host=endpoint.host, port=endpoint.port)
         self._timeout_s = timeout_s
         self.confirm: Confirm | None = None
-        """Asks the owner whether a key or token may work again, with the reasons to ask; None: the request fails."""
+        """Asks the owner whether a key or token may work again, given the reasons; None: the request fails."""
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Nothing is kept open between two requests."""
+        """Does nothing: no connection stays open between requests."""
 
     async def get(self, path: str, wanted: type[Value], /, **parameters: object) -> Value:
         """GET; parameters that are None are left out."""
@@ -57,9 +57,9 @@ class Caller:
         await self.send("DELETE", path + query_text(parameters))
 
     async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> HttpAnswer:
-        """One request, within ``timeout_s`` seconds (0: the client's own timeout).
+        """Send one request, within ``timeout_s`` seconds (0: the client's own timeout).
 
-        Raises what the server refused it with, or Unavailable.
+        Raises the server's error, or Unavailable.
         """
         try:
             return await self.send_once(method, path, body, timeout_s=timeout_s)
@@ -73,7 +73,7 @@ class Caller:
     async def send_once(
         self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0, accepts: str = ""
     ) -> HttpAnswer:
-        """The same without a question. ``accepts``: the code of the one that the owner has answered with yes."""
+        """Send it without asking. ``accepts`` is the code of the question that the owner answered with yes."""
         asked = self.ask(method, path, body, accepts=accepts)
         answer = await request(self.place, asked, timeout_s=timeout_s or self._timeout_s)
         if not 200 <= answer.status < 300:
@@ -81,7 +81,7 @@ class Caller:
         return answer
 
     def ask(self, method: str, path: str, body: Body | None = None, *, accepts: str = "") -> ClientRequest:
-        """The request with its secret."""
+        """Send the request with its secret."""
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
         headers |= {ACCEPT_HEADER: accepts} if accepts else {}
         if self.source is not None:
@@ -92,7 +92,7 @@ class Caller:
 
     @staticmethod
     def read(answer: HttpAnswer, wanted: type[Value]) -> Value:
-        """The answer as the value it is. Raises InternalError when server and client do not fit."""
+        """Returns the decoded answer. Raises InternalError when server and client do not fit together."""
         try:
             return msgspec.json.decode(answer.body, type=wanted)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -103,7 +103,7 @@ class Caller:
 
 
 def terminal_name() -> str:
-    """The terminal that this process reads from, such as ``pts/3``; empty if there is none."""
+    """Returns the terminal that this process reads from, such as ``pts/3``; empty if there is none."""
     try:
         return os.ttyname(0).removeprefix("/dev/")
     except (OSError, AttributeError):  # Windows has no names
@@ -122,7 +122,7 @@ class _ErrorReply(msgspec.Struct):
 
 
 def error_of(status: int, body: bytes) -> GatewayError:
-    """The error that a refusal stands for; its class is found by code, else by status."""
+    """Returns the exception for an error; its class is found by code, else by status."""
     try:
         refusal = msgspec.json.decode(body, type=_ErrorReply).error
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -132,7 +132,7 @@ def error_of(status: int, body: bytes) -> GatewayError:
 
 
 def encode_body(body: Body) -> bytes:
-    """The body as JSON. Raises BadRequest if a text in it is none: it holds half a surrogate pair."""
+    """Returns the body as JSON. Raises BadRequest for a text with half a surrogate pair."""
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError as exc:
@@ -140,7 +140,7 @@ def encode_body(body: Body) -> bytes:
 
 
 def segment(text: str) -> str:
-    """A name as one segment of a path. Raises BadRequest if it is empty or no text."""
+    """Returns a name as one segment of a path. Raises BadRequest if it is empty or not text."""
     if not text:
         raise BadRequest("the name is empty; name one")
     try:
@@ -150,7 +150,7 @@ def segment(text: str) -> str:
 
 
 def query_text(parameters: Mapping[str, object]) -> str:
-    """The query of a URL; parameters that are None or empty are left out, and those with several values repeated.
+    """Returns the query of a URL, without parameters that are None or empty; several values are repeated.
 
     Raises BadRequest for what is not text.
     """

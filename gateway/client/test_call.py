@@ -1,4 +1,4 @@
-"""Trial: real calls through /v1 as any client makes them, tiny ones: what the doctor's last question is about."""
+"""Test call: tiny real calls through /v1, as any client makes them, for the doctor's last check."""
 
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -18,13 +18,13 @@ from gateway.domain.views import Status
 Value = TypeVar("Value")
 
 CALL_S = 180.0
-"""A local model may have to be loaded first."""
+"""Seconds: a local model may have to be loaded first."""
 
 QUESTION = "Reply with the single word: ok"
 INPUT_BOUND = 16
-"""Upper estimate of its input tokens, as the gateway makes it."""
+"""An upper bound of its input tokens, as the gateway computes it."""
 OUTPUT_CAP = 64
-"""Output tokens of one call, for models that think before they speak."""
+"""Output tokens of one call, enough for models that think before they answer."""
 
 
 class TestedApi(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,9 +34,9 @@ class TestedApi(msgspec.Struct, frozen=True, kw_only=True):
     request: dict[str, Any]
     """Without model and stream."""
     answer: str
-    """The field of a whole answer that holds it."""
+    """The field of a whole answer with its content."""
     ends: frozenset[str] = frozenset()
-    """The last event of a good stream: its ``type``, or its data if that is not JSON. Empty: it does not stream."""
+    """The last event of a complete stream: its ``type``, or its data if that is not JSON. Empty: it does not stream."""
 
 
 EMBEDDINGS = "embeddings"
@@ -63,42 +63,42 @@ TESTED = {
     ),
     EMBEDDINGS: TestedApi(path="/embeddings", request={"input": QUESTION}, answer="data"),
 }
-"""By the name of the API."""
+"""The tested APIs by name."""
 
 
 def api_for(*names: str) -> str:
-    """The API by which to test a model that is called so here and at its upstreams."""
+    """Returns the API to test a model with these names here and at its upstreams."""
     return EMBEDDINGS if any(map(is_embedding_model, names)) else CHAT_API
 
 
 class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
-    """/v1 from outside: where it is, and the key to present. Every method raises what /v1 answers, or Unavailable."""
+    """/v1 as clients see it: its address and a key. Every method raises /v1's error, or Unavailable."""
 
     place: Address
     base: str
     key: str = ""
     app: str = "tollkeeper-test"
-    """The program that calls, as lists and sums of calls have it."""
+    """The calling program's name in lists and sums of calls."""
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> HttpAnswer:
-        """One whole exchange."""
+        """Make one whole exchange."""
         answer = await request(self.place, self._ask(method, path, body), timeout_s=CALL_S)
         if answer.status != 200:
             raise error_of(answer.status, answer.body)
         return answer
 
     async def models(self) -> list[str]:
-        """The names that the key sees."""
+        """Returns the names that the key sees."""
         answer = await self.ask("GET", "/models")
         return [model.id for model in _read(answer.body, _ModelList).data]
 
     async def usual_call(self, model: str) -> str:
-        """Call a model by the API that it is for, for a stream if there are any; the call's id."""
+        """Call a model by its API, as a stream if the API has streams. Returns the call's id."""
         api = api_for(model)
         return await (self.streamed_call(model, api) if TESTED[api].ends else self.plain_call(model, api))
 
     async def plain_call(self, model: str, api: str = CHAT_API) -> str:
-        """Call for a whole answer; the call's id."""
+        """Make a plain call. Returns its id."""
         tested = TESTED[api]
         answer = await self.ask("POST", tested.path, _question(tested, model, stream=False))
         if not _read(answer.body, dict[str, Any]).get(tested.answer):
@@ -107,7 +107,7 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
         return answer.headers.get("x-request-id", "")
 
     async def streamed_call(self, model: str, api: str = CHAT_API) -> str:
-        """Call for a stream and read it to its proper end; the call's id."""
+        """Make a streamed call and read it to its end. Returns its id."""
         tested = TESTED[api]
         ask = self._ask("POST", tested.path, _question(tested, model, stream=True))
         last = b""
@@ -132,7 +132,7 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def demand_serving(status: Status) -> Status:
-    """The status. Raises Unavailable if the server finishes its last calls: it accepts no new ones."""
+    """Returns the status. Raises Unavailable if the server is finishing its last calls."""
     if status.state == "draining":
         verb = "is" if status.in_flight == 1 else "are"
         rest = f"; {count_text(status.in_flight, 'call')} {verb} finishing" if status.in_flight else ""
@@ -141,7 +141,7 @@ def demand_serving(status: Status) -> Status:
 
 
 def public_api(address: str, key: str = "") -> PublicApi:
-    """The way to the base URL that a server's status tells."""
+    """Returns /v1 at the base URL in a server's status."""
     parts = urlsplit(address)
     return PublicApi(place=Address(host=parts.hostname or "127.0.0.1", port=parts.port or 80), base=parts.path, key=key)
 
@@ -159,7 +159,7 @@ def _kind(line: bytes) -> str:
 
 
 def _failure(line: bytes) -> GatewayError | None:
-    """The error of a stream's last event, if it is one."""
+    """Returns the error of a stream's last event, if it is one."""
     try:
         event = msgspec.json.decode(line.removeprefix(b"data: "), type=_Event)
     except msgspec.DecodeError:
@@ -191,4 +191,4 @@ class _Event(msgspec.Struct):
     type: str = ""
     error: dict[str, Any] | None = None
     response: _ErrorReply | None = None
-    """Of the Responses API: its failures are in there."""
+    """The response object of the Responses API, which has its failures."""

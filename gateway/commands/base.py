@@ -1,4 +1,4 @@
-"""Base: what all commands have in common. They take ``--home``, and their help ends with lines to copy.
+"""Base: what all commands have in common. They take ``--home``, and their help ends with examples to copy.
 
 A noun alone shows its list or its state. Words that people type out of habit (``ls``, ``rm``, ``create``, ``help``) are
 aliases. A wrong word is answered with the nearest right one, unless that one destroys something.
@@ -14,23 +14,23 @@ from gateway.domain.key_owners import handles_in, without_keys
 from gateway.domain.text import plain, word
 
 COMPLETE = "_TOLLKEEPER_COMPLETE"
-"""Variable that a shell's script sets when it asks the program for completions."""
+"""The variable that a shell's script sets when it asks the program for completions."""
 
 HOME = "tollkeeper.home"
-"""Key of the context's shared notes under which ``--home`` is kept, wherever on the line it stood."""
+"""The key in the context's shared notes for ``--home``, wherever on the line it was."""
 
 HANDLES = "tollkeeper.handles"
-"""Key of the handles of keys on the command line, whose owners are named."""
+"""The key of the handles of keys on the command line, whose owners are named."""
 SEARCHED = frozenset(
     {"app", "channel", "channels", "group", "model", "names", "ref", "refs", "search", "token", "words"}
 )
-"""Parameters by which something is found: a key in one of them stands for its owner."""
+"""Parameters of searches: a key in one of them stands for its owner."""
 TAKE_KEYS = ("chat", "doctor", "env", "run")
 """Commands that use the key they are given."""
 
 HOST = "tollkeeper.host"
 PORT = "tollkeeper.port"
-"""Keys of ``--host`` and ``--port``, of the bare command and of ``serve``."""
+"""The keys of ``--host`` and ``--port``, of the bare command and of ``serve``."""
 
 
 ALIASES: Mapping[str, str] = {
@@ -38,7 +38,7 @@ ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("rm", "delete", "del"), "remove"),
     **dict.fromkeys(("create", "new"), "add"),
 }
-"""Other words for the commands of a noun, for those that have no command of that name."""
+"""Other words for the commands of a noun, unless it has a command of that name."""
 
 MEANT: Mapping[str, str] = {
     "account add": "account grant",
@@ -73,7 +73,7 @@ MEANT: Mapping[str, str] = {
     **{f"{noun} {word}": f"{noun} edit" for noun in ("token", "group", "channel") for word in ("set", "update")},
     **{f"{noun} budget": f"{noun} edit NAME --budget month=50" for noun in ("token", "group")},
 }
-"""The commands that people probably mean who type one of these, by noun and word."""
+"""The commands probably meant by these words, by noun and word."""
 
 MEANT_OPTIONS: Mapping[str, str] = {
     "usage list --today": "--since today",
@@ -98,15 +98,15 @@ MEANT_OPTIONS: Mapping[str, str] = {
     "token edit --enable": "tollkeeper token enable",
     "token edit --disable": "tollkeeper token disable",
 }
-"""What people probably mean who give a command one of these options."""
+"""The options probably meant by these."""
 
 DESTRUCTIVE = frozenset({"cancel", "clear", "import", "redo", "remove", "rotate", "stop", "undo"})
 DESTRUCTIVE_OPTIONS = frozenset({"--force", "--now", "--prune", "--set", "--yes"})
-"""Never suggested for a mistyped word: a suggestion is copied without much thought."""
+"""Options that are never suggested for a mistyped word, because suggestions are copied without much thought."""
 
 
 def no_such_command(name: str, names: Iterable[str], ctx: click.Context) -> click.exceptions.NoSuchCommand:
-    """The error for a command that does not exist, with the nearest ones."""
+    """Returns the error for an unknown command, with the nearest ones."""
     harmless = [there for there in names if there not in DESTRUCTIVE]
     return click.exceptions.NoSuchCommand(name, possibilities=harmless, ctx=ctx)
 
@@ -134,12 +134,14 @@ class Command(click.Command):
             if self.name not in TAKE_KEYS:
                 _hide_keys(ctx)
             for param in self.params:
-                if not isinstance(param.type, click.Path):  # names of files need not be text
+                if not isinstance(param.type, click.Path):  # file names need not be text
                     _check_text(ctx.params.get(param.name or ""), param, ctx)
         return rest
 
     def _meant(self, name: str, ctx: click.Context) -> list[str]:
-        """What is usually meant by an option; of a short one such as ``-m``, the long ones with its first letter."""
+        """Returns what is usually meant by an option; for a short one such as ``-m``, the long ones with its first
+        letter.
+        """
         noun = ctx.parent.command.name if ctx.parent else ""
         if (meant := MEANT_OPTIONS.get(f"{noun} {self.name} {name}")) is not None:
             return [meant]
@@ -155,7 +157,7 @@ class Command(click.Command):
 
 
 def _hide_keys(ctx: click.Context) -> None:
-    """Replace keys in what is searched for by their handles, and keep these to say whose keys they are."""
+    """Replace keys in searches by their handles, and keep these to name the keys' owners."""
     for name in SEARCHED & ctx.params.keys():
         value = ctx.params[name]
         texts = value if isinstance(value, tuple) else (value,)
@@ -166,7 +168,7 @@ def _hide_keys(ctx: click.Context) -> None:
 
 
 def refuse_repeated(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
-    """Raises UsageError for an option that takes one value and is given several times: click would take the last."""
+    """Raises UsageError for a repeated option that takes one value: click would take the last."""
     if ctx.resilient_parsing:
         return
     _, _, order = command.make_parser(ctx).parse_args(list(args))
@@ -178,7 +180,7 @@ def refuse_repeated(command: click.Command, ctx: click.Context, args: Sequence[s
 
 
 def _check_text(value: object, param: click.Parameter, ctx: click.Context) -> None:
-    """Raises BadParameter for bytes that are not UTF-8: Python carries them as halves of surrogate pairs."""
+    """Raises BadParameter for bytes that are not UTF-8, which Python represents as halves of surrogate pairs."""
     if isinstance(value, tuple | list):
         for item in value:
             _check_text(item, param, ctx)
@@ -222,13 +224,13 @@ class Noun(click.Group):
         return super().resolve_command(ctx, args)
 
     def _shows(self, typed: str) -> bool:
-        """Whether the command ``show`` takes such a name or number."""
+        """Returns whether the command ``show`` takes such a name or number."""
         show = self.commands.get("show")
         taken = [param.type for param in show.params if isinstance(param, click.Argument)] if show is not None else []
         return any(kind is click.STRING or typed.isdecimal() for kind in taken)
 
     def _names_no_command(self, args: Sequence[str]) -> bool:
-        """Whether there are only options, none of which asks for help. ``--home`` takes the word after it."""
+        """Returns whether there are only options, none of them for help. ``--home`` takes the next word."""
         rest = iter(args)
         for arg in rest:
             if arg == "--home":
@@ -244,7 +246,7 @@ class Noun(click.Group):
 
 
 def address_options() -> list[click.Parameter]:
-    """``--host`` and ``--port``, kept in the context's notes for ``session.config``."""
+    """Adds ``--host`` and ``--port``, kept in the context's notes for ``session.config``."""
     return [
         click.Option(
             ["--host"],
@@ -263,7 +265,7 @@ def address_options() -> list[click.Parameter]:
 
 
 def home_option() -> click.Option:
-    """``--home``, kept in the context's notes for ``session.config``."""
+    """Adds ``--home``, kept in the context's notes for ``session.config``."""
     return click.Option(
         ["--home"],
         metavar="FOLDER",

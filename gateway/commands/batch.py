@@ -1,4 +1,4 @@
-"""Batch: several tokens or channels that one command names. They change in one step, with one undo."""
+"""Batch: several tokens or channels named by one command. They change in one step, with one undo."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -17,11 +17,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 V = TypeVar("V", bound=ChannelView | TokenView)
 
 NAMED = 5
-"""Names in a question."""
+"""How many names a question lists."""
 
 
 def names_argument(complete: Completer) -> Callable[[F], F]:
-    """``NAME...``: one or several. Without repetitions, in the order given."""
+    """Adds ``NAME...``: one or several, without repetitions, in the given order."""
 
     def distinct(_ctx: click.Context, _param: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(names))
@@ -32,19 +32,19 @@ def names_argument(complete: Completer) -> Callable[[F], F]:
 
 
 async def find_each(find: Callable[[str], Awaitable[V]], refs: Iterable[str]) -> list[V]:
-    """Those of these names or ids, each once. Raises what ``find`` raises."""
+    """Returns those with these names or ids, each once. Raises what ``find`` raises."""
     found = [await find(ref) for ref in refs]
     return [*{view.id: view for view in found}.values()]
 
 
 async def change_together(client: ControlClient, kind: str, patches: Mapping[str, object]) -> str:
-    """Change several by their ids; what was done, as a sentence."""
+    """Change several by their ids. Returns what was done, as a sentence."""
     done = await client.batch(kind, patches)
     return f"{done[:1].upper()}{done[1:]}."
 
 
 def print_changed(views: Sequence[object], done: str, *, as_json: bool) -> None:
-    """Several that were changed; with --json they are an array."""
+    """Print several that were changed; with --json as an array."""
     if as_json:
         out_json(views)
     words(done)

@@ -29,7 +29,7 @@ PAGE = 500
 
 
 class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls: by options, of whose values any may fit, and by words."""
+    """Which calls: by options, each with alternative values, and by words."""
 
     token: tuple[str, ...] = ()
     """Names or ids."""
@@ -44,13 +44,13 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> dict[str, object]:
-        """What the server is asked to pick."""
+        """Returns the filters for the server."""
         picked = {name: getattr(self, name) for name in self.__struct_fields__ if name != "query"}
         words = " ".join(self.query.words) or None
         return picked | {"since": self.query.since, "until": self.query.until, "words": words}
 
     def by_names(self, names: PresentNames) -> Self:
-        """The same pick with conditions instead of the names of tokens, groups and channels, to make here."""
+        """Returns the same query with conditions instead of the names of tokens, groups and channels, to apply here."""
         conditions = [*names.widened(self.query).conditions]
         for field, refs, known in (
             ("token_id", self.token, names.tokens),
@@ -65,7 +65,7 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, token=(), group=(), channel=(), query=query)
 
     def fits(self, call: CallView) -> bool:
-        """The same pick, made here, once names are conditions."""
+        """Returns whether a call matches, once names are conditions."""
         wanted = ((self.model, call.model), (self.app, call.app), (self.api, call.api))
         if self.failed not in (None, not 200 <= call.status < 300):
             return False
@@ -73,14 +73,14 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def filter_options(command: F) -> F:
-    """The words and the options that pick calls; the command gets them as ``**given`` for ``wanted_of``."""
+    """Adds the words and options that filter calls; the command gets them as ``**given`` for ``wanted_of``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def wanted_of(given: dict[str, Any]) -> CallQuery:
-    """The options by name as one value; raises BadRequest for a word that is not understood."""
+    """Returns the options as one value. Raises BadRequest for a word that is not understood."""
     status = given.pop("status")
     typed = [*given.pop("words"), *words_for("as", given.pop("answered_by"))]
     typed += [*words_for("st", status), "!st:running"] if status else []
@@ -99,13 +99,13 @@ def wanted_of(given: dict[str, Any]) -> CallQuery:
 
 
 _PATTERN_FIELDS = {"token": "tok", "group": "grp", "model": "model", "channel": "ch", "app": "app", "api": "api"}
-"""The words of the filter that take a pattern, by the options for exact names."""
+"""The filter words that take a pattern, by the options for exact names."""
 
 
 async def find_calls(client: ControlClient, wanted: CallQuery, progress: ProgressLine) -> AsyncIterator[CallView]:
-    """The calls wanted: the running ones, then the others, the one that ended last first.
+    """Yields matching calls: running ones first, then the others, the last to end first.
 
-    ``progress`` tells how far the search came.
+    ``progress`` is told how far the search is.
     """
     before = None
     while True:
@@ -120,7 +120,7 @@ async def find_calls(client: ControlClient, wanted: CallQuery, progress: Progres
 async def newest_calls(
     client: ControlClient, wanted: CallQuery, limit: int, progress: ProgressLine | None = None
 ) -> list[CallView]:
-    """Those of the calls wanted that began last, the newest first.
+    """Returns the matching calls that began last, the newest first.
 
     They are found in the order of their ends. With enough of them, only what began later than the oldest one counts.
     """
@@ -128,7 +128,7 @@ async def newest_calls(
     before, fields = None, wanted.fields
     while True:
         page = await _page(client, progress, limit=min(limit - len(found) or PAGE, PAGE), before=before, **fields)
-        calls = {call.id: call for call in (*found, *page.calls)}.values()  # one that ran may have ended meanwhile
+        calls = {call.id: call for call in (*found, *page.calls)}.values()  # a running one may have ended meanwhile
         found = sorted(calls, key=lambda call: call.time_ms, reverse=True)[:limit]
         if page.cursor is None:
             return found
@@ -140,7 +140,7 @@ async def newest_calls(
 async def first_calls(
     client: ControlClient, wanted: CallQuery, order: CallOrder, limit: int, progress: ProgressLine | None = None
 ) -> list[CallView]:
-    """The first of all ended calls wanted in this order."""
+    """Returns the first of all matching ended calls in this order."""
     found: list[CallView] = []
     before, fields = None, {"sort": order.key, "ascending": order.ascending or None, **wanted.fields}
     while True:
@@ -159,7 +159,7 @@ async def _page(client: ControlClient, progress: ProgressLine | None, **asked: o
 
 
 async def no_match(client: ControlClient, wanted: CallQuery) -> str:
-    """The note for an empty result, with the probable reason."""
+    """Returns the note for an empty result, with the probable reason."""
     models = [model.name for model in await client.models()] if wanted.model else []
     missing = [name for name in wanted.model if name not in models]
     if wanted == CallQuery(model=wanted.model) and wanted.model and not missing:
@@ -171,7 +171,7 @@ async def no_match(client: ControlClient, wanted: CallQuery) -> str:
 
 
 def _only(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:
-    """The narrower of two bounds, either of which may be missing."""
+    """Returns the narrower of two bounds, either of which may be missing."""
     there = [moment for moment in moments if moment is not None]
     return pick(there) if there else None
 

@@ -51,11 +51,11 @@ COLUMNS = [
     ("Reason", lambda c: plain(reason_text(c.reason) or c.missing_text(options.now()), 60)),
 ]
 DROP = ("Weight", "Priority", "Base URL", "Dialect", "Groups", "Spent", "Models")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns that a narrow terminal omits, the first one first."""
 
 
 KEY_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key")
-"""Headers that may carry a key instead."""
+"""Headers that may hold the key instead."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -145,7 +145,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
 
 
 async def _add_with_all(client: ControlClient, body: options.Patch) -> tuple[SavedChannel, str]:
-    """Add a channel that offers all listed models and the mapped ones. Without a list, a note says so."""
+    """Add a channel with all listed models and the mapped ones. Without a list, a note says so."""
     try:
         return await client.add_channel({**body, "patterns": ["*"]}), ""
     except BadRequest as error:
@@ -161,7 +161,7 @@ async def _add_with_all(client: ControlClient, body: options.Patch) -> tuple[Sav
 
 
 async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
-    """A note that the vendor requires a key, if the channel has none."""
+    """Returns a note that the vendor requires a key, if the channel has none."""
     if view.key or not view.preset or any(name.lower() in KEY_HEADERS for name in view.headers):
         return ""
     variable = next((one.key_variable for one in await client.presets() if one.name == view.preset), "")
@@ -221,7 +221,7 @@ def edit_channel(
 async def _unpriced_notes(
     client: ControlClient, before: Sequence[ChannelView], after: Sequence[ChannelView]
 ) -> list[str]:
-    """Notes about models that are newly offered and have no price."""
+    """Returns notes about newly offered models without a price."""
     known = {(model.name, model.upstream) for view in before for model in view.models}
     charged = [view for view in after if view.dialect is not Dialect.MOCK]  # the demo costs nothing
     new = {model.name for view in charged for model in view.models if (model.name, model.upstream) not in known}
@@ -232,7 +232,7 @@ async def _unpriced_notes(
 
 
 async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], after: Sequence[ChannelView]) -> list[str]:
-    """Notes about groups that have no models any more."""
+    """Returns notes about groups that lost all models."""
     poorer = set[str]()
     for view, saved in zip(before, after, strict=True):
         lost = {model.name for model in view.models} - {model.name for model in saved.models}

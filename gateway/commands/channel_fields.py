@@ -1,7 +1,7 @@
-"""Channel fields: the options of ``channel add`` and ``channel edit`` that are read by hand, and the body they give.
+"""Channel fields: the options of ``channel add`` and ``channel edit`` that are read by hand, and the body they make.
 
-All others are drawn from the table of fields. Key and proxy may come from stdin; models are names,
-``name=upstream`` and patterns in one option, as in the console's form.
+All others come from the table of fields. Key and proxy may come from stdin; models are names, ``name=upstream`` and
+patterns in one option, as in the console's form.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,14 +72,14 @@ _GROUP_OPTIONS: Sequence[Callable[[F], F]] = tuple(
 
 
 def group_options(command: F) -> F:
-    """``--add-group`` and ``--remove-group``; the command gets both lists for ``changed_groups``."""
+    """Adds ``--add-group`` and ``--remove-group``; the command gets both lists for ``changed_groups``."""
     for option in reversed(_GROUP_OPTIONS):
         command = option(command)
     return command
 
 
 def changed_groups(before: Sequence[str], added: Sequence[str], removed: Sequence[str], *, whole: bool) -> Patch:
-    """The groups of a channel after some were added and removed; ``whole``: others replace them as well.
+    """Returns the groups of a channel after some were added and removed; ``whole``: others replace them as well.
 
     Raises UsageError for both at once, and for a group to remove that the channel does not serve.
     """
@@ -101,7 +101,9 @@ def dialect_option(text: str) -> Callable[[F], F]:
 
 
 def channel_options(*but: str) -> Callable[[F], F]:
-    """All options of a channel's fields but those named; the command gets them as ``**given`` for ``channel_patch``."""
+    """Adds all options of a channel's fields but those named; the command gets them as ``**given`` for
+    ``channel_patch``.
+    """
 
     def decorate(command: F) -> F:
         command = field_options(CHANNEL, *but)(command)
@@ -113,13 +115,13 @@ def channel_options(*but: str) -> Callable[[F], F]:
 
 
 def channel_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with keys and proxy as they are meant: read from stdin, once for all channels, or references."""
+    """Returns the options with keys and proxy resolved: read from stdin, once for all channels, or references."""
     proxy = None if given["proxy"] is None else proxy_of(given["proxy"])
     return {**given, "proxy": proxy, "keys": tuple(map(key_of, given["keys"]))}
 
 
 def channel_patch(given: Mapping[str, Any], before: ChannelFields) -> Patch:
-    """The body for the control surface, from ``channel_values``."""
+    """Returns the body for the control surface, from ``channel_values``."""
     patch = patch_of(CHANNEL, given, before)
     if given["keys"]:
         patch["key"], *others = given["keys"]
@@ -128,7 +130,7 @@ def channel_patch(given: Mapping[str, Any], before: ChannelFields) -> Patch:
 
 
 def _models(models: Sequence[str], maps: Pairs, before: ChannelFields) -> Patch:
-    """``--models`` replaces names and patterns, ``--map`` alone adds to them."""
+    """Returns the models. ``--models`` replaces names and patterns, ``--map`` alone adds to them."""
     listed = [model_pair(word) for word in listed_names(models)]
     patterns = [name for name, upstream in listed if not upstream and is_pattern(name)]
     named = [name for name, upstream in listed if upstream or not is_pattern(name)]
@@ -152,7 +154,7 @@ def _models(models: Sequence[str], maps: Pairs, before: ChannelFields) -> Patch:
 
 
 def served_models(known: Iterable[ServedModel], wanted: Sequence[str], mapping: Mapping[str, str]) -> list[ServedModel]:
-    """The models of a channel: those wanted, by default the known ones, with their names at the upstream."""
+    """Returns the models of a channel: those wanted, by default the known ones, with their upstream names."""
     there = {model.name: model for model in known}
     listed = list(wanted) or list(there)
     models = [there.get(name, ServedModel(name=name)) for name in dict.fromkeys([*listed, *mapping])]
@@ -171,9 +173,10 @@ def _upstream(name: str, mapping: Mapping[str, str]) -> str:
 
 
 def key_of(text: str) -> str:
-    """The key of ``--key``: as it is, a reference, or read from stdin for ``-``. Raises BadParameter if it is empty.
+    """Returns the key of ``--key``: as it is, a reference, or read from stdin for ``-``. Raises BadParameter if it is
+    empty.
 
-    An empty one is a variable that was not set or a command that failed, and must not remove the present key.
+    An empty one is an unset variable or a failed command, and must not remove the present key.
     """
     if text == "-":
         return stdin.secret("key", NO_KEY)
@@ -185,7 +188,7 @@ def key_of(text: str) -> str:
 
 
 def proxy_of(text: str) -> str:
-    """The proxy of ``--proxy``: as it is, a reference, read from stdin for ``-``, or ``none``."""
+    """Returns the proxy of ``--proxy``: as it is, a reference, read from stdin for ``-``, or ``none``."""
     if text == NO_MATTER:
         return ""
     if text == "-":
@@ -196,7 +199,7 @@ def proxy_of(text: str) -> str:
 
 
 def warn_of_unset(view: ChannelView) -> None:
-    """Name what keeps its calls from working until the server's environment has it."""
+    """Warn about variables that the server's environment lacks."""
     if missing := ", ".join(view.missing_variables):
         verb = "is" if len(view.missing_variables) == 1 else "are"
         words(f"note: {missing} {verb} not set where the server runs; set it there and start the server again")

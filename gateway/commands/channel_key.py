@@ -1,4 +1,4 @@
-"""``channel key``: the keys of a channel, one at a time. They are shown masked and are named by their numbers."""
+"""``channel key``: the keys of a channel, one at a time. They are shown masked and named by their numbers."""
 
 from collections.abc import Sequence
 
@@ -97,7 +97,7 @@ def resume_key(ref: str, number: int, *, as_json: bool) -> None:
 
 
 def _key(ref: str, number: int) -> KeyView:
-    """Raises NotFound for a channel or a key that does not exist."""
+    """Returns the key. Raises NotFound for an unknown channel or key."""
     keys = run(lambda client: client.channel(ref)).keys
     found = next((one for one in keys if one.number == number), None)
     if found is None:
@@ -114,5 +114,5 @@ def _print_changed(view: ChannelView, *, as_json: bool) -> None:
 
 
 def keys_text(keys: Sequence[KeyView]) -> str:
-    """The keys on one line."""
+    """Returns the keys on one line."""
     return ", ".join(f"{one.number} {one.key} ({formatting.channel_state(one)})" for one in keys)

@@ -1,4 +1,4 @@
-"""Channel probe: what is out there: ``channel presets``, and what asks an upstream itself: ``test`` and ``models``."""
+"""Channel probe: ``channel presets``, and what contacts an upstream: ``test`` and ``models``."""
 
 from collections.abc import Sequence
 
@@ -28,9 +28,9 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     context: int | None
-    """In use here: as the upstream lists it, else that of the price list."""
+    """The context used here: as the upstream lists it, else from the price list."""
     context_source: str
-    """``upstream``, or the name of the price list; empty: it is not known."""
+    """``upstream``, or the name of the price list; empty: unknown."""
     served: bool
     """Whether the channel offers it to clients."""
     state: str
@@ -39,12 +39,12 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
     more_names: list[str]
     """Further public names."""
     input_nanos: Nanos | None
-    """What it costs there a million tokens, where the upstream tells."""
+    """Its price there for a million tokens, if the upstream publishes it."""
     output_nanos: Nanos | None
     listed_ms: Millis | None
     stale: bool
     until_ms: Millis | None = None
-    """Until when it is not called, as the upstream said that it does not have it."""
+    """Until when it is not requested, because the upstream said that it lacks it."""
 
 
 COLUMNS = [
@@ -112,7 +112,7 @@ def _check_text(check: Check) -> str:
 
 
 def _test_all(*, as_json: bool) -> None:
-    """A line a channel as its answer comes; JSON is an object by name."""
+    """Prints a line for each channel as its answer comes; JSON is an object by name."""
     checks: dict[str, Check] = {}
 
     async def work(client: ControlClient) -> None:
@@ -184,7 +184,7 @@ def models(
 
 
 def _wish(patterns: Sequence[str], **options: bool) -> str:
-    """The one option that is given; empty if there is none. Raises UsageError."""
+    """Returns the one option that is given; empty if there is none. Raises UsageError."""
     given = [name for name, on in options.items() if on]
     if len(given) > 1:
         raise click.UsageError("--add, --set and --remove exclude each other", click.get_current_context())
@@ -217,16 +217,17 @@ def _rows(listing: ListingView, found: list[ListedModel], view: ChannelView, *, 
 
 
 def _state(model: ListedModel, *, changed: bool, served: bool) -> str:
-    """The state after the change, if there was one."""
+    """Returns the state after the change, if there was one."""
     if not changed or model.state == "gone":
         return model.state
     return "offered" if served else "kept_out" if model.served else model.state
 
 
 def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
-    """Takes models off a channel, by their names here or at the upstream. Raises Quit if there are none or no others.
+    """Returns the patch that removes models from a channel, by their names here or upstream. Raises Quit if none match,
+    or none would be left.
 
-    What the channel's own patterns select is excluded by a pattern of its own.
+    What the channel's own patterns select is excluded by a pattern.
     """
     removed = [one for one in view.models if matches(one.name, patterns) or matches(one.upstream_name, patterns)]
     chosen, names = " ".join(map(word, patterns)), {one.name for one in removed}
@@ -246,7 +247,7 @@ def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
 
 
 def _demand_some(ref: str, listing: ListingView, found: list[ListedModel], patterns: tuple[str, ...]) -> None:
-    """Raises Quit if there is nothing to add or set: a mistyped pattern must not take every model off a channel."""
+    """Raises Quit if there is nothing to add or set: a mistyped pattern must not remove all models of a channel."""
     if any(model.state != "gone" for model in found):
         return
     if listing.error:
@@ -256,7 +257,7 @@ def _demand_some(ref: str, listing: ListingView, found: list[ListedModel], patte
 
 
 async def _listing(client: ControlClient, ref: str, *, refresh: bool) -> ListingView:
-    """The last list while it is fresh, else a new one."""
+    """Returns the last list while it is fresh, else a new one."""
     listing = await client.channel_listing(ref)
     # after an hour it is fetched again
     if refresh or listing.stale or not listing.models or (listing.time_ms or 0) < now() - 3_600_000:
@@ -265,7 +266,7 @@ async def _listing(client: ControlClient, ref: str, *, refresh: bool) -> Listing
 
 
 def _patch(view: ChannelView, found: list[ListedModel], *, replace: bool) -> Patch:
-    """``--set`` makes a fixed list, also where patterns chose."""
+    """Returns the patch. ``--set`` makes a fixed list, even if patterns selected before."""
     wanted = [
         ServedModel(name=m.name, context=m.context, max_output=m.max_output, told=m.told)
         for m in found
@@ -279,7 +280,7 @@ def _patch(view: ChannelView, found: list[ListedModel], *, replace: bool) -> Pat
 def merge_models(
     kept: Sequence[ServedModel], found: list[ServedModel], known: Sequence[ServedModel]
 ) -> list[ServedModel]:
-    """Those kept and those found; a model the channel knows stays as it is there, with all of its names."""
+    """Returns kept and found models. A model that the channel knows stays as it is, with all of its names."""
     chosen, there = list(kept), {model.upstream_name for model in kept}
     for model in found:
         if model.upstream_name not in there:

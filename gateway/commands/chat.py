@@ -1,4 +1,4 @@
-"""``chat``: one prompt through the gateway's own /v1, as any client would send it, streamed as the answer comes."""
+"""``chat``: one prompt through the gateway's own /v1, sent as by any client, streamed as the answer comes."""
 
 import os
 from collections.abc import AsyncGenerator, Mapping
@@ -30,13 +30,13 @@ from gateway.domain.token import PREFIX
 from gateway.domain.views import CallView
 
 HEAD_S = 900.0
-"""How long the answer may take to begin; the gateway's own deadlines are shorter."""
+"""Seconds that the answer may take to begin; the gateway's own deadlines are shorter."""
 
 COMMAND = "'tollkeeper "
-"""What the next step is written as, in an error that names it."""
+"""The start of the next step in an error that names it."""
 
 LIMIT_MARK = "output_limit="
-"""Begins the mark of a call whose output the gateway limited."""
+"""Starts the mark of a call whose output the gateway limited."""
 
 TOKEN_VARIABLE = "TOLLKEEPER_TOKEN"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -108,7 +108,7 @@ def chat(
 
 
 def prompt_of(given: tuple[str, ...]) -> str:
-    """The prompt of the command line, else of stdin. Raises UsageError when it is empty."""
+    """Returns the prompt of the command line, else of stdin. Raises UsageError when it is empty."""
     text = " ".join(given)
     if text in ("", "-"):
         if stdin.on_terminal():
@@ -120,7 +120,7 @@ def prompt_of(given: tuple[str, ...]) -> str:
 
 
 async def _key(client: ControlClient, token: str | None) -> str:
-    """The key given or in the environment; for a token's name one that works for a minute."""
+    """Returns the key given or in the environment; for a token's name, one that works for a minute."""
     own = os.environ.get(KEY_VARIABLE, "")
     named = token or os.environ.get(TOKEN_VARIABLE) or (own if own.startswith(PREFIX) else "")
     if named.startswith(PREFIX):
@@ -129,7 +129,7 @@ async def _key(client: ControlClient, token: str | None) -> str:
 
 
 async def _usual_token(client: ControlClient) -> str:
-    """The oldest one, whose is most likely the owner's. Raises Quit if there is none."""
+    """Returns the oldest token, which is most likely the owner's. Raises Quit if there is none."""
     usable = [token for token in await client.tokens() if token.state == "active" and not token.temporary]
     if not usable:
         raise Quit("no active token; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
@@ -137,7 +137,7 @@ async def _usual_token(client: ControlClient) -> str:
 
 
 async def chat_model(client: ControlClient, way: PublicApi) -> str:
-    """The one called last among those that the token sees, else the first of them.
+    """Returns the model called last among those that the token sees, else the first of them.
 
     Raises Quit if there is none, or if all are for embeddings.
     """
@@ -153,7 +153,7 @@ async def chat_model(client: ControlClient, way: PublicApi) -> str:
 
 
 async def whole(way: PublicApi, body: dict[str, Any]) -> str:
-    """Ask, print the whole answer; gives the call's id. Raises what /v1 refused it with."""
+    """Send the prompt and print the whole answer. Returns the call's id. Raises /v1's error."""
     message, call_id = await whole_answer(way, body)
     _say(message.get("content") or "")
     out("")
@@ -161,7 +161,7 @@ async def whole(way: PublicApi, body: dict[str, Any]) -> str:
 
 
 async def whole_answer(way: PublicApi, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The message of the answer, and the call's id. Raises /v1's error."""
+    """Returns the message of the answer and the call's id. Raises /v1's error."""
     answer = await request(way.place, _chat_request(way, body), timeout_s=HEAD_S)
     if answer.status != 200:
         raise _refusal(answer.status, answer.headers, answer.body)
@@ -169,7 +169,7 @@ async def whole_answer(way: PublicApi, body: dict[str, Any]) -> tuple[dict[str, 
 
 
 async def print_stream(way: PublicApi, body: dict[str, Any]) -> str:
-    """Send the prompt, print the answer while it arrives, return the call's id. Raises /v1's error."""
+    """Send the prompt and print the answer while it arrives. Returns the call's id. Raises /v1's error."""
     async with exchange(way.place, _chat_request(way, body | {"stream": True}), timeout_s=HEAD_S) as stream:
         if stream.status != 200:
             raise _refusal(stream.status, stream.headers, await stream.read())
@@ -186,7 +186,7 @@ async def print_stream(way: PublicApi, body: dict[str, Any]) -> str:
 
 
 async def texts(stream: Stream) -> AsyncGenerator[str, None]:
-    """The pieces of the answer of a stream of server-sent events, each on a ``data:`` line.
+    """Yields the pieces of the answer in a stream of server-sent events, each on a ``data:`` line.
 
     Raises the error that the stream ended with, UpstreamError if it ended without its end mark.
     """
@@ -216,7 +216,7 @@ def _chat_request(way: PublicApi, body: dict[str, Any]) -> ClientRequest:
 
 
 def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-    """/v1's error; it says when to try again where waiting helps."""
+    """Returns /v1's error, which says when to try again if waiting helps."""
     error, wait = error_of(status, body), headers.get("retry-after", "")
     if wait.isdecimal() and "again in" not in error.message:
         error.message += f"; try again in {wait} s"
@@ -224,7 +224,7 @@ def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> GatewayErr
 
 
 async def _add_advice(client: ControlClient, error: GatewayError) -> None:
-    """Put the next step behind a refusal that names none: what it concerns is in the call's record."""
+    """Add the next step to an error that names none: what it is about is in the call's record."""
     call = None if COMMAND in error.message else await _call(client, str(error.details.get("call_id", "")))
     if call is None or (call.attempts and isinstance(error, NotFound)):  # it was the upstream that lacks the model
         return
@@ -235,12 +235,12 @@ async def _add_advice(client: ControlClient, error: GatewayError) -> None:
 
 
 def _say(text: str) -> None:
-    """A piece of the answer: as it is into a file or pipe, made harmless on a terminal."""
+    """Print a piece of the answer: unchanged into a file or pipe, made harmless on a terminal."""
     out(harmless(text) if on_terminal() else text, end="")
 
 
 async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | None = None) -> None:
-    """What the call used and cost, on stderr."""
+    """Print what the call used and cost, on stderr."""
     call = await _call(client, call_id)
     if call is None:
         return
@@ -259,7 +259,7 @@ async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | N
 
 
 async def _call(client: ControlClient, call_id: str) -> CallView | None:
-    """The record of the call; None if there is none, or if the server stopped after the answer."""
+    """Returns the record of the call; None if there is none, or the server stopped after the answer."""
     try:
         return await client.call(call_id) if call_id else None
     except (NotFound, InternalError, Unavailable):

@@ -47,13 +47,13 @@ class ShellLine(msgspec.Struct):
 
     breaks: str
     words: list[str] = []
-    """Whole ones, without their quotes."""
+    """Complete words, without their quotes."""
     word: str | None = None
-    """The one being read; None between two."""
+    """The word being read; None between two."""
     kept: str = ""
-    """What of it bash leaves as it is."""
+    """The part of it that bash leaves as it is."""
     quote: str = ""
-    """The quotation mark that is open."""
+    """The open quotation mark."""
     escaped: bool = False
 
     def take(self, char: str) -> None:
@@ -77,14 +77,14 @@ class ShellLine(msgspec.Struct):
         self.word, self.kept = None, ""
 
     def quoted(self, text: str) -> str:
-        """Text as it must stand at the cursor to mean itself."""
+        """Returns the text quoted for the place of the cursor."""
         if self.quote == "'":
             return text.replace("'", "'\\''")
         return re.sub(r'(["$`\\])' if self.quote else r"([^\w@%+=:,./-])", r"\\\1", text)
 
 
 def line_of(text: str, breaks: str) -> ShellLine:
-    """The line, read."""
+    """Returns the parsed line."""
     line = ShellLine(breaks)
     for char in text:
         line.take(char)
@@ -92,17 +92,17 @@ def line_of(text: str, breaks: str) -> ShellLine:
 
 
 class BashComplete(shell_completion.BashComplete):
-    """What click asks of a shell."""
+    """click's support for bash."""
 
     source_template = SOURCE
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the cursor's one but the first, and that one."""
+        """Returns the words before the cursor's word, without the first, and that word."""
         line = self._line()
         return line.words[1:], line.word or ""
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """``plain,VALUE``: what bash puts instead of the part of the word that it replaces."""
+        """Returns ``plain,VALUE``: what bash inserts for the part of the word that it replaces."""
         line = self._line()
         word = line.word or ""
         option, equals, value = word.partition("=")
@@ -117,7 +117,7 @@ class BashComplete(shell_completion.BashComplete):
 
 
 def register() -> None:
-    """Have click complete for bash in this way."""
+    """Register this support for bash with click."""
     shell_completion.add_completion_class(BashComplete)
 
 
@@ -125,14 +125,14 @@ Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 class HasName(Protocol):
-    """What has a name."""
+    """Anything with a name."""
 
     @property
     def name(self) -> str: ...
 
 
 def names_of(ask: Callable[[ControlClient], Awaitable[Sequence[HasName]]]) -> Completer:
-    """Completes names that a client can list; completes nothing if it cannot."""
+    """Completes names that a client can list; nothing if it cannot."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         try:

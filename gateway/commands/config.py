@@ -1,4 +1,4 @@
-"""``config``: the configuration as a file to keep, compare and take elsewhere."""
+"""``config``: the configuration as a file to keep, compare and move."""
 
 import json
 import math
@@ -19,13 +19,13 @@ from gateway.domain.text import plain
 
 MARKS = {"added": "+", "changed": "~", "removed": "-"}
 NODES = 200_000
-"""Values of a file of another kind; more are a mistake, or malice."""
+"""The most values of another program's file; more are a mistake, or malice."""
 DEPTH = 100
-"""Levels of such a file; it is slow to read where it is deep."""
+"""The most levels of such a file; deep ones are slow to read."""
 LIMIT = 4 << 20
-"""Bytes of a file; thousands of models and prices are a fourth of it."""
+"""The most bytes of a file; thousands of models and prices need a fourth of it."""
 YAML_LIMIT = 1 << 20
-"""Bytes of a YAML file, which is slow to read."""
+"""The most bytes of a YAML file, which is slow to read."""
 OTHER_FORMATS = (".json", ".yaml", ".yml")
 COLOURS = {"added": "green", "changed": "yellow", "removed": "red"}
 
@@ -64,7 +64,7 @@ def export(file: str | None, *, yes: bool, as_json: bool) -> None:
 
 
 def _write_file(path: Path, text: str, *, yes: bool) -> None:
-    """Asks before another text is replaced; what is not a regular file is just written to."""
+    """Write a file. Asks before a different text is replaced; anything but a regular file is just written to."""
     if path.is_file() and path.read_bytes() != text.encode():
         confirm(f"{path} exists and has other content. Replace it?", yes=yes)
     write_private(str(path), text)
@@ -119,7 +119,7 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
 
 
 def _as_json(text: str) -> str:
-    """YAML as JSON. What JSON has no word for becomes text: dates, ``.nan`` and ``.inf``."""
+    """Returns YAML as JSON. What JSON cannot express becomes text: dates, ``.nan`` and ``.inf``."""
     import yaml  # only LiteLLM's files need it
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -134,7 +134,7 @@ def _as_json(text: str) -> str:
 
 
 def _check_size(events: Iterable[Any]) -> None:
-    """Refuse a file that is nested deeply, or is large once each alias is replaced by what it stands for."""
+    """Refuse a file that is nested deeply, or large once its aliases are expanded."""
     sizes: dict[str, int] = {}
     open_: list[tuple[str | None, int]] = []
     for event in events:
@@ -165,7 +165,7 @@ def _with_finite_numbers(value: Any) -> Any:
 
 
 def _print(differences: Sequence[Difference]) -> None:
-    """The changes, a line a field; what is left alone is counted."""
+    """Print the changes, one line for each field, and the number of entities left alone."""
     for difference in differences:
         if difference.what in MARKS:
             line = f"{MARKS[difference.what]} {difference.noun} {plain(difference.name, 80)}".rstrip()

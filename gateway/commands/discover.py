@@ -1,4 +1,4 @@
-"""``discover``: model servers on this machine and vendors' keys in the environment, and channels made of them."""
+"""``discover``: model servers on this machine and vendors' keys in the environment, and channels made from them."""
 
 import os
 import sys
@@ -89,14 +89,14 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
 
 
 async def _look(client: ControlClient) -> tuple[list[Offer], list[PresetView]]:
-    """What is offered, and the vendors whose key the server neither sees nor uses."""
+    """Returns the offers, and the vendors whose key the server neither sees nor uses."""
     offers = await client.offers()
     used = {offer.key for offer in offers} | {channel.key for channel in await client.channels()}
     return offers, [p for p in await client.presets() if p.key_variable and f"env:{p.key_variable}" not in used]
 
 
 def _elsewhere(unknown: Sequence[PresetView], environ: Mapping[str, str]) -> Iterator[str]:
-    """Keys that are in this command's environment but not in that of the server, which has to read them."""
+    """Returns keys that are in this command's environment but not in the server's, which has to read them."""
     for preset in unknown:
         value = environ.get(preset.key_variable, "").strip()
         if value and not value.startswith(PREFIX):
@@ -104,7 +104,7 @@ def _elsewhere(unknown: Sequence[PresetView], environ: Mapping[str, str]) -> Ite
 
 
 def _choose_offers(offers: Sequence[Offer], wanted: Sequence[str], *, take_all: bool, ask: bool) -> list[Offer]:
-    """Those to add. Raises Quit for a name that is not offered."""
+    """Returns those to add. Raises Quit for a name that is not offered."""
     if take_all:
         return list(offers)
     names = {offer.name: offer for offer in offers}
@@ -117,7 +117,7 @@ def _choose_offers(offers: Sequence[Offer], wanted: Sequence[str], *, take_all: 
 
 
 async def _add(client: ControlClient, offers: list[Offer], chosen: list[Offer]) -> DiscoverResult:
-    """One after the other; one that fails keeps no other from being added."""
+    """Add the offers one after the other. A failure does not stop the others."""
     found = DiscoverResult(offers=offers, added=[], failed=[])
     taken = {channel.name for channel in await client.channels()}
     for offer in chosen:
@@ -137,7 +137,7 @@ def _body(name: str, offer: Offer) -> dict[str, object]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it if it is in use."""
+    """Returns the name, with a number if it is in use."""
     number = 2
     free = name
     while free in taken:

@@ -21,7 +21,7 @@ from gateway.domain.token import PREFIX
 from gateway.domain.views import Step
 
 WIDTH = 22
-"""Of the names; longer ones are cut."""
+"""The width of names; longer ones are cut."""
 
 COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright_black"}
 
@@ -94,7 +94,7 @@ def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> 
 
 
 def _without_store(error: GatewayError) -> Iterator[Step]:
-    """The store cannot be opened, so no call could work; the machine may show why."""
+    """Reports a store that cannot be opened, so that no call could work; the machine's checks may show why."""
     from gateway.server import machine_checks  # it loads everything; not needed while a server runs
 
     yield Step(

@@ -97,7 +97,7 @@ def env(
 
 @contextmanager
 def _saved_from_loss(key: str) -> Iterator[None]:
-    """Prints a key that was read from a pipe if the block fails: it can be read only once."""
+    """Prints a key that was read from a pipe if the block fails, because it can be read only once."""
     try:
         yield
     except (GatewayError, click.ClickException):
@@ -107,7 +107,7 @@ def _saved_from_loss(key: str) -> Iterator[None]:
 
 
 def _missing_key(key: str, chosen: Sequence[Snippet], snippets: Sequence[Snippet], shell: Shell) -> str:
-    """The line with a key that was read from a pipe and is in no part that was printed: it can be read only once."""
+    """Returns the line with a key that was read from a pipe and not printed: it can be read only once."""
     if not key or any(key in snippet.lines(shell) for snippet in chosen):
         return ""
     lines = [line for snippet in snippets for line in snippet.lines(shell).splitlines() if key in line]
@@ -115,7 +115,7 @@ def _missing_key(key: str, chosen: Sequence[Snippet], snippets: Sequence[Snippet
 
 
 def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: str | None) -> AppTarget:
-    """What a program is pointed at. Raises Quit if the token does not see that model, or none at all."""
+    """Returns the gateway as a program needs it. Raises Quit if the token does not see that model, or none at all."""
     target = AppTarget.of(base_url, models, model=model or "", key=key)
     if not target.models:
         raise Quit("the token sees no model; 'tollkeeper doctor' finds out why", Exit.NOT_FOUND)
@@ -141,7 +141,7 @@ def _snippets(app: str, key: str, token: str | None, model: str | None) -> Seque
 
 
 def _choose_snippets(snippets: Sequence[Snippet], only: str | None, app: str) -> Sequence[Snippet]:
-    """All of them, or the first of that kind. Raises Quit if there is none."""
+    """Returns all of them, or the first of that kind. Raises Quit if there is none."""
     if only is None:
         return snippets
     found = [snippet for snippet in snippets if (snippet.is_file if only == "file" else snippet.variables)]
@@ -151,7 +151,7 @@ def _choose_snippets(snippets: Sequence[Snippet], only: str | None, app: str) ->
 
 
 async def _token_of(client: ControlClient, key: str, name: str | None, app: str) -> TokenView:
-    """The token that was named, else that of the key, else the one called like the app, else the one used last.
+    """Returns the named token, else that of the key, else the one named like the app, else the one used last.
 
     Raises Quit, or NotFound for the name.
     """
@@ -204,7 +204,7 @@ def _key(given: str | None) -> str:
 
 
 def _key_of(key: str, token: str | None, *, given: bool) -> str:
-    """The key, if it is that of the token; one of the environment that is another's is left out.
+    """Returns the key if it belongs to the token; another one from the environment is ignored.
 
     Raises Quit if it was ``given``, or NotFound for the name.
     """
@@ -219,7 +219,7 @@ def _key_of(key: str, token: str | None, *, given: bool) -> str:
 
 
 def _address() -> str:
-    """The running server's base URL; else the one it would have: the address given, else the last one."""
+    """Returns the running server's base URL; else the one it would have: the given address, else the last one."""
     try:
         address = run(lambda client: client.status(), running=True).address
     except Quit as error:
@@ -239,7 +239,7 @@ def _address() -> str:
 
 
 def _key_of_app(printed: str, app: str, token: str | None, only: str | None) -> str:
-    """How to get a key, if what was printed lacks one, or the program asks for it; else nothing."""
+    """Returns how to get a key, if the printed text lacks one or the program asks for it."""
     exists = token is not None or app in [one.name for one in run(lambda client: client.tokens())]
     create = f"tollkeeper token {'rotate' if exists else 'add'} {word(token or app)}"
     if PLACEHOLDER_KEY in printed:

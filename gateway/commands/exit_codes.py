@@ -1,4 +1,4 @@
-"""Exits: how a command ends. The one table of exit codes, and the one line on stderr that goes with a failure."""
+"""Exit codes: how a command ends. The one table of exit codes, and the line on stderr that goes with a failure."""
 
 from enum import IntEnum
 
@@ -66,11 +66,11 @@ _BY_KIND: tuple[tuple[type[GatewayError], Exit], ...] = (
 
 
 _UNKNOWN = frozenset({"unknown_group"})
-"""A field of a request names what does not exist: a bad request for HTTP, and something missing for a script."""
+"""Codes of a field that names something unknown: a bad request for HTTP, and something missing for a script."""
 
 
 class Quit(click.ClickException):
-    """A command found out something that ends it: the line to say, and the exit code."""
+    """Ends a command with a line on stderr and an exit code."""
 
     def __init__(self, message: str, code: Exit) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ class Quit(click.ClickException):
 
 
 def exit_of(error: BaseException) -> Exit:
-    """The exit code of a failure."""
+    """Returns the exit code of a failure."""
     if isinstance(error, click.ClickException):
         return Exit(error.exit_code)
     if isinstance(error, click.Abort | KeyboardInterrupt | EOFError):
@@ -90,7 +90,7 @@ def exit_of(error: BaseException) -> Exit:
 
 
 def exit_for(kind: type[GatewayError], code: str) -> Exit:
-    """The exit code of a failure of that class with that code."""
+    """Returns the exit code of a failure of that class with that code."""
     if code.startswith("store_"):
         return Exit.STORE
     if code in _UNKNOWN:
@@ -101,12 +101,12 @@ def exit_for(kind: type[GatewayError], code: str) -> Exit:
 
 
 def line_of(error: BaseException) -> str:
-    """The one line that says what failed and what to do."""
+    """Returns the line that says what failed and what to do."""
     return f"{PROGRAM}: {plain(without_keys(_on_one_line(_words_of(error))), limit=2_000)}"
 
 
 def report(error: BaseException) -> Exit:
-    """Say the failure on stderr, or the help where a command was left out; gives the exit code."""
+    """Print the failure on stderr, or the help if a command was left out. Returns the exit code."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
     else:

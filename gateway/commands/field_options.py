@@ -1,4 +1,4 @@
-"""Field options: the options of ``add`` and ``edit``, drawn from the tables of ``domain/fields.py``."""
+"""Field options: the options of ``add`` and ``edit``, made from the tables of ``domain/fields.py``."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ COMPLETERS: Mapping[str, Completer] = {"groups": GROUPS, "models": MODELS, "pres
 
 
 def field_options(table: Table, *but: str) -> Callable[[F], F]:
-    """The options of all fields but those named; the command gets their values by name."""
+    """Adds the options of all fields but those named; the command gets their values by name."""
     drawn = [option for field in table if field.name not in but for option in field.kind.options(field)]
 
     def decorate(command: F) -> F:
@@ -30,7 +30,7 @@ def field_options(table: Table, *but: str) -> Callable[[F], F]:
 
 
 def patch_of(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> Patch:
-    """The body that the options ask for. Raises UsageError for options that contradict each other."""
+    """Returns the body for the options. Raises UsageError for options that contradict each other."""
     try:
         return changes(table, given, before)
     except BadRequest as error:
@@ -38,7 +38,7 @@ def patch_of(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> 
 
 
 def copy_of(table: Table, view: msgspec.Struct) -> Patch:
-    """The body of another one like this, without its name."""
+    """Returns the body of a copy, without its name."""
     return {field.name: json_value(getattr(view, field.name)) for field in table if field.name != "name"}
 
 
@@ -59,5 +59,5 @@ def _click_option(option: Option) -> Callable[[F], F]:
 
 
 def _reading(read: Reader, *, many: bool) -> Callable[[str], Any]:
-    """Of an option that takes one value, in a tuple: that tells none from not given."""
+    """Reads the value of an option into a tuple, which tells none from not given."""
     return lambda text: read(text, now()) if many else (read(text, now()),)

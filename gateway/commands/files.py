@@ -1,4 +1,4 @@
-"""Files: what commands read from files and write to them. Reading has a limit, and what is written is for its owner."""
+"""Files: what commands read from files and write to them. Reading is limited, and written files are private."""
 
 import codecs
 import os
@@ -15,15 +15,15 @@ from gateway.commands import stdin
 from gateway.commands.output import words
 
 WRITER_S = 5.0
-"""How long a named pipe is waited for that nobody writes to."""
+"""Seconds to wait for a named pipe without a writer."""
 
 
 _CODINGS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-"""Marks at the beginning of a file: editors and shells of Windows write them."""
+"""Byte order marks at the start of a file, which editors and shells of Windows write."""
 
 
 def text_of(file: str, limit: int, what: str) -> str:
-    """The whole text of a file, or of stdin for ``-``; ``what`` it should be is named if it is larger than that may be.
+    """Returns the whole text of a file, or of stdin for ``-``. ``what`` names the content in errors.
 
     Raises BadParameter if it is too large or not text, and OSError.
     """
@@ -39,7 +39,7 @@ def text_of(file: str, limit: int, what: str) -> str:
 
 
 def write_private(file: str, text: str) -> None:
-    """Put a text into a file at once and whole, mode 0600 whatever there was before. Raises OSError with its name.
+    """Write a text to a file atomically, with mode 0600. Raises OSError with its name.
 
     A link stays one, and its target is replaced; a device or a pipe is written to.
     """
@@ -75,7 +75,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def _content(file: str, limit: int) -> bytes:
-    """At most one byte more than the limit: a device may never end."""
+    """Returns at most one byte more than the limit: a device may never end."""
     fd = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(fd, "rb", buffering=0) as raw:
         data = bytearray(_first_of_pipe(fd, file) if stat.S_ISFIFO(os.fstat(fd).st_mode) else b"")
@@ -87,7 +87,7 @@ def _content(file: str, limit: int) -> bytes:
 
 
 def _first_of_pipe(fd: int, file: str) -> bytes:
-    """What is in the pipe, or nothing yet if somebody has it open to write. Raises BadParameter if nobody has."""
+    """Returns what is in the pipe, or nothing yet if a writer has it open. Raises BadParameter without a writer."""
     end = time.monotonic() + WRITER_S
     while time.monotonic() < end:
         try:

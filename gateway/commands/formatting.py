@@ -28,55 +28,55 @@ UNPRICED = "unpriced"
 
 
 def moment(ms: int | None) -> str:
-    """Local time, or nothing."""
+    """Returns local time, or nothing."""
     return local_time(ms) if ms is not None else ""
 
 
 def span(ms: int | None) -> str:
-    """A length of time, or nothing."""
+    """Returns a length of time, or nothing."""
     return brief_span(ms) if ms is not None else ""
 
 
 def mean(ms: float | None) -> str:
-    """An average of milliseconds as a cell."""
+    """Returns an average of milliseconds as a cell."""
     return span(None if ms is None else round(ms))
 
 
 def duration(call: CallView) -> str:
-    """How long a call took; nothing if the gateway stopped meanwhile: that is not known."""
+    """Returns how long a call took; nothing if the gateway stopped meanwhile, because that is unknown."""
     return "" if call.outcome == Outcome.LOST else span(call.duration_ms)
 
 
 def connections(view: Status) -> str:
-    """``3 of 2048``, and why that is less than the settings say."""
+    """Returns ``3 of 2048``, and why that is less than the settings say."""
     most = f" of {view.most_connections}" if view.most_connections else ""
     return f"{view.connections}{most}{files_note(view)}"
 
 
 def files_note(view: Status) -> str:
-    """What keeps the server from as many connections as the settings allow; nothing if nothing does."""
+    """Returns why the server has fewer connections than the settings allow; empty if it has not."""
     return f"; the system allows this server {view.open_files} open files" if view.open_files else ""
 
 
 def first_ones(names: Sequence[str], most: int = 3) -> str:
-    """The first names, and how many more there are, in a sentence."""
+    """Returns the first names and how many more there are, in a sentence."""
     shown = ", ".join(names[:most])
     return f"{shown}, and {len(names) - most} more" if len(names) > most else shown
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
-    """The same in a cell of a table."""
+    """Returns the same for a cell of a table."""
     shown = ", ".join(names[:most])
     return f"{shown} +{len(names) - most}" if len(names) > most else shown
 
 
 def budgets(views: Sequence[BudgetView]) -> str:
-    """All budgets on one line."""
+    """Returns all budgets on one line."""
     return "; ".join(map(budget_text, views))
 
 
 def outlook(views: Sequence[BudgetView], since: Millis) -> list[tuple[str, str]]:
-    """How long budgets last at their pace, a line each; ``since`` is when their owner was created."""
+    """Returns how long budgets last at their pace, one line each; ``since`` is when their owner was created."""
     found = [(f"budget {view.window.value}", forecast(view, Millis(now()), since)) for view in views]
     return [line for line in found if line[1]]
 
@@ -86,21 +86,21 @@ class BalanceOutlook(msgspec.Struct, frozen=True, kw_only=True):
 
     account: AccountView
     used_up_ms: Millis | None
-    """At the pace of the last days; None while it is too early to tell."""
+    """When it is used up at the pace of the last days; None while it is too early to tell."""
     pace: str
     """The same in words."""
 
     def text(self) -> str:
-        """``$12.34 available; at the pace of the last 7 days used up on Thu 16:00``."""
+        """Returns ``$12.34 available; at the pace of the last 7 days used up on Thu 16:00``."""
         return f"{dollars(self.account.available_nanos)} available{f'; {self.pace}' if self.pace else ''}"
 
     def json(self) -> dict[str, Any]:
-        """The account's fields and ``used_up_ms``."""
+        """Returns the account's fields and ``used_up_ms``."""
         return {**msgspec.convert(json_value(self.account), dict[str, Any]), "used_up_ms": self.used_up_ms}
 
 
 async def look_ahead(client: ControlClient, account: AccountView | None = None) -> BalanceOutlook | None:
-    """The account with its forecast; None if it is not known, for it is only an addition to what was requested."""
+    """Returns the account with its forecast; None if unknown, because it is only an addition."""
     try:
         account = account or await client.account()
     except GatewayError:
@@ -114,13 +114,13 @@ async def look_ahead(client: ControlClient, account: AccountView | None = None) 
 
 
 async def balance_outlook(client: ControlClient) -> str:
-    """The text of ``look_ahead``; empty if it is not known."""
+    """Returns the text of ``look_ahead``; empty if unknown."""
     found = await look_ahead(client)
     return found.text() if found else ""
 
 
 async def groups_without_models(client: ControlClient, names: Collection[str]) -> list[str]:
-    """A note for each of these groups whose tokens see no models any more."""
+    """Returns a note for each of these groups whose tokens lost all models."""
     if not names:
         return []
     return [
@@ -131,9 +131,8 @@ async def groups_without_models(client: ControlClient, names: Collection[str]) -
 
 
 def channel_state(view: ChannelView | KeyView) -> str:
-    """``ok``, ``untested``, ``off``, ``paused until 12:30:00``, ``needs attention`` or ``retrying``.
-
-    Of a key also ``not set``.
+    """Returns ``ok``, ``untested``, ``off``, ``paused until 12:30:00``, ``needs attention`` or ``retrying``; for a key
+    also ``not set``.
     """
     shown = view.shown_state if isinstance(view, ChannelView) else view.state
     state = state_word(shown)
@@ -144,21 +143,21 @@ def channel_state(view: ChannelView | KeyView) -> str:
 
 
 def source(view: PriceView) -> str:
-    """Where a price is from, of which day, and whether that is long ago."""
+    """Returns where a price is from, of which day, and whether that is long ago."""
     day = f" of {local_time(view.as_of_ms)[:10]}" if view.as_of_ms else ""
     inherited = f", as {view.inherited_from}" if view.inherited_from else ""
     return f"{view.source}{day}{', stale' if view.stale else ''}{inherited}"
 
 
 def price_text(view: PriceView | None, told: UpstreamPrices | None) -> str:
-    """A price; of an unpriced model also what its upstream says it costs there."""
+    """Returns a price; for an unpriced model also what its upstream publishes."""
     if view is None:
         return price(view) + (f" (there {dollars(told.input)} / {dollars(told.output)})" if told is not None else "")
     return price(view) + (f" (as {view.inherited_from})" if view.inherited_from else "")
 
 
 def price(view: PriceView | None) -> str:
-    """``$2.50 / $10.00, 1 tier``: input and output per million tokens; a tier is a price for longer inputs."""
+    """Returns ``$2.50 / $10.00, 1 tier``: input and output per million tokens; a tier is a price for longer inputs."""
     if view is None:
         return UNPRICED
     more = [count_text(view.tiers, "tier")] if view.tiers else []
@@ -167,7 +166,7 @@ def price(view: PriceView | None) -> str:
 
 
 def price_range(views: Sequence[PriceView]) -> str:
-    """``$0.00 - $2.50 / $0.00 - $10.00``: what the channels of a model ask, if that is not the same."""
+    """Returns ``$0.00 - $2.50 / $0.00 - $10.00``: the range of a model's channels, if they differ."""
     if len(views) < 2:
         return ""
     sides = ([view.input_nanos for view in views], [view.output_nanos for view in views])
@@ -182,7 +181,7 @@ def _rates(view: PriceView) -> str:
 
 
 def price_words(view: PriceView | None, model: str, *, refused: bool = False) -> str:
-    """A price with those of longer inputs and the model it is inherited from; where there is none, what to do.
+    """Returns a price with those of longer inputs and the model it is inherited from; without a price, what to do.
 
     ``refused``: the settings refuse calls without one.
     """
@@ -197,7 +196,7 @@ def price_words(view: PriceView | None, model: str, *, refused: bool = False) ->
 
 
 async def why_sees_none(client: ControlClient, token: TokenView) -> str:
-    """Why a token sees no models, and the command that helps."""
+    """Returns why a token sees no models, and the command that helps."""
     name, group = plain(token.name), await client.group(token.group)
     if not group.sees:
         what = f"its group '{plain(group.name)}' has none; see: tollkeeper group show {word(group.name)}"
@@ -211,7 +210,7 @@ async def why_sees_none(client: ControlClient, token: TokenView) -> str:
 
 
 def price_notes(saved: SavedChannel) -> list[str]:
-    """Which prices a channel's new models got and how to change them, and which have none."""
+    """Returns which prices a channel's new models got and how to change them, and which have none."""
     notes = []
     if saved.new_prices:
         some_prices = first_ones([f"{view.model} {price(view)}" for view in saved.new_prices])
@@ -227,7 +226,9 @@ def price_notes(saved: SavedChannel) -> list[str]:
 
 
 def unpriced_notes(names: Sequence[str], *, refused: bool) -> list[str]:
-    """That models have no price, and how to set one; nothing without any. ``refused``: the settings say so."""
+    """Returns that models have no price, and how to set one; empty without any. ``refused``: the settings refuse their
+    calls.
+    """
     if not names:
         return []
     verb, them = ("has", "it") if len(names) == 1 else ("have", "them")
@@ -244,7 +245,7 @@ def multiplier(millionths: int) -> str:
 
 
 def status(call: CallView) -> str:
-    """The HTTP status, and how the call ended where that says more."""
+    """Returns the HTTP status, and how the call ended if that says more."""
     if call.state == "running":
         return "waiting" if call.waits_for else "running"
     if call.outcome in ("done", "refused", "error"):
@@ -253,7 +254,9 @@ def status(call: CallView) -> str:
 
 
 def what(call: CallView) -> str:
-    """The model and its fallback, or the request that reached no API; how many calls the row stands for; the retry."""
+    """Returns the model and its fallback, or the request that reached no API; how many calls the row stands for; the
+    retry.
+    """
     instead = f" as {call.fallback}" if call.fallback else ""
     times = f" x{call.count:,}" if call.count > 1 else ""
     name = call.model or call.request or ("no model" if times else "")
@@ -261,18 +264,20 @@ def what(call: CallView) -> str:
 
 
 def cost(call: CallView) -> str:
-    """What the call cost, briefly; a call that used something without a price is marked."""
+    """Returns the cost in short; a call that used something unpriced is marked."""
     unpriced = call.state == "settled" and call.rates is None and call.usage_source != "none"
     return UNPRICED if unpriced else at_most(brief_dollars(call.cost_nanos), call)
 
 
 def at_most(text: str, call: CallView) -> str:
-    """A number of a call that runs is a bound, from which its hold is made; what is charged is counted at its end."""
+    """Returns a number marked as a bound while a call runs: its hold is made from it; the charge is counted
+    at the end.
+    """
     return f"≤{text}" if call.state == "running" and call.input_tokens else text
 
 
 def receipt(call: CallView) -> list[str]:
-    """How the cost came about, a line for each rate that applied."""
+    """Yields how the cost came about, one line for each applied rate."""
     rates = call.rates
     if rates is None:
         return []

@@ -91,7 +91,7 @@ def add_group(name: str, *, like: str | None, as_json: bool, **given: Any) -> No
 
 
 def _way_to_channels(name: str, channels: Sequence[ChannelView]) -> str:
-    """How a new group gets a channel."""
+    """Returns how a new group gets a channel."""
     if not channels:
         return f"Give it a channel: tollkeeper channel add NAME --group {word(name)}"
     first = max(channels, key=lambda channel: channel.priority)
@@ -127,20 +127,20 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
 
 
 def _hidden_note(view: GroupView) -> str:
-    """A note about aliases that the group itself hides."""
+    """Returns a note about aliases that the group itself hides."""
     hidden = ", ".join(map(plain, hidden_aliases(view)))
     return f"note: the group's own --models hide {hidden}; add the name there, or no token can use it" if hidden else ""
 
 
 def _replaced_note(before: GroupView, view: GroupView) -> str:
-    """A note about models that had fallbacks and have none now: the new ones have replaced all."""
+    """Returns a note about models that lost their fallbacks: the new ones replaced all."""
     gone = {fallback.model for fallback in before.fallbacks} - {fallback.model for fallback in view.fallbacks}
     names = ", ".join(map(plain, sorted(gone)))
     return f"note: --fallback replaces all, so these have none any more: {names}" if gone and view.fallbacks else ""
 
 
 def _missing(view: GroupView, models: Sequence[ModelView]) -> str:
-    """A note about fallbacks that no channel of the group offers now."""
+    """Returns a note about fallbacks that no channel of the group offers now."""
     offered = {model.name for model in models if not set(model.channels).isdisjoint(view.channels)}
     absent = {name for fallback in view.fallbacks for name in fallback.to if name not in offered}
     if absent:

@@ -28,9 +28,9 @@ _COLUMNS: Columns[HistoryView] = (
 )
 
 SHOWN = 20
-"""Changes in a list, unless ``--limit`` says another number."""
+"""How many changes are listed by default."""
 NAME_END = len("-linux'")
-"""Places for the end of a quoted name, which tells it from others that begin alike."""
+"""Places for the end of a quoted name, which distinguishes it from similar ones."""
 DROP = ("By", "State", "Fields")
 """Columns that a narrow terminal does without, the first one first."""
 
@@ -109,12 +109,12 @@ def show(*, number: int, as_json: bool) -> None:
 
 
 def _change(text: str) -> str:
-    """As a cell: the end of a name at the end of the text stays."""
+    """Returns a cell that keeps the end of a name at the end of the text."""
     return TextWithEnd(text[:-NAME_END], text[-NAME_END:]) if text.endswith("'") else text
 
 
 def _lines(difference: Difference) -> Iterator[str]:
-    """As ``config import --dry-run`` shows them."""
+    """Returns lines as ``config import --dry-run`` shows them."""
     yield f"{difference.what} {difference.noun} {difference.name}".rstrip()
     for field in difference.fields:
         yield f"  {field.field}: {field.before or 'default'} -> {field.after or 'default'}"

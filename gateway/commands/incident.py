@@ -1,4 +1,4 @@
-"""``incident``: which channels failed when, for what, and who answered their calls; and warnings of budgets."""
+"""``incident``: which channels failed when and why, and which answered their calls; and warnings of budgets."""
 
 import click
 
@@ -47,7 +47,7 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
 
 
 def _end_of(one: Incident) -> int:
-    """When it was over."""
+    """Returns when it was over."""
     return max(one.last, one.quiet_from if one.ended is None else one.ended)
 
 
@@ -58,7 +58,7 @@ def _subject(one: Incident) -> str:
 
 
 def _state(one: Incident) -> str:
-    """``retry at 12:30:00``, ``paused until resumed``, ``until it is set``, ``no success since``, ``over``."""
+    """Returns ``retry at 12:30:00``, ``paused until resumed``, ``until it is set``, ``no success since``, ``over``."""
     if not one.lasts(now()):
         return "over"
     if one.budget:
@@ -100,6 +100,6 @@ COLUMNS = [
     ("Message", lambda i: plain(reason_text(i.reason), 200)),
 ]
 BELOW = ("Calls", "Message")
-"""Columns that a narrow terminal has under the others."""
+"""Columns that a narrow terminal shows under the others."""
 DROP = ("Last", "Failures", "Calls", "Began", "State")
 """Columns that a narrow terminal does without, the first one first."""

@@ -51,7 +51,7 @@ class Seconds(click.FloatRange):
 
 
 class ParsedText(click.ParamType[T]):
-    """Text that a function of the domain reads; its BadRequest becomes a usage error."""
+    """Text that a function of the domain parses; its BadRequest becomes a usage error."""
 
     def __init__(self, name: str, read: Callable[[str], T]) -> None:
         self.name = name
@@ -66,12 +66,12 @@ class ParsedText(click.ParamType[T]):
 
 
 def now() -> Millis:
-    """The wall clock."""
+    """Returns the wall-clock time."""
     return Millis(time.time_ns() // 1_000_000)
 
 
 def renaming(text: str) -> tuple[str, str]:
-    """The two names of ``PUBLIC=UPSTREAM``."""
+    """Returns the two names of ``PUBLIC=UPSTREAM``."""
     public, upstream = pair(text)
     if not upstream.strip():
         raise BadRequest(f"{text!r} names no upstream model; write PUBLIC=UPSTREAM")
@@ -79,14 +79,16 @@ def renaming(text: str) -> tuple[str, str]:
 
 
 def some(text: str) -> str:
-    """Text that is not empty, as from a variable that is not set. Raises BadRequest."""
+    """Returns text that is not empty, such as from an unset variable. Raises BadRequest."""
     if not text.strip():
         raise BadRequest("it is empty; leave the option out for none")
     return text
 
 
 def naming(otherwise: str) -> ParsedText[str]:
-    """Comma-separated names, at least one: an empty list, as from an unset variable, would mean all or none."""
+    """Returns comma-separated names, at least one: an empty list, such as from an unset variable, would mean all or
+    none.
+    """
 
     def read(text: str) -> str:
         if not listed_names([text]):
@@ -107,7 +109,7 @@ RENAMING: ParsedText[tuple[str, str]] = ParsedText("public=upstream", renaming)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; field names are stable.")
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 ACCEPTED = "tollkeeper.accepted"
-"""Key of the context's notes for ``--yes`` of commands that ask only if a key or token would work again."""
+"""The key in the context's notes for ``--yes`` of commands that ask only if a key or token would work again."""
 
 
 def _accept(ctx: click.Context, _param: click.Parameter, given: bool) -> None:  # noqa: FBT001 - click calls it
@@ -133,22 +135,22 @@ Patch = dict[str, object]
 
 
 def given_values(**values: object) -> Patch:
-    """The values that were given."""
+    """Returns the given values."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 MASKED = frozenset({"headers", "key", "keys", "proxy"})
-"""Fields of which a view shows too little to tell whether they changed."""
+"""Fields that a view shows too little of to tell whether they changed."""
 
 
 def saved_text(patch: Patch, before: object, after: object) -> str:
-    """``saved``, or that everything is as before."""
+    """Returns ``saved``, or that nothing changed."""
     shown = MASKED.isdisjoint(patch) and all(getattr(before, name, 0) == getattr(after, name, 1) for name in patch)
     return f"is as before: {NOTHING_CHANGED}" if shown or getattr(after, "unchanged", False) else "saved"
 
 
 def something(patch: Patch) -> Patch:
-    """The patch itself; raises UsageError when it changes nothing."""
+    """Returns the patch. Raises UsageError when it changes nothing."""
     if not patch:
         raise click.UsageError("nothing to change; give at least one option", click.get_current_context())
     return patch

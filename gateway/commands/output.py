@@ -21,30 +21,30 @@ from gateway.domain.text import plain
 
 T = TypeVar("T")
 Columns = Sequence[tuple[str, Callable[[T], str]]]
-"""Heading and cell of each column; a heading that begins with ``>`` is aligned to the right."""
+"""Heading and cell of each column. A heading that begins with ``>`` is aligned to the right."""
 
 MARGIN = "  "
 NOTHING = "-"
 """An empty cell, so that columns can be counted."""
 
 NARROWEST = 10
-"""Places of a column that is not made narrower."""
+"""The width to which columns may be narrowed."""
 
 SHORTEST_NAME = 6
-"""Places that are left to a name before its end."""
+"""The places kept of a name before its end."""
 
 SHORTEST_LINE = 40
-"""Places for a last column that is a sentence; with less, it has a line of its own."""
+"""The places for a last column with sentences; with less, it gets a line of its own."""
 
 FLOORS = {"Model": 16, "Upstream model": 16, "By": len("command: token edit"), "Change": 28}
-"""The same of some other columns, by heading."""
+"""The narrowest width of some other columns, by heading."""
 
 STATES = frozenset({"State", "Status"})
 WHOLE = frozenset(
     {"Id", "Time", "Began", "Cause", "Key", "Expires", "Last used", "Updated", "Input / output", "Now", "Listed"}
 )
 NAMES = frozenset({"Name", "Token", "Model", "Upstream model", "Channel", "Group", "Where"})
-"""Headings of columns with a name each: names that are too long lose their middle, so that alike ones stay distinct."""
+"""Headings of columns with names: long names lose their middle, so that similar ones stay distinct."""
 STATE_NAMES = frozenset({"state", "status", "result"})
 STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
     (("ok", "active", "serving", "equal", "2"), "green"),
@@ -54,14 +54,14 @@ STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
     (("5", "0"), "red"),
     (("off", "disabled"), "bright_black"),
 )
-"""How a state begins, and its colour. The word says the same as the colour."""
+"""The start of a state, and its colour. The word says the same as the colour."""
 
 PROGRESS_AFTER_S = 1.0
-"""What is done sooner needs no line about its progress."""
+"""Seconds after which progress is shown."""
 
 
 def out(text: str, *, end: str = "\n") -> None:
-    """Write a result to stdout. If nobody reads any more (``| head``), the command ends quietly and well.
+    """Write a result to stdout. If the reader has closed (``| head``), the command ends quietly and successfully.
 
     Raises Quit when it cannot be written for another reason, such as a full disk.
     """
@@ -72,7 +72,7 @@ def out(text: str, *, end: str = "\n") -> None:
 
 
 def out_once(text: str, lost: str) -> None:
-    """Write what cannot be fetched again, such as a key. Raises Quit, with what to do, if nobody reads it."""
+    """Write what cannot be fetched again, such as a key. Raises Quit, with what to do, if the reader has closed."""
     try:
         _write(text + "\n")
     except BrokenPipeError:
@@ -88,7 +88,7 @@ def demand_stdout() -> None:
 
 
 def heard() -> bool:
-    """Whether stdout is open."""
+    """Returns whether stdout is open."""
     return sys.stdout is not None
 
 
@@ -98,22 +98,22 @@ def words(text: str) -> None:
 
 
 def out_json(value: object) -> None:
-    """One value, indented; ASCII."""
+    """Write one value as indented ASCII JSON."""
     out(json_text(value))
 
 
 def json_text(value: object) -> str:
-    """What ``out_json`` writes."""
+    """Returns what ``out_json`` writes."""
     return json.dumps(json_value(value), indent=2)
 
 
 def out_json_line(value: object) -> None:
-    """One value on one line; ASCII."""
+    """Write one value as ASCII JSON on one line."""
     out(_line(value))
 
 
 def out_json_list(values: Iterable[object]) -> None:
-    """A JSON array with one element a line, written as the elements come."""
+    """Write a JSON array with one element a line, as the elements come."""
     before = "["
     for value in values:
         out(f"{before}\n{_line(value)}", end="")
@@ -130,10 +130,10 @@ def out_list(
     drop: Sequence[str] = (),
     below: Sequence[str] = (),
 ) -> None:
-    """A listing: a table for people (``empty`` says on stderr what to do if there is nothing), or a JSON array.
+    """Write a listing: a table for people (``empty`` says on stderr what to do if there is nothing), or a JSON array.
 
-    ``drop``: headings of the columns that a narrow terminal does without, the first one first. ``below``: headings of
-    the last columns, which such a terminal has in a line of its own under the row.
+    ``drop``: headings of the columns that a narrow terminal omits, the first one first. ``below``: headings of the last
+    columns, which such a terminal shows on a line of their own under the row.
     """
     if as_json:
         out_json_list(rows)
@@ -147,12 +147,12 @@ def out_list(
 
 
 def more_text(count: int, things: str) -> str:
-    """What stands below a list that ends because of its usual limit."""
+    """Returns the note below a list that was cut at its default limit."""
     return f"these are the newest {count} {things}; there may be more: use --limit for more, --until for older ones"
 
 
 def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:
-    """One thing in detail: a name and a value a line; pairs without a value are left out."""
+    """Write details: a name and a value a line; pairs without a value are left out."""
     kept = [(name, value) for name, value in pairs if value]
     width = max((len(name) for name, _ in kept), default=0)
     lines = []
@@ -163,10 +163,9 @@ def out_pairs(pairs: Iterable[tuple[str, str]]) -> None:
 
 
 class ProgressLine:
-    """A line on stderr about work that takes more than a second, for somebody who looks at a terminal.
+    """A line on stderr about work that takes more than a second, for a person at a terminal.
 
-    It is written over by the next one, and gone when the block ends. Nobody sees it if stdout or stderr is a pipe or a
-    file.
+    The next one replaces it, and it is gone when the block ends. It is omitted if stdout or stderr is a pipe or a file.
     """
 
     def __init__(self, *, shown: bool = True) -> None:
@@ -182,7 +181,7 @@ class ProgressLine:
             click.echo(f"\r{' ' * self._width}\r", nl=False, err=True)
 
     def show(self, text: str) -> None:
-        """Say how far the work came."""
+        """Show how far the work is."""
         if self._shown and time.monotonic() >= self._begin:
             line = plain(text, limit=shutil.get_terminal_size().columns - 1)
             click.echo(f"\r{fit(line, self._width)}", nl=False, err=True)
@@ -190,11 +189,11 @@ class ProgressLine:
 
 
 def table(rows: Sequence[T], columns: Columns[T], width: int | None = None, drop: Sequence[str] = ()) -> str:
-    """Aligned columns under their headings; every cell is escaped. States have colours, which a pipe never gets.
+    """Returns aligned columns under their headings. Every cell is escaped. States have colours, which a pipe never
+    gets.
 
-    So that a line has at most ``width`` places (None: as many as it takes), texts are cut, the widest first; where that
-    is not enough, the columns with the headings of ``drop`` are left out, one after the other. Those of them that are
-    empty go before anything is cut.
+    To fit ``width`` places (None: unlimited) texts are cut, the widest first; if that is not enough, the columns with
+    the headings of ``drop`` are left out one after the other, empty ones before anything is cut.
     """
     return _draw(rows, columns, width, drop)[0]
 
@@ -202,7 +201,7 @@ def table(rows: Sequence[T], columns: Columns[T], width: int | None = None, drop
 def _draw(
     rows: Sequence[T], columns: Columns[T], width: int | None, drop: Sequence[str], below: Sequence[str] = ()
 ) -> tuple[str, list[str]]:
-    """The table, and the headings that were left out."""
+    """Returns the table, and the headings that were left out."""
     heads = [head.lstrip(">") for head, _ in columns]
     found = [[cell(row) for _, cell in columns] for row in rows]
     lines = [heads, *([plain(text) or NOTHING for text in line] for line in found)]
@@ -248,7 +247,7 @@ def _draw(
 
 
 def _is_text(head: str) -> bool:
-    """Whether the column's cells may be cut: numbers, moments, states and ids are whole or left out."""
+    """Returns whether the column's cells may be cut: numbers, moments, states and ids are whole or left out."""
     return head[0] != ">" and head not in STATES | WHOLE
 
 
@@ -257,7 +256,7 @@ def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
 
 
 def _narrow(widths: list[int], texts: Sequence[int], excess: int, floors: Sequence[int]) -> None:
-    """Take so many places from these columns, each from the widest one that has more than its floor."""
+    """Take so many places from these columns, each from the widest one that has more than its minimum."""
     for _ in range(excess):
         widest = max((i for i in texts if widths[i] > floors[i]), key=lambda i: widths[i], default=None)
         if widest is None:
@@ -280,12 +279,14 @@ class TextWithEnd(str):
 
 
 def end_of(text: str) -> str:
-    """The end of a cell that stays; empty if there is none."""
+    """Returns the end of a cell that stays; empty if there is none."""
     return plain(text.end) if isinstance(text, TextWithEnd) else ""
 
 
 def cut(text: str, width: int, end: str = "") -> str:
-    """The text in at most so many places of a terminal, an ellipsis where it is cut: before its ``end``, with room."""
+    """Returns the text in at most so many places of a terminal, with an ellipsis where it is cut: before its ``end``,
+    if that fits.
+    """
     if cells(text) <= width:
         return text
     if end and cells(end) + SHORTEST_NAME <= width:
@@ -296,7 +297,7 @@ def cut(text: str, width: int, end: str = "") -> str:
 
 
 def cut_middle(text: str, width: int, end: str = "") -> str:
-    """The same for a name: without such an end its own end stays, which tells it from others that begin alike."""
+    """Returns the same for a name: without such an end its own end stays, which distinguishes similar names."""
     if end or cells(text) <= width or width < 3:
         return cut(text, width, end)
     tail = text[-((width - 1) // 2) :]
@@ -306,42 +307,42 @@ def cut_middle(text: str, width: int, end: str = "") -> str:
 
 
 def terminal_width() -> int | None:
-    """How wide stdout is; None if it is not a terminal."""
+    """Returns the width of stdout; None if it is not a terminal."""
     return shutil.get_terminal_size().columns if on_terminal() else None
 
 
 def color_state(state: str) -> str:
-    """A state in its colour; click leaves colours out where nobody sees them, and with NO_COLOR."""
+    """Returns a state in its colour; click omits colours without a terminal and with NO_COLOR."""
     word = state.strip().lower()
     colour = next((colour for words, colour in STATE_COLOURS if word.startswith(words)), None)
     return click.style(state, fg=colour) if colour else state
 
 
 def fit(text: str, width: int) -> str:
-    """The text filled up with blanks to a width; a negative width aligns it to the right. Longer texts stay."""
+    """Returns the text padded with spaces to a width; a negative width aligns it to the right. Longer texts stay."""
     blanks = " " * (abs(width) - cells(text))
     return blanks + text if width < 0 else text + blanks
 
 
 def cells(text: str) -> int:
-    """How many places of a terminal the text takes: wide characters two, combining ones none."""
+    """Returns how many places of a terminal the text takes: wide characters two, combining ones none."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def harmless(text: str) -> str:
-    """Text of several lines made harmless for a terminal; line ends and tabs are kept."""
+    """Returns text of several lines made harmless for a terminal; line ends and tabs stay."""
     return "\n".join("\t".join(plain(part, limit=len(part) + 1) for part in line.split("\t")) for line in _lines(text))
 
 
 def on_terminal() -> bool:
-    """Whether stdout is a terminal."""
+    """Returns whether stdout is a terminal."""
     return heard() and sys.stdout.isatty()
 
 
 def errors_on_terminal() -> bool:
-    """Whether stderr is a terminal."""
+    """Returns whether stderr is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
 
 
@@ -354,7 +355,9 @@ def _line(value: object) -> str:
 
 
 def _write(text: str) -> None:
-    """Raises BrokenPipeError if nobody reads any more, Quit if it cannot be written for another reason."""
+    """Write to stdout. Raises BrokenPipeError if the reader has closed, Quit if it cannot be written for another
+    reason.
+    """
     if not heard():
         raise Quit("the output cannot be written: stdout is closed", Exit.FAILED)
     try:
@@ -367,6 +370,6 @@ def _write(text: str) -> None:
 
 
 def _let_go_of_stdout() -> None:
-    """Let what is still buffered go nowhere, instead of failing once more when the interpreter ends."""
+    """Discard what is still buffered, instead of failing again when the interpreter ends."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - a device, not a path of ours
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -43,11 +43,11 @@ _IGNORED = frozenset(
 
 
 def prices_in(text: str, file: str) -> dict[str, dict[str, Any]]:
-    """The body of each model's price. Raises BadParameter, naming the model or line and the field at fault."""
+    """Returns the body of each model's price. Raises BadParameter, naming the model or line and the field at fault."""
     found: dict[str, dict[str, Any]] = {}
     for place, entry in _entries(text, PurePath(file).suffix.lower()):
         if entry.get("channel"):
-            continue  # of one channel alone: those are set with --channel
+            continue  # for one channel alone: those are set with --channel
         model = next((str(entry[name]) for name in _MODEL if entry.get(name)), "")
         if not model:
             raise click.BadParameter(f"{place}: has no model")
@@ -60,7 +60,9 @@ def prices_in(text: str, file: str) -> dict[str, dict[str, Any]]:
 
 
 def _entries(text: str, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The prices, each with its place in the file. What it is written in shows its name, else its first character."""
+    """Yields the prices, each with its place in the file. The file's name shows its format, else its first
+    character.
+    """
     start = text.lstrip()[:1]
     if suffix == ".toml":
         yield from _of_document(_document(tomllib.loads, text, "TOML"))
@@ -78,7 +80,7 @@ def _entries(text: str, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _json(text: str) -> Any:
-    """One document, or one object a line."""
+    """Reads one document, or one object a line."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
@@ -105,7 +107,7 @@ def _document(parse: Any, text: str, form: str) -> Any:
 
 
 def _of_document(document: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Of a list of prices, or of an object of them by model; either may be under ``prices``."""
+    """Reads a list of prices, or an object of them by model; either may be under ``prices``."""
     if isinstance(document, dict) and isinstance(document.get("prices"), dict | list):
         document = document["prices"]
     if isinstance(document, dict):
@@ -119,7 +121,7 @@ def _of_document(document: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _body(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """What is sent for a price."""
+    """Returns the request body of a price."""
     if entry.get("like"):
         return {"like": str(entry["like"])}
     body: dict[str, Any] = {ours: entry[theirs] for theirs, ours in _NANOS.items() if theirs in entry}
@@ -162,7 +164,7 @@ def set_prices(file: str, *, as_json: bool) -> None:
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of at most so many."""
+    """Yields the items in lists of at most so many."""
     left = iter(items)
     while part := list(islice(left, size)):
         yield part

@@ -22,7 +22,7 @@ NAMES = ("channel", "during", "since", "variant")
 
 
 def rule_options(command: F) -> F:
-    """The options of ``price set`` that say where and when a price holds."""
+    """Adds the options of ``price set`` that say where and when a price holds."""
     for option in reversed(
         (
             click.option("--channel", shell_complete=CHANNELS, help="Only for the calls that this channel answers."),
@@ -48,7 +48,7 @@ def rule_options(command: F) -> F:
 
 
 def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """When and for what the price of a command holds; empty: always. Raises UsageError."""
+    """Returns when and for what a command's price holds; empty: always. Raises UsageError."""
     try:
         during = [msgspec.to_builtins(price_hours_of(text)) for text in given["during"]]
         since = 0 if given["since"] is None else moment_of(given["since"])
@@ -59,7 +59,7 @@ def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a price with a rule more, instead of one with the same conditions."""
+    """Returns the body of a price with one more rule, which replaces one with the same conditions."""
     new = msgspec.convert({**conditions, **amounts}, PriceRule)
     kept = [one for one in view.rules if (one.since, one.during, one.variant) != (new.since, new.during, new.variant)]
     body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(draft_of(view), rules=(*kept, new)))
@@ -67,7 +67,7 @@ def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[s
 
 
 def extra_rows(view: PriceView) -> Iterator[tuple[str, str]]:
-    """The rates of a price beside the usual ones, and its rules, as rows of what is shown."""
+    """Returns the rates of a price beside the usual ones, and its rules, as rows to show."""
     for name, nanos in view.extras.items():
         yield RATE_WORDS[name], dollars(nanos) + (" each" if name in UNITS else "")
     for rule in view.rules:

@@ -84,14 +84,14 @@ class PriceOrder(NamedTuple):
     models: tuple[str, ...]
     body: dict[str, Any]
     channel: str
-    """Empty: they hold at all channels."""
+    """The channel; empty: they hold at all channels."""
     conditions: dict[str, Any]
-    """If there are any, they are added to the prices there are."""
+    """Conditions; with any, the prices are added to the present ones."""
     quiet: bool
-    """Nobody has to hear what the prices had before."""
+    """Whether to leave out what the prices had before."""
 
     async def carry_out(self, client: ControlClient) -> list[tuple[PriceView, list[str]]]:
-        """The new prices, each with notes."""
+        """Returns the new prices, each with notes."""
         before = _before(await client.prices(), self.channel)
         bodies = dict.fromkeys(self.models, self.body)
         if self.conditions:
@@ -120,20 +120,22 @@ def _report(done: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_js
 
 
 def _before(views: Sequence[PriceView], channel: str) -> dict[str, PriceView]:
-    """The price that each model has at a channel, or at all: one that is imported for some channel, if no other is."""
+    """Returns the price of each model at a channel, or in general: one imported for some channel, if it has
+    no other.
+    """
     ranked = sorted(views, key=lambda view: (view.channel != channel, view.channel != ""), reverse=True)
     return {view.model: view for view in ranked if channel in ("", view.channel) or not view.channel}
 
 
 def _usual(view: PriceView | None, model: str) -> PriceView:
-    """The price that a rule is added to. Raises NotFound."""
+    """Returns the price that a rule is added to. Raises NotFound."""
     if view is None:
         raise NotFound(f"'{plain(model)}' has no price yet: set the usual one first, without hours, day or variant")
     return view
 
 
 def _lost_rates(before: PriceView | None, view: PriceView) -> str:
-    """A note about rates that a price had and has no more, with the options that keep them; else nothing."""
+    """Returns a note about rates that a price lost, with the options that keep them; else nothing."""
     if before is None:
         return ""
     lost = [
@@ -149,13 +151,13 @@ def _lost_rates(before: PriceView | None, view: PriceView) -> str:
 
 
 def _rate(view: PriceView, name: str) -> int | None:
-    """A rate that a price may have beside those of input and output; None if it has none."""
+    """Returns a rate beside those of input and output; None if the price lacks it."""
     rate: int | None = getattr(view, f"{name}_nanos")
     return None if name == "per_call" and not rate else rate
 
 
 async def _unknown_model(client: ControlClient, model: str) -> str:
-    """A note if no channel has a model of that name, with the names that may have been meant; else nothing."""
+    """Returns a note if no channel has a model of that name, with the names that may have been meant; else nothing."""
     offered = {view.name for view in await client.models()}
     offered |= {served.upstream_name for channel in await client.channels() for served in channel.models}
     if model in offered or not offered:

@@ -43,16 +43,18 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import NewToken, TokenView
 
 LEASE_MS = 12 * 3_600_000
-"""How long a token lives after ``run`` was last heard of."""
+"""Milliseconds for which a token lives without being extended by ``run``."""
 OWN_BUDGET = "token_quota"
-"""How the codes begin of calls that the budget of their token is too small for."""
+"""The start of error codes of calls whose token's budget is too small."""
 LOOPBACK = "127.0.0.1,localhost,::1"
 
 WHEN: ParsedText[Millis] = ParsedText("when", lambda text: future_of(text, now()))
 
 
 def _total(text: str) -> int:
-    """Dollars for the whole run; ``ever=2`` as for tokens is the same. Raises BadRequest for other windows."""
+    """Returns the dollars for the whole run; ``ever=2`` as for tokens is the same. Raises BadRequest for
+    other windows.
+    """
     window, equals, amount = text.rpartition("=")
     if equals and window != Window.EVER:
         raise BadRequest(f"{text!r} has a window, but the budget is for the whole run: --budget {plain(amount) or 2}")
@@ -146,12 +148,12 @@ def run_program(
 
 
 def app_of(program: str, arguments: Sequence[str]) -> str:
-    """The name of the app that is started, also as ``python -m NAME``; empty if it is none that is known."""
+    """Returns the name of the started app, also for ``python -m NAME``; empty if unknown."""
     return app_of_program(program) or app_of_program(_module(program, arguments))
 
 
 def _module(program: str, arguments: Sequence[str]) -> str:
-    """The module that is started as ``python -m NAME``; empty if none is."""
+    """Returns the module started as ``python -m NAME``; empty if none is."""
     is_python = Path(program).name.casefold().startswith("python")
     return arguments[1] if is_python and len(arguments) > 1 and arguments[0] == "-m" else ""
 
@@ -159,7 +161,9 @@ def _module(program: str, arguments: Sequence[str]) -> str:
 async def _prepare(
     client: ControlClient, created: NewToken, name: str, model: str | FormerRuns, folder: Path
 ) -> ProgramSetup:
-    """How the program is started; says which model was chosen. Raises Quit if its token does not see the model."""
+    """Returns how the program is started, and prints which model was chosen. Raises Quit if its token does not see the
+    model.
+    """
     models = await client.models(created.token.id)
     seen = {view.name for view in models}
     app, chosen = find_app(name) if name else None, ""
@@ -198,7 +202,7 @@ def _who_names_models(app: App | None) -> str:
 
 @contextmanager
 def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
-    """A token for as long as the block runs. One that made no call is removed, any other one expires."""
+    """Create a token for the time of the block. One that made no call is removed, any other one expires."""
 
     async def create(client: ControlClient) -> NewToken:
         demand_serving(await client.status())
@@ -227,7 +231,7 @@ def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
 
 
 def _has_called(created: NewToken) -> bool:
-    """Whether the program made a call. If the server is gone that is not known: it may have."""
+    """Returns whether the program made a call. Without a server that is unknown, so it may have."""
     try:
         return bool(run(lambda client: client.calls(token=created.token.id, limit=1), running=True).calls)
     except (GatewayError, Quit):
@@ -235,7 +239,7 @@ def _has_called(created: NewToken) -> bool:
 
 
 async def _end(client: ControlClient, token: TokenView) -> str:
-    """End the token; says what it was used for."""
+    """End the token and print what it was used for."""
     view = await client.token(token.id)
     last = (await client.calls(token=token.id, limit=1)).calls
     if not (view.calls or last):
@@ -284,7 +288,9 @@ def _own_folder() -> Iterator[Path]:
 
 @contextmanager
 def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
-    """Our files in it, and links to everything else in the program's real folder, which also keeps what is new."""
+    """Put our files into it, and links to everything else in the program's real folder, which also keeps what
+    is new.
+    """
     for name, text in launch.files.items():
         with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)
@@ -323,7 +329,7 @@ def _keep(entry: Path, place: Path, *, replace: bool) -> None:
 
 
 def _label(program: str, arguments: Sequence[str]) -> str:
-    """The program's name in that of its token: the file's, or of a known program that of its module."""
+    """Returns the program's name for its token: the file's, or for a known program its module's."""
     module = _module(program, arguments)
     if app_of_program(module):
         return module
@@ -331,7 +337,7 @@ def _label(program: str, arguments: Sequence[str]) -> str:
 
 
 def _note(program: str) -> str:
-    """What the token is for: program, folder, repository and branch."""
+    """Returns what the token is for: program, folder, repository and branch."""
     parts = [f"run of {program} in {Path.cwd()}"]
     if top := _git("rev-parse", "--show-toplevel"):
         parts.append(f"repository {Path(top).name}")
@@ -340,7 +346,7 @@ def _note(program: str) -> str:
 
 
 def _git(*arguments: str) -> str:
-    """What git says in this folder; empty if it does not."""
+    """Returns git's output in this folder; empty on failure."""
     git = shutil.which("git")
     if git is None:
         return ""

@@ -18,7 +18,8 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.events import CallSettled
 
 CONSOLE = "tollkeeper.console"
-"""Key of the context's shared notes: draws the console once without a terminal and gives what it shows as text."""
+"""The key in the context's shared notes of a function that draws the console once without a terminal and returns its
+text."""
 
 CALLS = 2
 """The plain call and the streamed one."""
@@ -42,7 +43,7 @@ def selftest() -> None:
 
 
 async def _examine(where: Config) -> None:
-    """Raises Quit at the first thing that does not work."""
+    """Run all checks. Raises Quit at the first failure."""
     async with _server(where) as client:
         _say("a server starts", (await client.status()).address)
         await client.add_token({"name": "selftest", "group": "default"})
@@ -80,7 +81,7 @@ async def _server(where: Config) -> AsyncIterator[ControlClient]:
 
 
 async def _count_settled(client: ControlClient) -> int:
-    """Calls whose end was reported, as soon as there are enough. Raises Quit if they do not come."""
+    """Returns the calls whose end was reported, once there are enough. Raises Quit if they do not come."""
     seen = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(10.0):

@@ -33,14 +33,14 @@ from gateway.runfile import Endpoint
 
 
 def serve_here(where: Config, *, log: bool = False) -> int:
-    """Serve in this process until it is stopped; gives the exit code. ``log``: print the calls, too.
+    """Serve in this process until it is stopped. Returns the exit code. ``log``: also print the calls.
 
     Raises Quit if a server runs on this home.
     """
     demand_none(where)
     from gateway import server  # it loads everything; the other commands do without
 
-    where = where if heard() else msgspec.structs.replace(where, first_token=False)  # nobody would read its key
+    where = where if heard() else msgspec.structs.replace(where, first_token=False)  # its key would have no reader
 
     printing = threading.Thread(target=print_calls, args=(where,), name="log of calls", daemon=True)
 
@@ -118,7 +118,7 @@ def status(*, line: bool, as_json: bool) -> None:
 
 
 async def _spent_budgets(client: ControlClient) -> list[str]:
-    """``daily budget of token 'ci'`` for each that rejects calls; not the balance."""
+    """Returns ``daily budget of token 'ci'`` for each budget that rejects calls; not the balance."""
     try:
         incidents = await client.incidents()
     except GatewayError:
@@ -134,7 +134,7 @@ async def _price_news(client: ControlClient) -> list[str]:
 
 
 def _account(account: AccountView) -> str:
-    """What keeps the account from paying; empty if nothing does."""
+    """Returns what keeps the account from paying; empty if nothing does."""
     if account.status is not AccountStatus.ACTIVE:
         fix = advice(QuotaExceeded("", code="account_suspended"))
         return f"{account.status.value}: all calls are rejected; {fix}"
@@ -165,7 +165,7 @@ def stop(wait: float, *, at_once: bool) -> None:
 
 
 class BarLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What a status bar shows, in the form that waybar reads."""
+    """What a status bar shows, in waybar's format."""
 
     text: str
     tooltip: str = ""
@@ -187,7 +187,9 @@ def _bar_line() -> BarLine:
 
 
 def bar_line(view: Status, account: AccountView, today: Summary, spent: Sequence[str] = ()) -> BarLine:
-    """``3 running, $1.24 today, $8.76 left``, and what needs attention. ``spent``: budgets that reject calls."""
+    """Returns ``3 running, $1.24 today, $8.76 left``, and what needs attention. ``spent``: budgets that
+    reject calls.
+    """
     channels = [(state, count) for state, count in view.channels.items() if state not in ("ok", "off")]
     troubles = [_state_count("channel", *one) for one in channels] + _key_troubles(view)
     if account.status is not AccountStatus.ACTIVE:
@@ -211,13 +213,13 @@ def _key_troubles(view: Status) -> list[str]:
 
 
 def _state_count(noun: str, state: str, count: int) -> str:
-    """``1 key needs attention``, ``2 keys need attention``."""
+    """Returns ``1 key needs attention``, ``2 keys need attention``."""
     word = state_word(state)
     return f"{count_text(count, noun)} {word if count == 1 else word.replace('needs', 'need')}"
 
 
 def demand_none(where: Config, *, elsewhere: bool = False) -> None:
-    """Raises Quit if a server runs on this home, after printing how to use that one; Unavailable if it is stopping.
+    """Raises Quit if a server runs on this home, after printing how to use it; Unavailable if it is stopping.
 
     ``elsewhere``: not if it listens at the host and port of ``where``.
     """
@@ -242,7 +244,7 @@ def demand_none(where: Config, *, elsewhere: bool = False) -> None:
 
 
 def greet(address: str, home: str, notes: Sequence[str]) -> None:
-    """What the person who started the server needs to know."""
+    """Print what the person who started the server needs to know."""
     out(f"Tollkeeper is running at {address}")
     out(f"Data folder: {plain(home, limit=1_000)}. Press Ctrl-C to stop.")
     for note in filter(None, notes):
@@ -250,14 +252,14 @@ def greet(address: str, home: str, notes: Sequence[str]) -> None:
 
 
 def hand_over(address: str, token: str, key: str, model: str) -> None:
-    """The first token's key, this once, and how to use it."""
+    """Print the first token's key, this once, and how to use it."""
     out(f"\nToken '{plain(token)}' created. Its key is shown only this once:\n\n  {key}")
     out(f"\nTry it in another terminal:\n\n{connect_card.curl(address, model, key)}")
     out(f"\nSettings for SDKs:\n\n{connect_card.environment(address, key)}")
 
 
 def _calls(view: Status) -> str:
-    """``32 running · 28 waiting``."""
+    """Returns ``32 running · 28 waiting``."""
     waiting = sum(view.waits.values())
     return f"{view.in_flight + view.queued - waiting} running · {waiting} waiting"
 

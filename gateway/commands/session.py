@@ -1,7 +1,7 @@
-"""Session: one command's way to the gateway, the same with and without a running server.
+"""Session: one command's connection to the gateway, the same with and without a running server.
 
-A running server is reached over its control socket. If none runs, its control part is started inside this process on
-the same home, under the same lock, and asked in the same way.
+A running server is reached over its control socket. Otherwise its control surface is started inside this process on the
+same home, under the same lock, and called in the same way.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Work = Callable[[ControlClient], Awaitable[T]]
 Reach = Callable[..., AbstractAsyncContextManager[ControlClient]]
 
 BUSY_WAIT_S = 5.0
-"""How long a command waits for a home that another process is just using."""
+"""Seconds that a command waits for a home that another process is using."""
 
 
 NO_HOME = "there is no data in {home} yet; start with 'tollkeeper serve', or name the right folder with --home"
@@ -43,12 +43,11 @@ NO_SERVER = "no server is running for {home}; start one with 'tollkeeper serve'"
 async def reach(
     config: Config, *, listen: bool = False, running: bool = False, create: bool = False, needs_data: bool = True
 ) -> AsyncIterator[ControlClient]:
-    """A client of the running server, or of one inside this process.
+    """Opens a client of the running server, or of one inside this process.
 
-    ``listen`` opens /v1 in the latter case. ``running`` demands a running server. ``create`` makes a data folder
-    that is missing; without ``needs_data`` an empty temporary one is used instead. Raises Quit when a server or a
-    folder is demanded and not there, Unavailable when a server does not answer, and StoreBusy when the home stays
-    locked by another process.
+    ``listen`` opens /v1 in the latter case. ``running`` demands a running server. ``create`` makes a missing data
+    folder; without ``needs_data`` an empty temporary one is used instead. Raises Quit when a demanded server or folder
+    is missing, Unavailable when a server does not answer, and StoreBusy when the home stays locked by another process.
     """
     async with AsyncExitStack() as stack:
         if not (create or running or is_home(config.home)):
@@ -60,13 +59,13 @@ async def reach(
 
 
 class CommandSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What the commands share; tests give one with a client of their own."""
+    """What the commands share; tests pass one with a client of their own."""
 
     reach: Reach = reach
 
 
 def config() -> Config:
-    """Where this command's gateway lives."""
+    """Returns the configuration of this command's gateway."""
     meta = click.get_current_context().meta
     return load(home=meta.get(HOME), host=meta.get(HOST), port=meta.get(PORT))
 
@@ -88,7 +87,7 @@ def run(
 
 
 async def _name_owners(client: ControlClient) -> None:
-    """Say whose the keys are that were typed to search for, once."""
+    """Print, once, whose the keys are that were typed for a search."""
     for handle in click.get_current_context().meta.pop(HANDLES, ()):
         try:
             words(f"{(await client.key_owner(handle)).text(now())}.")
@@ -106,14 +105,14 @@ async def _confirm(reasons: Sequence[str]) -> bool:
 
 
 def _source() -> ChangeSource:
-    """Who makes the changes of this command: its name without arguments, and the terminal it runs in."""
+    """Returns who makes the changes of this command: its name without arguments, and its terminal."""
     context = click.get_current_context(silent=True)
     command = context.command_path.partition(" ")[2] if context is not None else ""
     return ChangeSource(via="command", command=command, place=terminal_name())
 
 
 async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, running: bool) -> Endpoint:
-    """Look for a server, then be one; both again while another process holds the home."""
+    """Look for a server, then start one; both again while another process holds the home."""
     deadline = asyncio.get_running_loop().time() + BUSY_WAIT_S
     while True:
         seen = await look(config)

@@ -1,4 +1,4 @@
-"""Signal relay: runs a program in our place, with our terminal, and hands it the signals that we get."""
+"""Signal relay: runs a program with our terminal, and passes on the signals that we get."""
 
 import os
 import signal
@@ -19,9 +19,9 @@ FROM_KEYBOARD = ("SIGINT", "SIGQUIT", "SIGTSTP")
 
 
 class SignalRelay:
-    """Hands the signals that we get to the program; those that come before its start, when it has started.
+    """Passes our signals on to the program; those that come before its start, once it has started.
 
-    While the block runs none of them ends us, so that the token ends in any case.
+    None of them ends us while the block runs, so that the token is ended in any case.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class SignalRelay:
     def supervise(self, command: list[str], environment: Mapping[str, str]) -> int:
         """Run it to its end with our stdin, stdout, stderr and terminal.
 
-        Its exit code, or 128 and the signal's number if one ended it. Raises Quit if it cannot be started.
+        Returns its exit code, or 128 plus the signal's number if one ended it. Raises Quit if it cannot be started.
         """
         try:
             self._child = subprocess.Popen(command, env=environment)
@@ -62,7 +62,9 @@ class SignalRelay:
 
 
 def _why_not(program: str, error: OSError) -> str:
-    """Why a program cannot be started: the system does not say that it is a script whose interpreter is missing."""
+    """Returns why a program cannot be started: the system does not say that it is a script whose interpreter is
+    missing.
+    """
     with suppress(OSError), Path(program).open("rb") as file:
         head = file.readline(1_000)
         if isinstance(error, FileNotFoundError) and head.startswith(b"#!"):
@@ -72,7 +74,9 @@ def _why_not(program: str, error: OSError) -> str:
 
 
 def _wait(child: "subprocess.Popen[bytes]") -> int:
-    """The exit code. When the program stops (ctrl-z), we stop as well, so that the shell has its terminal back."""
+    """Returns the exit code. When the program stops (ctrl-z), we stop as well, so that the shell gets its terminal
+    back.
+    """
     if os.name == "nt":
         return child.wait()
     while True:
@@ -91,7 +95,7 @@ def _signals() -> Iterator[int]:
 
 
 def _in_foreground() -> bool:
-    """Whether the terminal sends the signals of its keys to us and thereby to the program."""
+    """Returns whether the terminal sends the signals of its keys to us and thereby to the program."""
     try:
         return os.name == "nt" or os.tcgetpgrp(sys.__stdin__.fileno() if sys.__stdin__ else 0) == os.getpgrp()
     except OSError:

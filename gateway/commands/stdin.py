@@ -9,19 +9,19 @@ import click
 from gateway.commands.output import words
 
 PROMPT_LIMIT = 32 << 20
-"""Bytes of a prompt: the gateway accepts no larger request."""
+"""The most bytes of a prompt: the gateway accepts no larger request."""
 
 SECRET_LIMIT = 16 << 10
-"""Bytes of a line with a key or an address."""
+"""The most bytes of a line with a key or an address."""
 
 
 def on_terminal() -> bool:
-    """Whether somebody types it."""
+    """Returns whether stdin is a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def has_unread_pipe() -> bool:
-    """Whether something was piped in that nobody has read; False where that cannot be known."""
+    """Returns whether something was piped in and not read; False if that cannot be known."""
     try:
         import fcntl
         import termios
@@ -34,12 +34,12 @@ def has_unread_pipe() -> bool:
 
 
 def whole(limit: int) -> bytes:
-    """All of it, but no more bytes than the limit: it may never end. Nothing if stdin is closed."""
+    """Returns all of stdin up to the limit, because it may never end. Empty if stdin is closed."""
     return b"" if sys.stdin is None else sys.stdin.buffer.read(limit)
 
 
 def prompt() -> str:
-    """All of it as text. What is not UTF-8, as in a diff of old files, is replaced, with a note.
+    """Returns stdin as text. Anything but UTF-8, as in a diff of old files, is replaced, with a note.
 
     Raises UsageError when it is longer than any prompt.
     """
@@ -56,7 +56,9 @@ def prompt() -> str:
 
 
 def secret(what: str, otherwise: str) -> str:
-    """One line: asked for without an echo on a terminal. Raises BadParameter if it is empty, saying what else to do."""
+    """Returns one line, typed without an echo on a terminal. Raises BadParameter, saying what else to do, if it is
+    empty.
+    """
     if on_terminal():
         found = str(click.prompt(what, default="", show_default=False, hide_input=True, err=True))
     else:

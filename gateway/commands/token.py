@@ -186,7 +186,7 @@ def remove_token(refs: tuple[str, ...], *, yes: bool) -> None:
 def _change(
     refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], done: str, *, as_json: bool
 ) -> list[TokenView]:
-    """Change one or several; what they are now."""
+    """Change one or several. Returns what they are now."""
 
     async def work(client: ControlClient) -> tuple[list[TokenView], str]:
         before = await find_each(client.token, refs)
@@ -206,7 +206,7 @@ def _change(
 
 
 def _note_if_blind(view: TokenView) -> None:
-    """A token that sees no models is allowed: its channel may come later."""
+    """Note that a token sees no models, which is allowed: its channel may come later."""
     if not view.sees:
         words(f"note: {run(lambda client: formatting.why_sees_none(client, view))}")
 

@@ -28,16 +28,16 @@ from gateway.domain.usage import PART_WORDS
 from gateway.domain.views import CallView, SumRow
 
 ANSWERED = "st:done"
-"""The filter of what a call is compared with: failures take no usual time."""
+"""The filter of what a call is compared with: failures have no typical duration."""
 
 SHOWN = 50
-"""Calls in a list, unless ``--limit`` says another number."""
+"""How many calls are listed by default."""
 SORTS = ("cost", "duration", "first", "speed", "input", "cached", "output", "tries")
 """The numbers of a call by which a list may be sorted."""
 NO_CALLS = "no calls yet; try: tollkeeper chat hello"
 _PART_OF_ID = re.compile(r"[0-9a-z_]{4,}")
 NAMED_IDS = 4
-"""Calls that are named if a part of an id fits several."""
+"""How many calls are named if a part of an id matches several."""
 LAST = "last"
 """Instead of an id: the first call of the list."""
 
@@ -111,7 +111,7 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **given: Any) -> 
 
 
 def _columns(calls: Sequence[CallView]) -> Columns[CallView]:
-    """Those of a list; the status of a call says whether the client tried again."""
+    """Returns the columns of a list; the status of a call says whether the client tried again."""
     again = set(repeated_calls(calls).values())
     return [
         (
@@ -142,7 +142,9 @@ def show_call(call_id: str, *, as_json: bool) -> None:
 
 
 async def _call(client: ControlClient, call_id: str) -> CallView:
-    """The call with that id or the only one with it in its id, or the one that began last. Raises NotFound or Quit."""
+    """Returns the call with that id, the only one that contains it, or the one that began last. Raises NotFound or
+    Quit.
+    """
     if call_id != LAST:
         try:
             return await client.call(call_id)
@@ -156,7 +158,9 @@ async def _call(client: ControlClient, call_id: str) -> CallView:
 
 
 async def _by_part(client: ControlClient, part: str) -> CallView | None:
-    """The only call that has this in its id, None if none has or it cannot be a part of one. Raises Quit of several."""
+    """Returns the only call with this in its id; None if none has it, or it cannot be part of one. Raises Quit for
+    several.
+    """
     if is_call_id(part) or not _PART_OF_ID.fullmatch(part):
         return None
     wanted = CallQuery(query=parse(f"id:{part}", now()))
@@ -170,7 +174,7 @@ async def _by_part(client: ControlClient, part: str) -> CallView | None:
 
 
 async def _earlier(client: ControlClient, call: CallView) -> str:
-    """Which retry it is, and the calls before it."""
+    """Returns which retry it is, and the calls before it."""
     if not call.retry:
         return ""
     page = await client.calls(
@@ -184,7 +188,9 @@ async def _earlier(client: ControlClient, call: CallView) -> str:
 
 
 async def _with_usual(client: ControlClient, call_id: str) -> tuple[CallView, str, SumRow | None]:
-    """The call, what it repeats, and the sums of the answered calls of its model in the days before it, if any."""
+    """Returns the call, what it repeats, and the sums of the answered calls of its model in the preceding
+    days, if any.
+    """
     view = await _call(client, call_id)
     usual = None
     if view.model:
@@ -195,7 +201,7 @@ async def _with_usual(client: ControlClient, call_id: str) -> tuple[CallView, st
 
 
 def _usual(row: SumRow | None) -> str:
-    """``duration avg 2.10s, p50 1.80s, p95 6.02s; first token ...``."""
+    """Returns ``duration avg 2.10s, p50 1.80s, p95 6.02s; first token ...``."""
     if row is None:
         return ""
     times = (
@@ -272,7 +278,7 @@ def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str)
 
 
 def _ending(call: CallView) -> str:
-    """``200, finished (stop)``, ``lost (gateway stopped)`` or ``running``."""
+    """Returns ``200, finished (stop)``, ``lost (gateway stopped)`` or ``running``."""
     if call.state == "running":
         return call.state
     return f"{call.status or ''}, {outcome_text(call.outcome, call.finish_reason)}".removeprefix(", ")
@@ -292,7 +298,7 @@ def _cost(call: CallView) -> str:
 
 
 def _retry_wait(call: CallView) -> str:
-    """``2.43s of it after 1 try that failed``; empty if it did not wait after one."""
+    """Returns ``2.43s of it after 1 try that failed``; empty if it did not wait after one."""
     waited = call.between_tries_ms
     return f"{formatting.span(waited)} of it after {count_text(call.failed_tries, 'try')} that failed" if waited else ""
 

@@ -29,27 +29,27 @@ from gateway.domain.views import CallView
 Write = Callable[[str], object]
 
 FIELDS = CallView.__struct_fields__
-"""The fields of a line; their names and order are stable, new ones are added at the end."""
+"""The fields of a line. Their names and order are stable; new ones are added at the end."""
 HEAD = (*FIELDS, "cost_dollars")
 """The columns of CSV; the cost in dollars is always the last one."""
 
 
 class ExportTotals:
-    """What the calls that were written come to."""
+    """The sums of the written calls."""
 
     def __init__(self) -> None:
         self._calls = self._nanos = 0
         self._first = self._last = Millis(0)
 
     def add(self, call: CallView) -> None:
-        """One more; in any order."""
+        """Add a call, in any order."""
         self._first = min(self._first or call.time_ms, call.time_ms)
         self._last = max(self._last, call.time_ms)
         self._calls, self._nanos = self._calls + 1, self._nanos + call.cost_nanos
 
     @property
     def text(self) -> str:
-        """``334 calls from 2026-10-01 00:12:03 to 2026-10-31 23:50:11, $2.2823``."""
+        """Returns ``334 calls from 2026-10-01 00:12:03 to 2026-10-31 23:50:11, $2.2823``."""
         if not self._calls:
             return "0 calls"
         count = count_text(self._calls, "call")
@@ -57,10 +57,10 @@ class ExportTotals:
 
 
 FILE_NAME = re.compile(r"(\.{0,2}|~)/.*|[^:!]*\.(csv|tsv|txt|xlsx|json|jsonl|ndjson)", re.IGNORECASE)
-"""A word that was probably meant as the file to write."""
+"""Matches a word that was probably meant as the file to write."""
 
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a spreadsheet takes for a formula at the beginning of a cell; the wide forms it takes, too."""
+"""The starts of cells that a spreadsheet reads as a formula, wide forms included."""
 
 
 @click.command(
@@ -110,12 +110,14 @@ def export(form: str, output: Path | None, **given: Any) -> None:
 
 
 def json_line(call: CallView) -> str:
-    """The view as it is, in ASCII."""
+    """Returns the view as it is, in ASCII."""
     return json.dumps(json_value(call)) + "\n"
 
 
 def csv_line(call: CallView) -> str:
-    """The view's fields in order, and the cost in dollars: text made harmless, lists as JSON, nothing for null."""
+    """Returns the view's fields in order, and the cost in dollars: text made harmless, lists as JSON, nothing
+    for null.
+    """
     return csv_text([*map(csv_cell, _values_of(call)), number(call.cost_nanos)])
 
 
@@ -123,7 +125,7 @@ _values_of = attrgetter(*FIELDS)
 
 
 def csv_cell(value: object) -> str:
-    """A value as text: harmless in a spreadsheet, nothing for null, JSON for anything else than text or an int."""
+    """Returns a value as text: harmless in a spreadsheet, nothing for null, JSON for anything but text or an int."""
     if isinstance(value, str):
         text = plain(value, limit=len(value) + 1)
         return f"'{text}" if text[:1] in FORMULA else text
@@ -133,7 +135,7 @@ def csv_cell(value: object) -> str:
 
 
 def csv_text(cells: Any) -> str:
-    """A line of CSV (RFC 4180)."""
+    """Returns a line of CSV (RFC 4180)."""
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(cells)
     return line.getvalue()
@@ -141,7 +143,7 @@ def csv_text(cells: Any) -> str:
 
 @contextmanager
 def _target(output: Path | None) -> Iterator[Write]:
-    """Stdout, or a file that only the owner may read. Raises Quit when the file exists."""
+    """Opens stdout, or a private file. Raises Quit when the file exists."""
     if output is None:
         yield lambda text: out(text, end="")
         return

@@ -1,4 +1,4 @@
-"""``usage summary``: what calls come to, by what they have in common or over time."""
+"""``usage summary``: sums of calls, by what they have in common or over time."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -30,7 +30,7 @@ MONTH_MS = 30 * DAY_MS
 YEAR_MS = 365 * DAY_MS
 
 STEPS = {"month": "2026-11", "day": "2026-11-20", "hour": "2026-11-20 22:00"}
-"""Spans of time that calls are summed up by, each with the name of one."""
+"""Spans of time that calls are summed up by, each with an example."""
 DIMENSIONS = ("token", "model", "channel", "group", "app", "api", *STEPS)
 
 
@@ -64,7 +64,7 @@ CSV_FIELDS = (
     *("duration_p50_ms", "duration_p95_ms", "first_byte_p50_ms", "first_byte_p95_ms"),
 )
 PAIR = {"token", "model"}
-"""Dimensions that go together."""
+"""Dimensions that may be combined."""
 NamedRow = tuple[list[str], SumRow]
 """A row with its name in each dimension."""
 DROP = ("p95", "p50", "Cached", "First", "Duration")
@@ -154,7 +154,7 @@ class Grouping(msgspec.Struct, frozen=True):
 
 
 def _grouping_of(names: tuple[str, ...]) -> Grouping:
-    """Raises UsageError for names that do not go together."""
+    """Returns the grouping. Raises UsageError for names that cannot be combined."""
     times = [name for name in names if name in STEPS]
     others = [name for name in names if name not in STEPS]
     if len(set(names)) == len(names) and len(times) <= 1 and (len(others) <= 1 or (not times and set(others) == PAIR)):
@@ -171,7 +171,7 @@ def _columns(grouping: Grouping) -> Columns[NamedRow]:
 
 
 def _csv(named: Sequence[NamedRow], grouping: Grouping) -> str:
-    """A head and a line a row, without the total."""
+    """Returns a head and one line for each row, without the total."""
     lines = [csv_text([*grouping.names, *CSV_FIELDS, "cost_dollars"])]
     for names, row in named:
         cost = number(row.cost_nanos)
@@ -180,7 +180,7 @@ def _csv(named: Sequence[NamedRow], grouping: Grouping) -> str:
 
 
 def _whole_step(since: int, by: str) -> int:
-    """Where the month, day or hour begins whose row would else be of a part of it."""
+    """Returns the start of the month, day or hour whose row would otherwise be partial."""
     if by in ("day", "month"):
         return window_start(Window(by), Millis(since))
     return since // HOUR_MS * HOUR_MS if by == "hour" else since
@@ -191,7 +191,7 @@ def _left_out(view: Summary) -> str:
 
 
 def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
-    """The rows with their names: by value, the most expensive first; or by time, the oldest first."""
+    """Returns the rows with their names: by value, the most expensive first; or by time, the oldest first."""
     if not grouping.step:
         return [(_names_of(row, grouping), row) for row in view.rows]
     length = len(STEPS[grouping.step])
@@ -208,7 +208,7 @@ def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:
 
 
 def _names_of(row: SumRow, grouping: Grouping) -> list[str]:
-    """The name of each dimension."""
+    """Returns the name of each dimension."""
     if len(grouping.names) == 1:
         return [row.name]
     model = row.key.partition("|")[2]

@@ -1,4 +1,4 @@
-"""``usage tail``: a line for every call as it ends, for as long as one looks."""
+"""``usage tail``: prints a line for every call as it ends."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -38,24 +38,24 @@ from gateway.domain.text import plain
 from gateway.domain.views import CallView
 
 Page = Callable[[int, int], Awaitable[Iterable[CallView]]]
-"""Asks for so many ended calls, from a number on downwards."""
+"""Returns so many ended calls, from a number on downwards."""
 
 CATCH_UP = 1000
-"""Calls a snapshot brings. What this fell behind by more than that is read from the log."""
+"""How many calls a snapshot has. If this falls behind by more, they are read from the log."""
 
 PAGE = 500
-"""Of the log; fewer than what is remembered as shown, so that a page that meets it goes no further back."""
+"""Calls of a page; fewer than are remembered as shown, so that the first page that overlaps is the last."""
 
 MOST_MISSED = 100_000
-"""Calls read from the log at a time. Who fell further behind wants the list."""
+"""The most calls read from the log at a time; for more, the list serves better."""
 
 AGAIN_S = 0.5
-"""Before reconnecting to a server that dropped this reader because it did not read."""
+"""Seconds before reconnecting to a server that dropped this reader because it did not read."""
 
 WIDTHS = (8, 17, 24, 12, 12, -6, -6, -10, -6)
-"""Of the cells of a line, negative to align them right; longer cells push the rest, except on a terminal."""
+"""The widths of the cells of a line, negative to align them right. Longer cells push the rest, except on a terminal."""
 TEXTS = (1, 2, 3, 4)
-"""Those that get narrower on a narrow terminal."""
+"""The cells that get narrower on a narrow terminal."""
 
 
 @click.command(
@@ -84,23 +84,23 @@ def tail(recent: int, *, as_json: bool, **given: Any) -> None:
 
 
 def print_calls(where: Config) -> None:
-    """Print the calls of the running server until it ends, as any other reader: one that is slow holds nothing up."""
+    """Print the calls of the running server until it ends. A slow reader of stdout holds nothing up."""
 
     async def main() -> None:
         if (endpoint := await find(where)) is not None:
             await _follow(ControlClient(endpoint), EventFeed(CallQuery(), 0), as_json=False, quiet=True)
 
-    with suppress(GatewayError, Quit, click.exceptions.Exit):  # the server ended, or nobody reads any more
+    with suppress(GatewayError, Quit, click.exceptions.Exit):  # the server ended, or the reader closed
         asyncio.run(main())
 
 
 async def _follow(client: ControlClient, feed: "EventFeed", *, as_json: bool, quiet: bool = False) -> None:
-    """Print the calls until the server stops; unless ``quiet`` with a line that says that it is stopping."""
+    """Print the calls until the server stops; unless ``quiet``, with a line that it is stopping."""
 
     async def page(at: int, limit: int) -> list[CallView]:
         return await client.numbered_calls(at, limit)
 
-    async with aclosing(_events(client)) as events:  # one after the other, also when nobody reads any more
+    async with aclosing(_events(client)) as events:  # one after the other, also when the reader closed
         async for event in events:
             if isinstance(event, Snapshot) and feed.missed(event):
                 async for calls in caught_up(feed, page, event.status.records):
@@ -111,7 +111,7 @@ async def _follow(client: ControlClient, feed: "EventFeed", *, as_json: bool, qu
 
 
 async def _check(client: ControlClient, wanted: CallQuery) -> None:
-    """Raises NotFound for a name that no call to come can have."""
+    """Raises NotFound for a name that no future call can have."""
     for token in wanted.token:
         await client.token(token)
     for group in wanted.group:
@@ -121,7 +121,7 @@ async def _check(client: ControlClient, wanted: CallQuery) -> None:
 
 
 async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:
-    """What happens, also after the server gave this reader up; raises Unavailable when it is not there any more."""
+    """Yields events, also after the server dropped this reader. Raises Unavailable when the server is gone."""
     heard = True
     while heard:
         heard = False
@@ -139,7 +139,7 @@ async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:
 
 
 async def caught_up(feed: "EventFeed", page: Page, newest: int) -> AsyncIterator[list[CallView]]:
-    """The calls that ended since those shown last, oldest first, up to the one numbered ``newest``; in pages."""
+    """Yields the calls that ended since those shown last, oldest first, up to the one numbered ``newest``, in pages."""
     tops = []
     for at in range(newest, max(0, newest - MOST_MISSED), -PAGE):
         tops.append(at)
@@ -166,13 +166,13 @@ class EventFeed:
     def __init__(self, wanted: CallQuery, recent: int) -> None:
         self._asked = wanted
         self._wanted = wanted
-        """The same by the names of now."""
+        """The filter by present names."""
         self._recent = recent
         self._shown: dict[str, None] = {}
         self._begun = False
 
     def fresh(self, event: AnyEvent) -> list[CallView]:
-        """The calls to show for this event."""
+        """Returns the calls to show for this event."""
         if isinstance(event, CallSettled):
             return self.unseen([event.call])
         if isinstance(event, Snapshot | EntityChanged):
@@ -186,15 +186,15 @@ class EventFeed:
         return calls
 
     def missed(self, event: Snapshot) -> bool:
-        """Whether calls ended that are too old for this snapshot and were not shown."""
+        """Returns whether calls ended that are too old for this snapshot and were not shown."""
         return self._begun and event.status.records > len(event.recent) and not self.knows(event.recent)
 
     def knows(self, calls: Iterable[CallView]) -> bool:
-        """Whether one of the calls was seen."""
+        """Returns whether one of the calls was seen."""
         return any(call.id in self._shown for call in calls)
 
     def unseen(self, calls: Iterable[CallView]) -> list[CallView]:
-        """Those of the calls to show; all of them count as seen now."""
+        """Returns the calls to show; all of them now count as seen."""
         new = [call for call in calls if call.id not in self._shown]
         self._shown.update(dict.fromkeys(call.id for call in new))
         while len(self._shown) > 2 * CATCH_UP:
@@ -203,7 +203,7 @@ class EventFeed:
 
 
 def line_of(call: CallView, width: int | None = None) -> str:
-    """One call on one line, or on two if it failed and the line has at most ``width`` places."""
+    """Returns one call on one line, or on two if it failed and the line has at most ``width`` places."""
     texts = (
         datetime.fromtimestamp(call.time_ms / 1000).astimezone().strftime("%H:%M:%S"),
         formatting.status(call),
@@ -235,7 +235,7 @@ def line_of(call: CallView, width: int | None = None) -> str:
 
 
 def _sizes(shown: Sequence[str], width: int) -> list[int]:
-    """The widths of the cells, of which the widest texts are narrower where the line would be too long."""
+    """Returns the widths of the cells; the widest texts are narrowed if the line would be too long."""
     sizes = list(WIDTHS)
     taken = sum(abs(size) if n in TEXTS else max(abs(size), cells(shown[n])) for n, size in enumerate(sizes))
     for _ in range(taken + len(MARGIN) * (len(sizes) - 1) - width):
