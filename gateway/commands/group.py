@@ -32,7 +32,7 @@ COLUMNS = [
     ("Budget", lambda g: formatting.budgets(g.budgets)),
 ]
 DROP = ("Models", "Channels")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")

@@ -32,7 +32,7 @@ SHOWN = 20
 NAME_END = len("-linux'")
 """Places for the end of a quoted name, which distinguishes it from similar ones."""
 DROP = ("By", "State", "Fields")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")

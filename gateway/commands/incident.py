@@ -102,4 +102,4 @@ COLUMNS = [
 BELOW = ("Calls", "Message")
 """Columns that a narrow terminal shows under the others."""
 DROP = ("Last", "Failures", "Calls", "Began", "State")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns that a narrow terminal omits, the first one first."""

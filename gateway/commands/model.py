@@ -30,7 +30,7 @@ COLUMNS = [
     (">Spent", lambda m: brief_dollars(m.spent_nanos)),
 ]
 DROP = ("Context", "Spent", "Groups")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")

@@ -37,7 +37,7 @@ IMPORT_COLUMNS = [
     ("Note", lambda p: _note(p)),  # noqa: PLW0108 - it is below
 ]
 IMPORT_DROP = ("Channel", "Source", "Note", "Now")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.command(
@@ -139,7 +139,7 @@ RULES = ("Other prices", lambda p: "; ".join(map(written_rule, p.rules)))
 TIERS = ("Longer inputs", lambda p: ", ".join(map(written_tier, p.tier_prices)))
 """A column of its own if there are any; as ``--tier`` takes them."""
 DROP = ("Other prices", "Updated", "Long write", "A call", "Cache write", "Source", "Longer inputs")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns that a narrow terminal omits, the first one first."""
 
 
 ROUTE_COLUMNS = [

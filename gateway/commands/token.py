@@ -35,7 +35,7 @@ COLUMNS = [
     ("Last used", lambda t: formatting.moment(t.last_used_ms)),
 ]
 DROP = ("Key", "Last used", "Expires", "Group")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")

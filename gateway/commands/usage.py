@@ -56,7 +56,7 @@ COLUMNS = [
     ("Id", lambda c: c.id),
 ]
 DROP = ("API", "First token", "Id", "Channel", "Token", "Out", "In", "Duration")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")

@@ -68,7 +68,7 @@ PAIR = {"token", "model"}
 NamedRow = tuple[list[str], SumRow]
 """A row with its name in each dimension."""
 DROP = ("p95", "p50", "Cached", "First", "Duration")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.command(

@@ -52,7 +52,7 @@ COLUMNS: Columns[RouteView] = [
 
 
 DROP = ("Running", "Weight", "Request", "Order", "First choice")
-"""Columns that a narrow terminal does without, the first one first."""
+"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.command(
