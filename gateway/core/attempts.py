@@ -225,7 +225,7 @@ class Attempts:
         self, call: Call, order: Order, route: Route, failed: AttemptFailed
     ) -> WholeAnswer | AnswerStream:
         """Returns the answer of a channel that lacks the client's API. If that is uncertain, it is remembered only if
-        the upstream accepts the translated request; otherwise the first failure counts.
+        the upstream accepts the translated request; if its server fails at that too, the first failure counts.
         """
         chat = self._adapter_of(route.channel.dialect)
         self._preparer.learn_lack(call, route)
@@ -235,7 +235,8 @@ class Attempts:
             told = not translated.failure.sent  # it is missing with the API, or gone there
             if told or not (failed.failure.lacks_api or translated.accepted):
                 self._preparer.unlearn_lack(call, route)
-            if told or failed.failure.lacks_api or translated.accepted:
+            server = translated.failure.kind is FailureKind.SERVER
+            if told or failed.failure.lacks_api or translated.accepted or not server:
                 raise
             raise failed from None
 

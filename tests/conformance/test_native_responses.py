@@ -148,6 +148,15 @@ async def test_a_translated_request_that_is_accepted_is_not_hidden_by_the_first_
     assert (await call(gateway)).json["output"][0]["content"][0]["text"] == "translated"
 
 
+@pytest.mark.parametrize(("status", "seen"), [(400, 400), (429, 429), (401, 502)])
+async def test_what_chat_completions_say_of_the_request_is_not_hidden_by_the_first_refusal(
+    gateway: Gateway, provider: Provider, status: int, seen: int
+) -> None:
+    provider.on("m", either(odd("Not Found"), fail(status, "too long, too often or without a key")))
+    answer = await call(gateway)
+    assert (answer.status, "Not Found" in answer.body.decode()) == (seen, False)
+
+
 @pytest.mark.parametrize("named", [{"param": "input"}, {"code": "item_not_found"}])
 async def test_a_refusal_that_names_what_was_not_found_is_the_answer(
     gateway: Gateway, provider: Provider, named: Doc
