@@ -7,10 +7,11 @@ Texts stay the JSON strings that they were: only the model reads them, and their
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from gateway.domain.answer import SealKind
 from gateway.domain.rawjson import NULL
 
 BLANK_LIMIT = 64 << 10
@@ -81,6 +82,15 @@ class ThoughtPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A JSON string for models that read it, or null."""
     signed: tuple[msgspec.Raw, ...] = ()
     """Anthropic's thinking blocks, which only that vendor may get."""
+    maker: SealKind | None = None
+    """Who sealed it; None: a vendor that this gateway cannot tell."""
+    name: str
+    """Of its place in the client's request, for what is left out."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether the client had nothing to read, and no seal."""
+        return bytes(self.text) == b'""' and not self.signed
 
 
 Block = TextPart | MediaPart | CallPart | ResultPart | ThoughtPart
@@ -171,6 +181,11 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         blocks = [block for turn in self.turns for block in turn.blocks]
         inner = [part for block in blocks if isinstance(block, ResultPart) for part in block.parts]
         return [block for block in blocks if isinstance(block, TextPart | MediaPart)] + inner
+
+    def lost_thoughts(self, reads: Callable[[ThoughtPart], bool]) -> list[str]:
+        """The client's names of the reasoning that an upstream does not read."""
+        thoughts = [thought for turn in self.turns for thought in turn.thoughts]
+        return list(dict.fromkeys(thought.name for thought in thoughts if not reads(thought)))
 
     @property
     def cached(self) -> bool:

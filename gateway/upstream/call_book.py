@@ -20,6 +20,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import ToolCallPart, join_strings
 from gateway.domain.json_text import ObjectEnd
+from gateway.domain.rawjson import NULL
 
 _EMPTY = b'""'
 KEPT = 64 << 10
@@ -251,7 +252,7 @@ def part_of(delta: dict[str, msgspec.Raw], choice: int = 0, position: int | None
 
     ``position`` is the index of a call that has none. Raises ValueError if there is no call in it.
     """
-    kind = "custom" if not rawjson.is_null(delta.get("custom")) else "function"
+    kind = kind_of(delta)
     inner = rawjson.fields(delta[kind]) if not rawjson.is_null(delta.get(kind)) else {}
     return ToolCallPart(
         index=index_of(delta.get("index"), position),
@@ -262,6 +263,20 @@ def part_of(delta: dict[str, msgspec.Raw], choice: int = 0, position: int | None
         signature=_signature(delta.get("extra_content")),
         choice=choice,
     )
+
+
+def kind_of(delta: dict[str, msgspec.Raw]) -> str:
+    """Whether it calls a ``function`` or a ``custom`` tool. Snowflake sends both fields, one of them empty."""
+    function, custom = (delta.get(name, NULL) for name in ("function", "custom"))
+    if rawjson.is_null(custom):
+        return "function"
+    return "custom" if rawjson.is_null(function) or says_something(custom) else "function"
+
+
+def says_something(call: msgspec.Raw) -> bool:
+    """Whether an inner object of a call has a name or arguments, or is none."""
+    inner = rawjson.maybe(call)
+    return not isinstance(inner, dict) or any(inner.values())
 
 
 def index_of(value: msgspec.Raw | None, default: int | None = None) -> int | None:

@@ -136,6 +136,7 @@ TICKS: Doc = {
 }
 TOTALS = {"candidatesTokenCount": 20, "totalTokenCount": 120}
 ARGUMENTS = '{"a":1}'
+NO_CALL = {"name": "", "arguments": ""}
 PNG: Doc = {"inlineData": {"mimeType": "image/png", "data": "aW1n"}}
 _FOUND = [{"web": {"uri": f"https://{name}.example", "title": name}} for name in "ba"]
 GROUNDED = gemini.response({"text": "Look"}, PNG, PNG, finish="STOP")
@@ -293,6 +294,23 @@ ENDS = [
         began(**SPENT) + words("Hi") + ended(stop=False, output_tokens=2),
         text="Hi",
         used=(9, 2),
+    ),
+    Row(
+        "the beginning twice",
+        ANTHROPIC,
+        began(**SPENT) + began(**SPENT) + words("Hi") + ended(output_tokens=2),
+        text="Hi",
+        used=(9, 2),
+    ),
+    Row(
+        "another message in the middle",
+        ANTHROPIC,
+        began(**SPENT)
+        + block(0, {**TOOL, "input": {}}, {"type": "input_json_delta", "partial_json": '{"a'}, stop=False)
+        + began(**SPENT).replace(b"msg_1", b"msg_2")
+        + block(0, TOOL)
+        + ended("tool_use", output_tokens=2),
+        error="upstream_stream_truncated",
     ),
 ]
 BLOCKS = [
@@ -472,6 +490,34 @@ CALLS = [
         completion({**said(""), "tool_calls": call("c1", "f", ARGUMENTS)}),
         calls=[("f", ARGUMENTS)],
         finish="tool_calls",
+    ),
+    Row(
+        "empty fields of the other kinds of calls",
+        OPENAI,
+        chat(
+            delta(
+                function_call=NO_CALL,
+                tool_calls=[{**call("c1", "f", ARGUMENTS), "custom": {"input": "", "name": ""}, "index": 0}],
+            ),
+            finish="",
+        ),
+        completion(
+            {
+                **called({**call("c1", "f", ARGUMENTS), "custom": {"input": "", "name": ""}}),
+                "content": "",
+                "function_call": NO_CALL,
+            },
+            "",
+        ),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "a call of old that is empty",
+        OPENAI,
+        chat(delta("Hi", function_call=NO_CALL), finish=""),
+        completion({**said("Hi"), "function_call": NO_CALL}, ""),
+        text="Hi",
     ),
     Row(
         "one id for two calls",

@@ -224,7 +224,8 @@ async def test_seals_of_the_gateway_never_reach_a_vendor(gateway: Gateway, provi
     provider.on("m", respond())
     ours = {"type": "reasoning", "summary": [], "encrypted_content": wrap(PLAIN_SEAL)}
     theirs = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
-    await call(gateway, input=[{"role": "user", "content": 'say "tk1.p"'}, ours, theirs])
+    answer = await call(gateway, input=[{"role": "user", "content": 'say "tk1.p"'}, ours, theirs])
+    assert answer.head.get("x-gateway-dropped-params") == "input[].reasoning"
     assert [item.get("encrypted_content") for item in provider.last.json["input"]] == [None, "gAAAA"]
 
 

@@ -103,7 +103,7 @@ def test_calls_in_two_messages_one_after_the_other_are_parallel() -> None:
 
 
 def test_a_signed_thought_begins_a_turn_of_its_own() -> None:
-    signed = ThoughtPart(signed=(rawjson.raw({}),))
+    signed = ThoughtPart(name="t", signed=(rawjson.raw({}),))
     found, _ = _turns(("assistant", (_call("a"),)), ("assistant", (signed, _call("b"))))
     assert found == ["assistant: a!", "tool: a=[no output]", "assistant: ? b!", "tool: b=[no output]"]
 

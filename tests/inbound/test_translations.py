@@ -26,6 +26,7 @@ STRICT = {"type": "function", "function": {**FUNCTION["function"], "strict": Tru
 USE = {"name": "look", "input_schema": {"type": "object", "properties": {"x": {}}}}
 MARK = {"type": "ephemeral"}
 FORM = {"type": "json_schema", "json_schema": {"name": "f", "schema": {"type": "object", "title": "Tollhouse"}}}
+THOUGHT = {"type": "thinking", "thinking": "Hm"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 
 
@@ -131,7 +132,7 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
     "reasoning of another vendor": (
         "Hm",
         {"messages": [{"role": "assistant", "content": "a", "reasoning_content": "Hm"}]},
-        None,
+        {"messages": [{"role": "assistant", "content": [text("a"), {**THOUGHT, "signature": "EqoBCkgIARAB"}]}]},
     ),
     "fields that nobody knows": ("x4711", {"x4711": 1}, {"x4711": 1}),
 }

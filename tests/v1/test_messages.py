@@ -160,9 +160,10 @@ async def test_thoughts_of_others_are_left_out_and_the_vendors_own_stay(native: 
         {"role": "assistant", "content": ours[1:]},
         {"role": "user", "content": 'Why "signature":"" here?'},
     ]
-    await post(native, {**HELLO, "messages": turns})
+    answer = await post(native, {**HELLO, "messages": turns})
     sent = provider.last.json["messages"]
     assert sent == [turns[0], {"role": "assistant", "content": [own, text_block()]}, turns[3]]
+    assert answer.head.get("x-gateway-dropped-params") == "messages[].thinking"
 
 
 async def test_the_owners_overrides_are_in_native_words(gateway: Gateway, provider: Provider) -> None:

@@ -11,6 +11,7 @@ import re
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import SealKind
 from gateway.domain.channel import Channel, Overrides
 from gateway.domain.conversation import (
     Block,
@@ -175,7 +176,8 @@ class _Reader:
     def _assistant(self, message: _Message, parts: list[TextPart | MediaPart], where: str) -> list[Block]:
         blocks: list[Block] = []
         if message.thinking_blocks:
-            blocks.append(ThoughtPart(signed=tuple(filter(_is_thought, message.thinking_blocks))))
+            signed = tuple(filter(_is_thought, message.thinking_blocks))
+            blocks.append(ThoughtPart(signed=signed, maker=SealKind.ANTHROPIC, name="messages[].thinking_blocks"))
         if not parts and not rawjson.is_null(message.refusal):
             parts = [_text(message.refusal, NULL, f"{where}.refusal", refusal=True)]
         blocks += parts

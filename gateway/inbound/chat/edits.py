@@ -19,7 +19,7 @@ from gateway.domain.usage import Usage, as_object
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.renderer import Renderer
 from gateway.upstream.answer_state import AnswerState
-from gateway.upstream.call_book import BookedCall
+from gateway.upstream.call_book import BookedCall, kind_of
 from gateway.upstream.openai.reader import ID_LIMIT, OpenedChoice
 from gateway.upstream.usage_report import UsageReports
 
@@ -142,6 +142,10 @@ def mend_calls(choice: OpenedChoice, calls: Iterator[TakenCall]) -> bool:
     return any(isinstance(event, ToolCallBegan) for _, part in taken for event in part.events)
 
 
+_CALL = frozenset({"index", "id", "type", "function", "custom"})
+"""What a call says itself."""
+
+
 def _call_for_client(delta: Fields, taken: TakenCall, *, whole: bool) -> Doc | None:
     """What the client gets of a tool call, or of a delta of one; None: nothing."""
     call, began, piece = taken.call, False, b""
@@ -149,8 +153,9 @@ def _call_for_client(delta: Fields, taken: TakenCall, *, whole: bool) -> Doc | N
         if isinstance(event, ArgumentsPiece):
             piece = event.piece
         began = began or isinstance(event, ToolCallBegan)
-    kind, key = ("function", "arguments") if rawjson.is_null(delta.get("custom")) else ("custom", "input")
-    rest = {name: value for name, value in delta.items() if name not in ("index", "id", "type", kind)}
+    kind = kind_of(delta)
+    key = "arguments" if kind == "function" else "input"
+    rest = {name: value for name, value in delta.items() if name not in _CALL}
     if call is None or not (taken.events or rest) or (whole and not began):
         return None
     out: Doc = rest if whole else {"index": call.number, **rest}

@@ -7,7 +7,7 @@ What has no counterpart and may not be left out is refused with 400; all other f
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import SealKind
+from gateway.domain.answer import Seal, SealKind
 from gateway.domain.conversation import (
     Block,
     CallPart,
@@ -37,7 +37,7 @@ from gateway.inbound.messages.blocks import (
 )
 from gateway.inbound.messages.parameters import PARAMETERS, translate_parameters
 from gateway.inbound.messages.tools import read_tools
-from gateway.inbound.sealed import unwrap
+from gateway.inbound.sealed import PLAIN_SEAL, unwrap
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
@@ -129,11 +129,11 @@ class _Reader:
         for i, block in enumerate(blocks):
             if block.type == "tool_use":
                 found.append(self._call(block, signatures.get(block.id, "")))
-            elif block.type == "thinking":
-                seal = unwrap(block.signature)
-                if seal is not None:  # thoughts of another vendor are for that vendor alone
-                    found.append(ThoughtPart(text=string_or_empty(block.thinking)))
-                    signatures |= _signatures(seal.content) if seal.kind is SealKind.GEMINI else {}
+            elif block.type in ("thinking", "redacted_thinking"):
+                seal = unwrap(block.signature) or (None if block.signature else PLAIN_SEAL)
+                found.append(_thought(block, seal))
+                if seal is not None and seal.kind is SealKind.GEMINI:
+                    signatures |= _signatures(seal.content)
             else:
                 found += _parts(block, f"{where}.content.{i}")
         return found
@@ -159,11 +159,17 @@ def _parts(block: ContentBlock, where: str) -> list[TextPart | MediaPart]:
             inner = [b.text for b in blocks_in(block.content, where) if has_text(b)]
             texts = [string_or_empty(block.title), string_or_empty(block.source), *inner]
             return [TextPart(raw=join_texts(texts), cache=block.cache_control)]
-        case "thinking" | "redacted_thinking":
-            return []
     label = f"[{block.type} {block.name or block.tool_name}".rstrip() + "]"
     found = [b.text for b in lenient_blocks(block.content) if has_text(b)]
     return [TextPart(raw=join_texts([rawjson.raw(label), *found]))]
+
+
+def _thought(block: ContentBlock, seal: Seal | None) -> ThoughtPart:
+    """Reasoning. What another vendor sealed is for that vendor alone."""
+    name = f"messages[].{block.type}"
+    if seal is None or block.type != "thinking":
+        return ThoughtPart(name=name)
+    return ThoughtPart(text=string_or_empty(block.thinking), maker=seal.kind, name=name)
 
 
 def _text(block: ContentBlock) -> TextPart:

@@ -128,9 +128,11 @@ def _is_foreign(block: msgspec.Raw) -> bool:
 def native_request(order: Order, channel: Channel, served: ServedModel, path: str = PATH) -> PreparedRequest:
     """The request to a path of the channel's."""
     changes: Fields = {"model": rawjson.raw(served.upstream_name)}
+    dropped: tuple[str, ...] = ()
     if "messages" in order.fields:
         with suppress(ValueError):  # if it is not a list of objects the upstream will say so
             changes["messages"] = without_foreign_thoughts(order.fields["messages"])
+            dropped = () if changes["messages"] == order.fields["messages"] else ("messages[].thinking",)
     lower = lower_cap(order.fields, "max_tokens", served)
     changes |= lower
     headers = native_headers(order, channel)
@@ -140,7 +142,11 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     if order.query:
         url += ("&" if "?" in url else "?") + order.query
     return PreparedRequest(
-        url=url, headers=headers, body=native_body(order, changes), lowered=served.max_output if lower else None
+        url=url,
+        headers=headers,
+        body=native_body(order, changes),
+        dropped=dropped,
+        lowered=served.max_output if lower else None,
     )
 
 
@@ -154,7 +160,7 @@ class MessagesRelay(Adapter):
         """The channel calls the model something else."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Nothing is left out: clients deal with refusals themselves."""
+        """Of parameters nothing is left out: clients deal with refusals themselves."""
         self._renamed = served.upstream_name != order.model
         return native_request(order, channel, served)
 

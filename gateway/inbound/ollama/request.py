@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import SealKind
 from gateway.domain.conversation import CallPart, Conversation, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
@@ -203,7 +204,7 @@ def _transcript(messages: msgspec.Raw) -> Transcript:
 
 def _thoughts(message: _Message) -> list[ThoughtPart]:
     text = _checked_text(message.thinking, "thinking")
-    return [] if is_nothing(text) else [ThoughtPart(text=text)]
+    return [] if is_nothing(text) else [ThoughtPart(text=text, maker=SealKind.PLAIN, name="messages[].thinking")]
 
 
 def _calls(message: _Message, known: dict[str, str], transcript: Transcript) -> Iterator[CallPart]:

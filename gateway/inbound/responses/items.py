@@ -4,7 +4,6 @@ Items are smaller than messages: text, reasoning and each call of a tool are ite
 and called becomes one turn; ``Transcript`` puts the results where they belong.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -18,9 +17,10 @@ from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.responses.content import read_content
+from gateway.inbound.responses.relay import REASONING
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
-from gateway.inbound.sealed import unwrap
+from gateway.inbound.sealed import PLAIN_SEAL, unwrap
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """OpenAI reads ``system`` as ``developer`` where it must; few others know the newer word."""
@@ -120,7 +120,7 @@ class InputReader:
         elif kind in _OUTPUTS:
             self.transcript.add("tool", [ResultPart(call_id=item.call, parts=tuple(self._output(item, where)))])
         elif kind == "reasoning":
-            self._say(*self._thoughts(item))
+            self._say(self._thought(item))
         elif kind in COMPACTIONS:
             self.transcript.add("user", [TextPart(raw=self._summary(item, where))])
         elif kind == "additional_tools":
@@ -156,19 +156,19 @@ class InputReader:
             signature=self._signatures.get(item.call, ""),
         )
 
-    def _thoughts(self, item: InputItem) -> Iterable[ThoughtPart]:
-        """Reasoning that this gateway sealed. Another vendor's is for that vendor alone."""
+    def _thought(self, item: InputItem) -> ThoughtPart:
+        """Reasoning. What another vendor sealed is for that vendor alone."""
         text = rawjson.maybe(item.encrypted_content)
-        seal = unwrap(text) if isinstance(text, str) else None
+        seal = unwrap(text) if isinstance(text, str) else PLAIN_SEAL
         if seal is None:
-            return
+            return ThoughtPart(name=REASONING)
         content = rawjson.maybe(seal.content)
+        if seal.kind is SealKind.ANTHROPIC:
+            signed = tuple(map(rawjson.raw, content if isinstance(content, list) else ()))
+            return ThoughtPart(signed=signed, maker=seal.kind, name=REASONING)
         if seal.kind is SealKind.GEMINI:
             self._signatures.update(content if isinstance(content, dict) else {})
-        elif seal.kind is SealKind.ANTHROPIC:
-            yield ThoughtPart(signed=tuple(map(rawjson.raw, content if isinstance(content, list) else ())))
-        elif (thought := _reasoning_text(item)) is not None:
-            yield ThoughtPart(text=thought)
+        return ThoughtPart(text=_reasoning_text(item), maker=seal.kind, name=REASONING)
 
     def _summary(self, item: InputItem, where: str) -> msgspec.Raw:
         """A conversation that this gateway compacted, as its summary."""
@@ -207,13 +207,13 @@ def _arguments(item: InputItem, kind: ToolKind) -> bytes:
     return bytes(given_by.get(kind, item.action))
 
 
-def _reasoning_text(item: InputItem) -> msgspec.Raw | None:
-    """What was thought, as the client had it to read."""
+def _reasoning_text(item: InputItem) -> msgspec.Raw:
+    """What was thought, as the client had it to read; an empty text if it had nothing."""
     for content in (item.content, item.summary):
         parts = [] if rawjson.is_null(content) else read_content(content, "reasoning")
         if texts := [part.raw for part in parts if isinstance(part, TextPart)]:
             return join_texts(texts)
-    return None
+    return rawjson.raw("")
 
 
 _ASKED = ("name", "query", "queries", "url", "pattern", "arguments", "code", "revised_prompt")

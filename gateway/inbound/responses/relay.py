@@ -59,6 +59,9 @@ CONTENT = frozenset({"model", "input", "instructions", "tools", "tool_choice"})
 LEAST_LIMIT = 16
 """The smallest ``max_output_tokens`` that OpenAI accepts."""
 
+REASONING = "input[].reasoning"
+"""What the items of reasoning are called that a channel cannot read."""
+
 _SEALED = b'"' + PREFIX.encode()
 
 
@@ -68,12 +71,14 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
     fields = dict(order.fields)
     if overrides is not None and overrides.system:
         fields["instructions"] = _instructions(fields.get("instructions", NULL), overrides)
-    given = fields.get("input", NULL)
+    given, removed = fields.get("input", NULL), order.removed
     if _SEALED in bytes(given):
-        fields["input"] = rawjson.raw([item for raw in rawjson.items(given) for item in _legible(raw)])
+        legible = [_legible(raw) for raw in rawjson.items(given)]
+        fields["input"] = rawjson.raw([item for items in legible for item in items])
+        removed = removed if all(legible) else (*removed, REASONING)
     if fields == order.fields:
         return order
-    return msgspec.structs.replace(order, fields=fields, body=b"")
+    return msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
 
 
 def without_seals(order: Order, failure: Failure) -> Order | None:

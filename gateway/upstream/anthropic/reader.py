@@ -38,6 +38,7 @@ from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.tools import JSON_TOOL, answers_by_tool
 from gateway.upstream.call_book import argument_text, index_of, label
+from gateway.upstream.failures import truncation
 from gateway.upstream.translate.tool_names import Signatures, ToolNames
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
@@ -75,15 +76,15 @@ class MessageReader(AnswerReader):
         self._thoughts: list[dict[str, Any]] = []
         """Those since the last call of a tool."""
         self._blocks: dict[int, _Block] = {}
+        self._name = ""
+        """The message's id."""
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
         """See ``AnswerReader``."""
         fields = rawjson.fields(event.data)
         match rawjson.value(fields.get("type")):
             case "message_start":
-                message = _inner(fields, "message")
-                yield from _usage(message, final=False)
-                yield UpstreamNamed(_string(message, "id"))
+                yield from self._begin(_inner(fields, "message"))
             case "content_block_start":
                 yield from self._open(_index(fields), _inner(fields, "content_block"))
             case "content_block_delta":
@@ -127,6 +128,15 @@ class MessageReader(AnswerReader):
         """See ``AnswerReader``. The SDK, too, takes an answer without ``message_stop`` that said why it ended."""
         for index in list(self._blocks):
             yield from self._close(index)
+
+    def _begin(self, message: Fields) -> Iterator[AnswerPart]:
+        """A message begins. Another one in the same stream is an answer that was made again: the two do not mix."""
+        name = _string(message, "id")
+        yield from _usage(message, final=False)
+        if self._name not in ("", name):
+            self.failure = truncation(self._channel, "another one began")
+        self._name = name
+        yield UpstreamNamed(name)
 
     def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
         kind = _string(fields, "type")

@@ -186,6 +186,7 @@ class _Body:
             body["output_config"] = {**body.get("output_config", {}), "format": kit.format}
         if plan.dropped:
             self._parameters.drop("reasoning_effort")
+        self._parameters.drop(*conversation.lost_thoughts(lambda thought: bool(thought.signed) or thought.empty))
         self._add_own_words(body)
         body |= self._sampling(thinking=_thinks(body)) | self._service()
         return {name: value for name, value in body.items() if value is not None and value != []}

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import SealKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.conversation import (
     CallPart,
@@ -21,6 +22,7 @@ from gateway.domain.conversation import (
     MediaPart,
     ResultPart,
     TextPart,
+    ThoughtPart,
     ToolOffer,
     Turn,
     join_texts,
@@ -278,6 +280,11 @@ def _has_arguments(schema: Fields) -> bool:
     return not _SAYS_NOTHING.issuperset(name for name in schema if name != "properties")
 
 
+def _is_own(thought: ThoughtPart) -> bool:
+    """Whether Gemini made it, which reads the signatures of its thoughts at the calls, or nothing is in it."""
+    return thought.maker is SealKind.GEMINI or thought.empty
+
+
 _COLLECTIONS = frozenset({"models", "tunedModels"})
 _VERSION = re.compile(r"/v\d\w*\Z")
 
@@ -361,6 +368,7 @@ def _body(
         parameters.drop("parallel_tool_calls")
     if conversation.cached:
         parameters.drop("cache_control")
+    parameters.drop(*conversation.lost_thoughts(_is_own))
     if any(tool.strict for tool in conversation.tools):
         parameters.drop("tools[].strict")
     return body

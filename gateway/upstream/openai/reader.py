@@ -30,7 +30,7 @@ from gateway.domain.sse import BLANK, SSEEvent
 from gateway.domain.text import plain
 from gateway.upstream.answer_errors import failure_in, failure_named, failure_told, reports_error
 from gateway.upstream.answer_reader import AnswerReader, no_answer
-from gateway.upstream.call_book import TOO_MANY, TooManyCalls, calls_of, part_of
+from gateway.upstream.call_book import TOO_MANY, TooManyCalls, calls_of, part_of, says_something
 from gateway.upstream.finish_words import finish_reason
 from gateway.upstream.openai.contents import items_in, media_in, normalize_texts
 from gateway.upstream.openai.template import Template, learn
@@ -298,7 +298,7 @@ def _open(fields: Fields, index: int, holder: str) -> OpenedChoice:
     calls: list[Fields] = []
     if (raw := message.get("tool_calls", NULL)) != NULL:
         calls = calls_of(raw)
-    elif (raw := message.get("function_call", NULL)) != NULL:
+    elif (raw := message.get("function_call", NULL)) != NULL and says_something(raw):
         calls = [{"function": raw}]
     return OpenedChoice(index, fields, message, calls, whole)
 

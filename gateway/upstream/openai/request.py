@@ -6,6 +6,7 @@ media of results follow as what the user shows. Reasoning and signatures go to v
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from gateway.domain.conversation import (
     MediaPart,
     ResultPart,
     TextPart,
+    ThoughtPart,
     ToolChoice,
     ToolOffer,
     Turn,
@@ -53,6 +55,7 @@ def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
         fields.pop("parallel_tool_calls", None)
     if conversation.cached and vendor is not OPENROUTER:
         dropped.append("cache_control")
+    dropped += conversation.lost_thoughts(partial(_reads, vendor))
     words = conversation.words
     removed = (*order.removed, *(words.get(name, name) for name in dropped), *conversation.extras)
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(dict.fromkeys(removed)))
@@ -135,8 +138,8 @@ class _Writer:
             return
         self._show()
         message: Doc = {"role": "assistant", "content": self._content(said) if said else None}
-        thoughts = [thought.text for thought in turn.thoughts if bytes(thought.text) not in (b"null", b'""')]
-        if thoughts and self._vendor.reads_reasoning and not self._vendor.strict_messages:
+        thoughts = [thought.text for thought in turn.thoughts if _reads(self._vendor, thought)]
+        if any(bytes(thought) != b'""' for thought in thoughts):
             message["reasoning_content"] = join_texts(thoughts)
         if calls:
             message["tool_calls"] = [self._call(call) for call in calls]
@@ -164,6 +167,12 @@ class _Writer:
         if part.refusal:
             return {"type": "refusal", "refusal": part.raw}
         return {"type": "text", "text": part.raw, **cache}
+
+
+def _reads(vendor: Vendor, thought: ThoughtPart) -> bool:
+    """Whether a vendor reads this reasoning, or nothing is in it."""
+    reads = vendor.reads_reasoning and not vendor.strict_messages
+    return thought.empty or (reads and not rawjson.is_null(thought.text))
 
 
 def _is_empty(part: TextPart | MediaPart) -> bool:

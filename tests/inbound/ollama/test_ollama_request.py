@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.domain.answer import SealKind
 from gateway.domain.conversation import CallPart, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.media_size import PromptMedia
@@ -106,7 +107,7 @@ def test_a_message_becomes_the_blocks_of_a_turn() -> None:
         MediaPart(type="image/png", data=PNG, where="images"),
     )
     assert assistant.blocks == (
-        ThoughtPart(text=msgspec.Raw(b'"Hm"')),
+        ThoughtPart(text=msgspec.Raw(b'"Hm"'), maker=SealKind.PLAIN, name="messages[].thinking"),
         TextPart(raw=msgspec.Raw(b'""')),
         CallPart(id="call_1", name="f", arguments=msgspec.Raw(b'{"a": 1}')),
     )

@@ -247,6 +247,14 @@ def test_plain_reasoning_is_text_again() -> None:
     assert found[0]["reasoning_content"] == "because"
 
 
-def test_reasoning_of_another_gateway_or_vendor_is_left_out() -> None:
+def test_reasoning_of_another_gateway_or_vendor_is_left_out_and_named() -> None:
     conversation, found = read([reasoning(None, "secret"), USER])
-    assert (len(conversation.turns), found) == (1, [USER])
+    assert found == [USER]
+    assert conversation.lost_thoughts(lambda thought: thought.empty) == ["input[].reasoning"]
+
+
+def test_reasoning_without_a_seal_is_text() -> None:
+    """Model servers send it so."""
+    open_text = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "b"}]}
+    found = messages(open_text, call("a"), output("a"))
+    assert found[0]["reasoning_content"] == "b"

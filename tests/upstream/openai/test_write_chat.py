@@ -110,10 +110,11 @@ def test_results_come_before_what_they_show() -> None:
     ],
 )
 def test_reasoning_and_signatures_go_to_who_reads_them(vendor: Vendor, reasoning: bool, signature: bool) -> None:
-    thought = ThoughtPart(text=rawjson.raw("Hm"), signed=(rawjson.raw({"type": "thinking"}),))
+    thought = ThoughtPart(text=rawjson.raw("Hm"), signed=(rawjson.raw({"type": "thinking"}),), name="thinking")
     (message,) = _messages(("assistant", (thought, CALL)), vendor=vendor)
     assert ("reasoning_content" in message, "extra_content" in message["tool_calls"][0]) == (reasoning, signature)
     assert _messages(("assistant", (thought,)), vendor=vendor) == []
+    assert write_chat(_order(("assistant", (thought,))), vendor).removed == (() if reasoning else ("thinking",))
 
 
 def test_cache_marks_go_to_openrouter_and_are_named_elsewhere() -> None:
