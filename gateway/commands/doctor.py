@@ -14,7 +14,7 @@ from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Quit, exit_for
 from gateway.commands.options import SOME, json_option
 from gateway.commands.output import fit, out, out_json_list
-from gateway.commands.session import config, run
+from gateway.commands.session import config, run, server_imports
 from gateway.domain.errors import GatewayError, error_class
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
@@ -95,7 +95,8 @@ def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> 
 
 def _without_store(error: GatewayError) -> Iterator[Step]:
     """Reports a store that cannot be opened, so that no call could work; the machine's checks may show why."""
-    from gateway.server import machine_checks  # it loads everything; not needed while a server runs
+    with server_imports():
+        from gateway.server import machine_checks  # it loads everything; not needed while a server runs
 
     yield Step(
         name="the store opens", result="fail", text=plain(error.message, 500), code=error.code, status=error.http_status

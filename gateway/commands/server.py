@@ -17,7 +17,7 @@ from gateway.commands.base import Command, address_options
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import Seconds, json_option, now
 from gateway.commands.output import heard, out, out_json, out_json_line, out_pairs, words
-from gateway.commands.session import NO_SERVER, config, run
+from gateway.commands.session import NO_SERVER, config, run, server_imports
 from gateway.commands.usage_tail import print_calls
 from gateway.config import Config
 from gateway.domain.account import AccountStatus
@@ -38,7 +38,8 @@ def serve_here(where: Config, *, log: bool = False) -> int:
     Raises Quit if a server runs on this home.
     """
     demand_none(where)
-    from gateway import server  # it loads everything; the other commands do without
+    with server_imports():
+        from gateway import server  # it loads everything; the other commands do without
 
     where = where if heard() else msgspec.structs.replace(where, first_token=False)  # its key would have no reader
 

@@ -5,8 +5,9 @@ same home, under the same lock, and called in the same way.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -133,7 +134,25 @@ async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, runn
         await asyncio.sleep(0.1)
 
 
+@contextmanager
+def server_imports() -> Iterator[None]:
+    """Import the server in this block: aiohttp finds no certificates meanwhile.
+
+    It reads those of the system twice when it is imported, for its client, which is not used here. That would be a
+    fifth of the server's start, and 5 MiB of its memory.
+    """
+    name = "SSL_CERT_FILE"
+    given, os.environ[name] = os.environ.get(name), os.devnull
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if given is not None:
+            os.environ[name] = given
+
+
 async def _inside(config: Config, stack: AsyncExitStack, *, listen: bool) -> Endpoint:
-    from gateway.server import embedded_server  # it loads everything; not needed while a server runs
+    with server_imports():
+        from gateway.server import embedded_server  # it loads everything; not needed while a server runs
 
     return await stack.enter_async_context(embedded_server(config, listen=listen))

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gateway.control.more_prices import SOURCE, more_prices
+from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.patterns import near_names
 from gateway.upstream.vendors import PRESETS
 
@@ -52,34 +53,34 @@ _MAKERS = {
 }
 """Whose price a vendor asks that sells other makers' models, where it asks the maker's. Of models with open weights
 every vendor has a price of its own."""
-_FROM_OPENROUTER = re.compile(r"imported from openrouter|trusting open ?router", re.IGNORECASE)
-_OPEN = re.compile(r"gpt-oss|^grok-1$")
+_FROM_OPENROUTER = lazy_pattern(r"imported from openrouter|trusting open ?router", re.IGNORECASE)
+_OPEN = lazy_pattern(r"gpt-oss|^grok-1$")
 
-_DATE = re.compile(r"[-@](20\d{2}-?(0[1-9]|1[0-2])-?([0-2]\d|3[01])|default)$")
-_REVISION = re.compile(r"(-v\d+)?:\d+$|-v\d+$|-\d:\d$")
-_MONTH = re.compile(r"^(?P<family>.+)-(?P<month>2[3-9](0[1-9]|1[0-2]))$")
+_DATE = lazy_pattern(r"[-@](20\d{2}-?(0[1-9]|1[0-2])-?([0-2]\d|3[01])|default)$")
+_REVISION = lazy_pattern(r"(-v\d+)?:\d+$|-v\d+$|-\d:\d$")
+_MONTH = lazy_pattern(r"^(?P<family>.+)-(?P<month>2[3-9](0[1-9]|1[0-2]))$")
 """A version of Mistral's."""
 NEXT = "next"
 """Stands behind all months."""
-_LATEST = re.compile(r"-latest$")
-_ROUTES = re.compile(r":(nitro|floor|exacto|online)$")
+_LATEST = lazy_pattern(r"-latest$")
+_ROUTES = lazy_pattern(r":(nitro|floor|exacto|online)$")
 """How OpenRouter is to choose among the vendors of a model; ``online`` adds searches, which cost extra."""
-_QUALIFIERS = re.compile(r"-(experimental|beta|latest|0304|0309|gv2|reasoning|non-reasoning)(?=-|$)")
+_QUALIFIERS = lazy_pattern(r"-(experimental|beta|latest|0304|0309|gv2|reasoning|non-reasoning)(?=-|$)")
 """What xAI writes behind the version of a model without asking another price for it."""
-_NEUTRAL = re.compile(
+_NEUTRAL = lazy_pattern(
     r"^\d*([-@:.](v?\d+(\.\d+)*|latest|preview|exp|experimental|beta|default|maas|customtools|audio|instruct|native|dialog"
     r"|tool|use|thinking|alpha|text|chat|hd|pro-latest|live|speech))*[-@:.]?$"
 )
 """What may follow a name that a row begins with: it is still that model."""
 
-_REGION = re.compile(r"^(us-gov|us|eu|apac|au|jp|in|ca|sa|global|me|af)\.(?=[a-z0-9]+\.)")
+_REGION = lazy_pattern(r"^(us-gov|us|eu|apac|au|jp|in|ca|sa|global|me|af)\.(?=[a-z0-9]+\.)")
 
 SIZES = ((4, 100_000_000), (16 + 1e-9, 200_000_000), (100, 900_000_000))
 """What Fireworks asks for models without a row of their own: billions of parameters below, nano-dollars a million."""
 MIXTURES = ((56, 500_000_000), (176, 1_200_000_000))
 """The same for mixtures of experts, up to these sizes: ``8x7b``."""
-_SIZE = re.compile(r"(?<![a-z0-9])(\d+)x(\d+(?:p\d+)?)b(?![a-z0-9])|(?<![a-z0-9.])(\d+(?:p\d+)?)b(?![a-z0-9])")
-_NO_SIZE = re.compile(r"-a\d+(p\d+)?b|embed|rerank|flux|diffusion|whisper|draft|ocr|moe|405b")
+_SIZE = lazy_pattern(r"(?<![a-z0-9])(\d+)x(\d+(?:p\d+)?)b(?![a-z0-9])|(?<![a-z0-9.])(\d+(?:p\d+)?)b(?![a-z0-9])")
+_NO_SIZE = lazy_pattern(r"-a\d+(p\d+)?b|embed|rerank|flux|diffusion|whisper|draft|ocr|moe|405b")
 
 TUNED = {
     "gpt-4.1": (3_000_000_000, 12_000_000_000, 750_000_000),

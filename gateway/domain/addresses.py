@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 
@@ -34,7 +35,7 @@ class _Advice(msgspec.Struct, frozen=True):
 
 
 def _row(pattern: str, text: str, *, harmless: bool = False, foreign: bool = False) -> _Advice:
-    return _Advice(re.compile(pattern), text, harmless, foreign)
+    return _Advice(lazy_pattern(pattern), text, harmless, foreign)
 
 
 def _foreign(pattern: str, owner: str) -> _Advice:
@@ -95,10 +96,10 @@ PROGRAMS: Final = {
 """Display names of programs by their own names; others are shown as they are."""
 
 
-_SLASHES: Final = re.compile("//+")
-_ROOTS: Final = re.compile(r"^(?:/v1)*/(?:v1beta/openai|openai|anthropic)(?=/)")
+_SLASHES: Final = lazy_pattern("//+")
+_ROOTS: Final = lazy_pattern(r"^(?:/v1)*/(?:v1beta/openai|openai|anthropic)(?=/)")
 """Prefixes under which other vendors have OpenAI's or Anthropic's paths: Azure, Groq, Gemini, Foundry."""
-_DEPLOYMENT: Final = re.compile(
+_DEPLOYMENT: Final = lazy_pattern(
     r"(?:/v1)*/(?:deployments|engines)/(.+?)"
     r"(/(?:chat/completions|completions|embeddings|responses|messages|(?:images|audio)/.+))"
 )

@@ -6,9 +6,10 @@ about 20 %.
 """
 
 import math
-import re
 
-_PIECE = re.compile(
+from gateway.domain.lazy_pattern import lazy_pattern
+
+_PIECE = lazy_pattern(
     r"([A-Za-z\u00C0-\u024F\u1E00-\u1EFF]+)"  # 1 word
     r"|([0-9]+)"  # 2 digits
     r"|(\s*\n\s*)"  # 3 line break with its indentation

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from gateway.domain.lazy_pattern import lazy_pattern
+
 SHORTEST = 8
 """The fewest characters of a value to search for. Shorter ones are ordinary words and numbers (``test``, ``EMPTY``,
 ``1234``): blanking those would spoil messages and hide nothing."""
@@ -40,12 +42,12 @@ _UNSEEN = (
 )
 """Characters without width, or displayed without."""
 _FURTHER_BLANKS = r"(?<=\s)\s+"
-_ESCAPE = re.compile(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}|{_FURTHER_BLANKS}")
-_BUT_BLANKS = re.compile(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}")
+_ESCAPE = lazy_pattern(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}|{_FURTHER_BLANKS}")
+_BUT_BLANKS = lazy_pattern(f"{_JSON}|{_PERCENT}|{_HTML}|{_UNSEEN}")
 _KINDS = tuple(map(re.compile, (_JSON, _PERCENT, _HTML)))
 _NAMED = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'"}
 _CONTROLS = frozenset("bfnrt")
-_ELLIPSIS = re.compile(r"\*{2,}|\.{2,}|…+|•+|x{4,}")
+_ELLIPSIS = lazy_pattern(r"\*{2,}|\.{2,}|…+|•+|x{4,}")
 _BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _FOLDED = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)} | dict.fromkeys(map(ord, _BLANKS), "+")
 

@@ -14,6 +14,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import Failure, OrderOrigin, UpstreamText
+from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.screen import ID_HEADERS
 from gateway.domain.text import plain
 from gateway.upstream.error_body import ErrorBody
@@ -36,7 +37,7 @@ _OVERLOADED = frozenset({498, 503, 529})
 _FAULT = frozenset(range(500, 600)) - {504, 524, 529}
 """Statuses of an upstream's own failure, under which some report everything."""
 
-_MONEY = re.compile(
+_MONEY = lazy_pattern(
     r"insufficient[_ ](?:[\w-]+[_ ]){0,4}(?:quota|balance|credits?|funds?)\b|credit[_ ]balance|out[_ ]of[_ ]credit"
     r"|\b(?:balance|credits?|quota)\b[^.]{0,30}(?:insufficient|not enough|too low|exhausted|depleted|used up)"
     r"|spend(?:ing)?[_ ]limit|billing_(?:hard_limit_reached|not_active)|usage[_ ]limit|perday|exceeded_current_quota"
@@ -46,21 +47,21 @@ _MONEY = re.compile(
     r"|(?:plan|subscription|package)[^.]{0,40}has expired|out of call volume"
     r"|余额(?:不足|已)|欠费|请充值|额度(?:不足|失败|已用|已耗)|配额(?:不足|已用)|资源包|使用上限|套餐已(?:过期|到期)"
 )
-_ALLOWANCE = re.compile(
+_ALLOWANCE = lazy_pattern(
     r"exceeded (?:your |the |its )?(?:current |monthly |daily |weekly )?quota|(?:daily|weekly|monthly) (?:\w+ )?limit"
     r"|per[-_ ]day\b|每[日天周月].{0,8}(?:上限|限额)"
 )
 """What lasts for hours, unless the upstream says that it will be free sooner."""
-_RATE = re.compile(
+_RATE = lazy_pattern(
     r"rate[_ -]?limit|too[_ ]many[_ ]requests|throttl|(?:requests|tokens) per (?:second|minute)|\b[rtq]p[ms] limit"
     r"|\bqps\b[^.]{0,20}limit|concurrency[^.]{0,40}(?:limit|exceed|reach)|limit_requests"
     r"|(?:error|status)(?: code)?:? ?429|速率限制|频率(?!惩罚)|限流|并发"
 )
-_BUSY = re.compile(
+_BUSY = lazy_pattern(
     r"overload|over capacity|no capacity|capacity_exhausted|at capacity|too busy|(?:server|service|system) (?:is )?busy"
     r"|insufficient_system_resource|unable to handle additional|繁忙|访问量过大|负载"
 )
-_KEY = re.compile(
+_KEY = lazy_pattern(
     r"invalid[_ ](?:api|iam|access|auth)[_ ](?:key|token)|incorrect api key"
     r"|api[_ ]?key[^.]{0,20}(?:not valid|invalid|incorrect|expired|无效)|(?:authentication|permission)[_ ]error"
     r"|invalid[_ ]authentication|unauthori[sz]ed|login fail|\bnot authorized|authorization token"
@@ -68,40 +69,40 @@ _KEY = re.compile(
     r"|account[^.]{0,40}(?:deactivated|suspended)"
     r"|location is not supported|(?:country|region)[^.]{0,20}not supported"
 )
-_NO_MODEL = re.compile(
+_NO_MODEL = lazy_pattern(
     r"model_not_found|not_found_error model|modelnotopen|not a valid model|unknown model|no such model"
     r"|not found the model|invalid_model\b|deploymentnotfound|deployment[^.]{0,60}not exist"
     r"|models?\b.{0,200}?(?:not found|not exist|is not available|not supported for generatecontent)"
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|no endpoints found (?:for|matching)"
     r"|not (?:activated|opened) the model|模型.{0,40}(?:不存在|无可用|未开通)"
 )
-_NO_MODEL_CODE = re.compile(
+_NO_MODEL_CODE = lazy_pattern(
     r"model_not_found|not_found_error model|unknown model|no such model|model not found|not support (?:the )?model\b"
     r"|模型.{0,40}(?:不存在|无可用)"
 )
 """The same beyond doubt, where a model that cannot be loaded is an upstream's own failure."""
-_DENIED = re.compile(
+_DENIED = lazy_pattern(
     r"(?:access to|(?:allowed|authorized|permitted|entitled) to (?:use|access|call|invoke))"
     r" (?:the |this |that |requested |specified )*models?\b"
     r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied|not enabled|not (?:allowed|authorized|permitted))"
     r"|no permission to use the model|not support the model"
 )
 """The key is good, and this model is not for it."""
-_NO_STATE = re.compile(
+_NO_STATE = lazy_pattern(
     r"(?:previous[_ ]response|response (?:with )?id|item with id|\bresp_\w|prediction history node)"
     r"[^.]{0,160}(?:not[_ ]found|not exist|no longer|expired)"
 )
-_NO_THING = re.compile(
+_NO_THING = lazy_pattern(
     r"\b(?:item|conversation|container|vector store)\b[^.]{0,80}not (?:found|exist)|no endpoints found that support"
 )
-_NO_PATH = re.compile(r"invalid url|unknown_url")
-_REQUEST = re.compile(r"invalid_request_error")
-_FILTER = re.compile(
+_NO_PATH = lazy_pattern(r"invalid url|unknown_url")
+_REQUEST = lazy_pattern(r"invalid_request_error")
+_FILTER = lazy_pattern(
     r"content[_ ]filter|data_?inspection|content[_ ]policy|responsibleai|high risk|new_sensitive|sensitive[_ ]?content"
     r"|risk_?detection|inappropriate content|敏感|不安全|违规"
 )
-_FLAGGED = re.compile(_FILTER.pattern + r"|moderation|flagged|safety")
-_LONG = re.compile(
+_FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety")
+_LONG = lazy_pattern(
     r"context[_ ]?(?:length|window|size|limit)|context_exceeded|maximum context|max(?:imum)? (?:model )?context"
     r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
     r"|input (?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
@@ -109,8 +110,8 @@ _LONG = re.compile(
     r"|input[_ ](?:length|token count|tokens?)[^.]{0,60}(?:exceed|too long|should be)|token count[^.]{0,40}exceed"
     r"|reduce the length of|`inputs` tokens|上下文.{0,8}(?:长度|超)|输入.{0,12}(?:超长|过长)"
 )
-_BLOCKED = re.compile(r"cloudflare|just a moment|attention required|been blocked|captcha")
-_BAD_REQUEST = re.compile(r"unexpected message role|unknown variant|extra_forbidden|invalid params")
+_BLOCKED = lazy_pattern(r"cloudflare|just a moment|attention required|been blocked|captcha")
+_BAD_REQUEST = lazy_pattern(r"unexpected message role|unknown variant|extra_forbidden|invalid params")
 
 _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] = (
     (FailureKind.QUOTA, frozenset({402}), None),

@@ -5,10 +5,11 @@ Absolute times are compared with the answer's own ``Date``: the upstream's clock
 """
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
+
+from gateway.domain.lazy_pattern import lazy_pattern
 
 PAUSE_LIMIT_S = 600.0
 
@@ -28,21 +29,21 @@ _UNITS = (
 """By how the unit begins; the first that fits counts."""
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 _UNIT = r"(?:ms|milliseconds?|毫秒|s|secs?|seconds?|秒|m|mins?|minutes?|分钟?|h|hrs?|hours?|小时|d|days?|天)(?![a-z])"
-_AMOUNT = re.compile(rf"({_NUMBER})\s*({_UNIT})")
+_AMOUNT = lazy_pattern(rf"({_NUMBER})\s*({_UNIT})")
 _SPAN = rf"(?:{_NUMBER}\s*{_UNIT}[\s,]{{0,3}}(?:and\s)?){{1,5}}"
-_WHOLE_SPAN = re.compile(_SPAN)
-_WORDS = re.compile(
+_WHOLE_SPAN = lazy_pattern(_SPAN)
+_WORDS = lazy_pattern(
     rf"(?:retry|try again|wait|available again|reset|请在|请等待)[^.\d]{{0,40}}?({_SPAN})"
     rf"|({_SPAN})[^.\d]{{0,12}}(?:重试|再试|later)"
 )
-_MOMENT = re.compile(
+_MOMENT = lazy_pattern(
     r"(?:reset|regain|retry|try again|available|限额将在)\D{0,40}"
     r"(\d{4}-\d\d-\d\d)(?:t|\s+(?:at\s+)?)(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?\s*(utc|z|[+-]\d\d:?\d\d)?"
 )
 _BEIJING = timezone(timedelta(hours=8))
 """Zhipu is the vendor that writes moments without a zone."""
 
-_COMBINED = re.compile(r"(?:\breset|;\s*t)\s*=\s*\"?(\d+(?:\.\d+)?)")
+_COMBINED = lazy_pattern(r"(?:\breset|;\s*t)\s*=\s*\"?(\d+(?:\.\d+)?)")
 """In ``ratelimit``: ``limit=10, remaining=0, reset=12``, in the newer draft ``"default";r=0;t=12``."""
 
 

@@ -6,6 +6,7 @@ They are only candidates: what was not sent is never left out (see ``learned_par
 
 import re
 
+from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.upstream.error_body import ErrorBody
 
 MESSAGES = "messages[]."
@@ -21,7 +22,7 @@ _NOT = (
     r"(?:supported|allowed|permitted|recogni[sz]ed))|extra\s+inputs\s+are\s+not\s+permitted)"
 )
 _NAMED = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    lazy_pattern(pattern, re.IGNORECASE)
     for pattern in (
         (
             rf"{_ODD}\s+(?:request\s+|body\s+|keyword\s+)?{_KIND}(?:\s+(?:supplied|provided|specified))?\s*:?\s*"
@@ -40,7 +41,7 @@ _NAMED = tuple(
     )
 )
 _LISTS = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    lazy_pattern(pattern, re.IGNORECASE)
     for pattern in (
         rf"{_ODD}\s+(?:request\s+)?{_KIND}\b[^{{\[('\"]{{0,60}}[{{\[(]([^}}\])]{{1,500}})[}}\])]",
         r"additional\s+properties\s+are\s+not\s+allowed\s*\(([^)]{1,500})\)",
@@ -48,9 +49,9 @@ _LISTS = tuple(
     )
 )
 """Several names at once: as Python writes sets and lists, as JSON schemas do, and with commas."""
-_QUOTED = re.compile(r"['\"`](\w+)['\"`]")
-_WORD = re.compile(r"\w+")
-_LOCATIONS = re.compile(
+_QUOTED = lazy_pattern(r"['\"`](\w+)['\"`]")
+_WORD = lazy_pattern(r"\w+")
+_LOCATIONS = lazy_pattern(
     r"['\"](?:extra_forbidden|value_error\.extra|unexpected_keyword_argument)['\"][^{}]{0,40}?"
     r"['\"]loc['\"]\s*:\s*[\[(]([^\])]{1,200})[\])]"
 )
@@ -60,12 +61,12 @@ _DEFAULT_ONLY = frozenset(
     {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "seed"}
 )
 """Parameters of which a model may take nothing but its default."""
-_BAD_ROLE = re.compile(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
-_PLACE = re.compile(r"'(messages\.\d+)'\s*:\s*property\s+'")
+_BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
+_PLACE = lazy_pattern(r"'(messages\.\d+)'\s*:\s*property\s+'")
 """Groq's ``'messages.1' : property 'name'``."""
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
-_MOST_OUTPUT = re.compile(
+_MOST_OUTPUT = lazy_pattern(
     r"supports? at most (\d{1,9}) (?:completion|output) tokens"
     r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
     r"|max_(?:completion_)?tokens[`'\"]?(?: \(\d+\))? must be (?:less than or equal to|at most|<=)"

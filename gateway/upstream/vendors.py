@@ -353,10 +353,13 @@ def vendor_of(preset: str, base_url: str) -> Vendor:
         return PRESETS.get(preset, PLAIN)
     try:
         parts = urlsplit(base_url)
-        place = f"{parts.hostname or ''}:{parts.port or ''}"
+        name, port = parts.hostname or "", str(parts.port or "")
     except ValueError:
         return PLAIN
-    for row in PRESETS.values():
-        if any(fnmatchcase(place, host if ":" in host else host + ":*") for host in row.hosts):
-            return row
-    return PLAIN
+    return next((row for row in PRESETS.values() if any(_is_at(host, name, port) for host in row.hosts)), PLAIN)
+
+
+def _is_at(host: str, name: str, port: str) -> bool:
+    """Returns whether the host of a row is this one: a name, ``*`` and the end of one, or any name with a port."""
+    wanted, _, at = host.partition(":")
+    return at in ("", port) and (name.endswith(wanted[1:]) if wanted[0] == "*" else name == wanted)

@@ -1,5 +1,6 @@
 """Commands work in the same way with and without a running server."""
 
+import os
 import resource
 import sys
 from pathlib import Path
@@ -209,3 +210,15 @@ def test_a_folder_of_something_else_is_never_touched(tmp_path: Path) -> None:
         assert (ran.code != 0, "--home" in ran.err) == (True, True), (line, ran.err)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("given", ["/some/certificates.pem", None])
+def test_the_server_is_imported_without_certificates_which_are_found_afterwards(
+    given: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    if given is not None:
+        monkeypatch.setenv("SSL_CERT_FILE", given)
+    with session.server_imports():
+        assert os.environ["SSL_CERT_FILE"] == os.devnull
+    assert os.environ.get("SSL_CERT_FILE") == given
