@@ -149,9 +149,9 @@ class Pipeline:
                 self._commit(call, admission, first)
             else:
                 admission, first = await self._queue.wait(call, admission, self._commit)
-        except (GatewayError, ConnectionError) as error:
-            refused = error if isinstance(error, GatewayError) else Unavailable(str(error), code="client_closed")
-            self.refuse(visit, refused, token, request)  # the client may leave while its call waits
+        except (GatewayError, ConnectionError) as error:  # the client may leave while its call waits
+            gone = Unavailable(str(error), code="client_closed")
+            self.refuse(visit, error if isinstance(error, GatewayError) else gone, token, request)
             raise
         call.share = AnswerShare(deps.answers)
         call.result.after_break = bool(self._broken.known) and self._broken.repeated(token.id, request)

@@ -53,7 +53,8 @@ class BlockSequence:
 
     def __init__(self, choice: int, state: "AnswerState") -> None:
         self._choice = choice
-        self._state = state
+        self._out = state.out
+        self._native = state.native
         self._stops = state.stops
         self._open: Place | None = None
         self._arguments: Arguments | None = None
@@ -70,9 +71,9 @@ class BlockSequence:
 
     def put(self, place: Place, event: AnswerEvent, arguments: Arguments | None = None) -> None:
         """One more event of a block."""
-        if place == self._open or self._state.native:
+        if place == self._open or self._native:
             self._open = place
-            self._state.out.append(event)
+            self._out.append(event)
             if self._waiting:
                 self._advance()
         elif place[0] is BlockKind.TOOL_CALL and place in self._stopped:
@@ -81,7 +82,7 @@ class BlockSequence:
             self._wait(place, event, arguments)
         else:
             self._turn(place, arguments)
-            self._state.out.append(event)
+            self._out.append(event)
 
     def stop(self, place: Place) -> None:
         """The upstream says that a block is complete."""
@@ -95,7 +96,7 @@ class BlockSequence:
         self._places.clear()
         for place, arguments, events in waiting:
             self._turn(place, arguments)
-            self._state.out += events
+            self._out += events
         self._close()
 
     def _close(self) -> None:
@@ -103,7 +104,7 @@ class BlockSequence:
             kind, number = self._open
             self._open = self._arguments = None
             self._stopped.add((kind, number))
-            self._state.out.append(BlockEnded(kind, number, self._choice))
+            self._out.append(BlockEnded(kind, number, self._choice))
 
     def _turn(self, place: Place, arguments: Arguments | None) -> None:
         """Open a block; one text after another is the same block for clients."""
@@ -135,7 +136,7 @@ class BlockSequence:
             if self._places.get(place) is events:
                 del self._places[place]
             self._turn(place, arguments)
-            self._state.out += events
+            self._out += events
 
 
 class _Choice:
@@ -152,7 +153,7 @@ class _Choice:
         self.stop_sequence: str | None = None
         self.produced = False
         """Something was made that a client can use."""
-        self._state = state
+        self._native = state.native
         self._tally = state.tally
         self._reasoned = 0
         """Blocks of reasoning that have ended with a seal: what follows is another."""
@@ -161,7 +162,7 @@ class _Choice:
     def reason(self) -> str:
         """The finish_reason. Native clients get a word of chat completions as it came."""
         tools = bool(self.calls)
-        if self._state.native and self.word in REASONS and not (tools and self.word == "stop"):
+        if self._native and self.word in REASONS and not (tools and self.word == "stop"):
             return self.word
         return finish_reason(self.word, tools=tools)
 
@@ -201,9 +202,6 @@ class _Choice:
         return self.calls.number_at(part.block) if part.kind is BlockKind.TOOL_CALL else part.block
 
     def _call(self, part: ToolCallPart) -> None:
-        if self.calls.full:
-            self._state.broken = TOO_MANY
-            return
         placed = self.calls.place(part)
         if placed is None:
             return
@@ -241,7 +239,8 @@ class AnswerState:
         self.native = native
         self.stops = stops
         self.out: list[AnswerEvent] = []
-        """Events that were not given away yet."""
+        """Events that were not returned yet. Choices append to this list and keep no reference to the state, because a
+        cycle would keep the answer in memory until the garbage collector runs."""
         self._choices: dict[int, _Choice] = {}
         self._marks: dict[str, None] = {}
         self.reports = UsageReports(order.fields)
@@ -323,13 +322,14 @@ class AnswerState:
                 self._marks |= dict.fromkeys(unknown_word(part.word))
             if isinstance(part, StopWord) and is_broken(part.word):
                 self.broken = part.word
+            elif isinstance(part, ToolCallPart) and choice.calls.full:
+                self.broken = TOO_MANY
             else:
                 count = len(self.out)
                 choice.take(part)
                 if not choice.shown:
                     del self.out[count:]
-        events, self.out = self.out, []
-        return events
+        return _take_all(self.out)
 
     def count_texts(self, texts: list[bytes]) -> bool:
         """Count pieces that are rendered unchanged; False if one of them is not a JSON string."""
@@ -347,8 +347,7 @@ class AnswerState:
                 choice.blocks.flush()
                 if choice.word:
                     self.out.append(AnswerFinished(choice.reason, choice.stop_sequence, choice.index))
-        events, self.out = self.out, []
-        return events
+        return _take_all(self.out)
 
     def _begun_choice(self, index: int) -> _Choice:
         if not self.began:
@@ -358,3 +357,9 @@ class AnswerState:
         if choice is None:
             choice = self._choices[index] = _Choice(index, self)
         return choice
+
+
+def _take_all(events: list[AnswerEvent]) -> list[AnswerEvent]:
+    taken = events.copy()
+    events.clear()
+    return taken

@@ -90,8 +90,27 @@ async def test_a_call_that_has_ended_leaves_no_garbage(
             break
         await asyncio.sleep(0.02)
     assert remains() == {}
+    assert garbage() == {}
+
+
+@pytest.mark.parametrize("body", [b'{"model":"unknown","messages":[]}', b"{no", b'{"model":"m"}'])
+@pytest.mark.usefixtures("uncollected")
+async def test_a_call_that_is_refused_leaves_no_garbage(gateway: Gateway, body: bytes) -> None:
+    assert (await gateway.client.post(body)).status in {400, 404}
+    await asyncio.sleep(0)
+    assert garbage() == {}
 
 
 def remains() -> Counter[str]:
     """What there still is of calls, by class."""
     return Counter(type(found).__name__ for found in gc.get_objects() if type(found) in HELD)
+
+
+def garbage() -> Counter[str]:
+    """Objects of the gateway that only the garbage collector can free, by class."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
+    gc.set_debug(0)
+    found = Counter(type(left).__name__ for left in gc.garbage if type(left).__module__.startswith("gateway."))
+    gc.garbage.clear()
+    return found

@@ -33,7 +33,10 @@ class ChatEndpoint(ChatCompletions):
         except BadRequest as error:
             if error.param != "messages":
                 raise
-            body, removed = _as_chat(request.body, error)
+            fields, mask = fields_of(request.body)
+            if rawjson.is_null(fields.get("input")):
+                raise
+            body, removed = _as_chat(fields, mask)
             found = super().parse(msgspec.structs.replace(request, body=body))
             return msgspec.structs.replace(found, removed=removed)
         tools = found.fields.get("tools")
@@ -43,14 +46,11 @@ class ChatEndpoint(ChatCompletions):
 CHAT_ENDPOINT = ChatEndpoint()
 
 
-def _as_chat(body: bytes, error: BadRequest) -> tuple[bytes, tuple[str, ...]]:
+def _as_chat(fields: Fields, mask: bytes) -> tuple[bytes, tuple[str, ...]]:
     """The request as a chat completion, and the names of fields that have no counterpart.
 
-    Raises the error if it is not written as one of the Responses API, and BadRequest for what cannot be left out.
+    Raises BadRequest for what cannot be left out.
     """
-    fields, mask = fields_of(body)
-    if rawjson.is_null(fields.get("input")):
-        raise error
     given = {name: raw for name, raw in fields.items() if name != "messages"}
     if not rawjson.is_null(given.get("tools")):
         given["tools"] = rawjson.raw([_as_responses_tool(tool) for tool in rawjson.items(given["tools"])])
