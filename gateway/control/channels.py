@@ -31,7 +31,7 @@ from gateway.domain.upstream_views import ListingView, SavedChannel
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
 from gateway.upstream import mock_options
-from gateway.upstream.dialects import vendor_url
+from gateway.upstream.dialects import DIALECTS
 from gateway.upstream.vendors import PRESETS
 
 
@@ -45,7 +45,7 @@ def default_base_url(dialect: Dialect, preset: str) -> str:
     """Where an upstream is found by default; empty if it has no fixed address."""
     if preset in PRESETS:
         return PRESETS[preset].base_url
-    return vendor_url(dialect)
+    return DIALECTS[dialect].base_url
 
 
 async def list_channels(edits: ConfigEdits, _: web.Request) -> list[ChannelView]:

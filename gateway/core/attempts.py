@@ -34,7 +34,6 @@ from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, never_repaired
 from gateway.upstream.adapter import Adapter, AnswerStream, Reply, WholeAnswer
 from gateway.upstream.answer_reader import DialectAdapter
-from gateway.upstream.dialects import REMEMBERING
 from gateway.upstream.redaction.redaction import Redaction
 
 MOST_REPAIRS = 8
@@ -119,7 +118,7 @@ class Attempts:
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the most input tokens that a dialect may add to a request from memory."""
-        return max(self._adapter_of(dialect).recalled(fields) for dialect in REMEMBERING)
+        return max(self._adapter_of(dialect).recalled(fields) for dialect in Dialect)
 
     async def answer(
         self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice

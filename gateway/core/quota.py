@@ -50,7 +50,7 @@ from gateway.domain.prompt_size import (
 from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.inbound.api import InboundRequest
-from gateway.upstream.dialects import chat_limit, model_limit, output_limit, remembers
+from gateway.upstream.dialects import DIALECTS, chat_limit, output_limit
 
 _QUIET = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens", "n", "reasoning_effort"}
 """Parameters that do not change the length of the output."""
@@ -164,13 +164,13 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
         effort_counts=any(info.effort_counts for info in dialects),
         made_tools=any(info.adds_tools for info in dialects),
         names_results=any(info.names_results for info in dialects),
-        remembers=any(remembers(channel) for channel, _ in found),
+        remembers=any(DIALECTS[channel.dialect].remembers(channel) for channel, _ in found),
     )
 
 
 def known_limit(channel: Channel, served: ServedModel) -> int | None:
     """Returns the model's own output limit, if the upstream's list or a vendor's table has it."""
-    return served.max_output or model_limit(channel.dialect, served.upstream_name)
+    return served.max_output or DIALECTS[channel.dialect].model_limit(served.upstream_name)
 
 
 def with_limit(channel: Channel, served: ServedModel, price: Price | None) -> ServedModel:

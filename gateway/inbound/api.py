@@ -59,7 +59,6 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: Mapping[str, str]
     """Names may be written in any case."""
     repeats: Mapping[str, msgspec.Raw] = {}
-    """See ``AnswerForm``."""
 
 
 class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):

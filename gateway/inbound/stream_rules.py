@@ -45,7 +45,6 @@ class MessagesRules:
         """The kind of the block that is open, or empty."""
 
     def take(self, event: Event, blame: Blame) -> None:
-        """See ``Rules``."""
         kind = event["type"]
         if kind == "ping":
             return
@@ -95,7 +94,6 @@ class ResponsesRules:
         self._open = False
 
     def take(self, event: Event, blame: Blame) -> None:
-        """See ``Rules``."""
         kind, number = event["type"], event.get("sequence_number")
         if number != self._events:
             blame(f"{_shown_text(kind)} has the sequence_number {number!r:.20} and is event {self._events}")

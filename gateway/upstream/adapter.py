@@ -180,11 +180,10 @@ class UnlimitedMemory:
     """Implements ``Memory`` where nothing else is gathered."""
 
     def take(self, size: int) -> bool:
-        """See ``Memory``."""
         return True
 
     async def wait(self, size: int) -> None:
-        """See ``Memory``."""
+        return
 
 
 class Reply(Protocol):

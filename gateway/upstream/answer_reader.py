@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from gateway.domain.answer import AnswerEvent, AnswerPart
-from gateway.domain.channel import Channel
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.failure import AttemptFailed, Failure
-from gateway.domain.order import Order
+from gateway.domain.order import Order, PreparedRequest
+from gateway.domain.output_limit import OutputLimit, read_limit
+from gateway.domain.rawjson import Fields
 from gateway.domain.sse import SSEEvent
 from gateway.upstream.adapter import RequestWriter
 from gateway.upstream.error_body import excerpt, read_error
@@ -52,10 +54,36 @@ class AnswerReader(Protocol):
 
 
 class DialectAdapter(RequestWriter, Protocol):
-    """One dialect: how requests are written and answers are read. Pure."""
+    """How requests are written and answers are read. Pure."""
 
     def reader(self, order: Order, channel: Channel) -> AnswerReader:
         """What reads the answer of one attempt."""
+
+
+class ChannelDialect(DialectAdapter, Protocol):
+    """The dialect of a channel: all that is to be known of it.
+
+    Some remember what their vendors want back with calls of tools; see ``CallMemory``.
+    """
+
+    base_url: str = ""
+    """Where the vendor lives that alone speaks it; empty: many do, or nobody outside."""
+
+    def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
+        """The most output that a request allows as it goes out to a channel, with the owner's parameters in it."""
+        return read_limit(fields)
+
+    def model_limit(self, upstream_model: str) -> int | None:
+        """The largest output of a model, if the vendor's models are in a table here; None: unknown."""
+        return None
+
+    def remembers(self, channel: Channel) -> bool:
+        """Whether requests may get back what the vendor wants to see again with calls of tools."""
+        return False
+
+    def ask_models(self, channel: Channel, after: str) -> PreparedRequest | None:
+        """The request for the first page of the list of models, or for the one after another; None: there is none."""
+        return None
 
 
 def no_answer(body: bytes, channel: Channel) -> AttemptFailed:

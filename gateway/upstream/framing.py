@@ -84,7 +84,6 @@ class FramedStream(ABC):
         """The same at the end of a body that came instead of events."""
 
     def feed(self, data: bytes) -> bytes:
-        """See ``adapter.AnswerStream``."""
         if self.failure or self.finished:
             return b""
         if not self._recognized:
@@ -111,7 +110,6 @@ class FramedStream(ABC):
         return self._read_events(block) if block else b""
 
     def end(self) -> bytes:
-        """See ``adapter.AnswerStream``."""
         if self.failure or self.finished:
             return b""
         if self._body is None:

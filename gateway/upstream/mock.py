@@ -321,7 +321,6 @@ class MockReply:
             self.headers = {**self.headers, "retry-after": plan.retry_after}
 
     async def read(self, limit: int, memory: Memory) -> bytes:
-        """See ``adapter.Reply``."""
         if self.status != 200:
             return self._body.error()[:limit]
         if self._plan.silence is not None:
@@ -334,7 +333,6 @@ class MockReply:
         return body
 
     async def chunks(self, signs: SignsOfLife | None = None) -> AsyncIterator[bytes]:
-        """See ``adapter.Reply``."""
         events = self._body.events()
         plan = self._plan
         stop = len(events)

@@ -1,64 +1,101 @@
-"""The models an upstream says it has: asked for page by page, read in any of the shapes of ``GET /models``."""
+"""The models an upstream says it has: one page of its list, in any of the shapes of ``GET /models``."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.order import PreparedRequest
+from gateway.domain.channel import ServedModel
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.upstream.listed_prices import listed_prices
 
-NAME_LIMIT = 200
+LIST_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
 MODELS_LIMIT = 5000
 
-_CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_length", "n_ctx_train", "n_ctx")
-"""OpenRouter and Together, vLLM, Groq, LM Studio and Mistral, llama.cpp."""
-_MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens")
-"""Groq, relays; OpenRouter has it in ``top_provider``."""
+_CONTEXT = (
+    *("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "inputTokenLimit"),
+    *("n_ctx_train", "n_ctx"),
+)
+"""OpenRouter and Together, vLLM, Groq, LM Studio and Mistral, Anthropic, Google, llama.cpp."""
+_MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit")
+"""Groq, relays, Google; OpenRouter has it in ``top_provider``."""
 
 _NAMES = ("id", "model", "name")
-"""OpenAI and most; Perplexity and others; Ollama. A name with spaces is one for people."""
+"""OpenAI and most; Perplexity and others; Ollama and Google. A name with spaces is one for people."""
+_METHODS = frozenset({"generateContent", "embedContent"})
+"""Google's words for what a model must be able to do, to be of use here."""
 
 
-def read_models(body: bytes) -> "ModelPage | None":
-    """The models in the order they are listed; None if the body is not a list of models.
+class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
+    """One page of a list."""
+
+    models: list[ServedModel]
+    after: str = ""
+    """What to ask for the next page with; empty: this is the last one."""
+    unreadable: int = 0
+    """Entries that were left out: without a name, or with one that is too long or has control characters."""
+
+
+def read_models(body: bytes) -> ModelPage | None:
+    """The models in the order they are listed, without retired ones; None if the body is not a list of models.
 
     Ollama sends ``data: null`` when it has none; llama.cpp has a parallel ``models``; Gemini's names begin with
     ``models/``, which is left out.
     """
-    found = rawjson.maybe(body.strip())
+    found, after = rawjson.maybe(body.strip()), None
     if isinstance(found, dict):
         names = [name for name in ("data", "models") if name in found]
         if not names:
             return None
+        after = found.get("last_id") if found.get("has_more") else found.get("nextPageToken")
         found = [] if found[names[0]] is None else found[names[0]]
     if not isinstance(found, list):
         return None
-    served = [_read_model(entry) for entry in found[:MODELS_LIMIT]]
+    served = [_read_model(entry) for entry in found[:MODELS_LIMIT] if _is_offered(entry)]
     models = {model.name: model for model in served if model}
-    return ModelPage(models=list(models.values()), unreadable=served.count(None) + len(found[MODELS_LIMIT:]))
+    return ModelPage(
+        models=list(models.values()),
+        after=after if isinstance(after, str) else "",
+        unreadable=served.count(None) + len(found[MODELS_LIMIT:]),
+    )
+
+
+def _is_offered(entry: Any) -> bool:
+    if not isinstance(entry, dict):
+        return True
+    methods = entry.get("supportedGenerationMethods")
+    usable = not isinstance(methods, list) or any(method in _METHODS for method in methods if isinstance(method, str))
+    return usable and entry.get("lifecycle") != "retired"
 
 
 def _read_model(entry: Any) -> ServedModel | None:
     entry = {"id": entry} if isinstance(entry, str) else entry
     name = _name_of(entry) if isinstance(entry, dict) else ""
-    if not name or name != plain(name, NAME_LIMIT):
+    if not name or name != plain(name, 200):  # characters
         return None
-    name = name.removeprefix("models/")
-    created = entry.get("created")
-    seconds = created if type(created) is int and 0 < created < 10_000_000_000 else 0
     meta, provider = (found if isinstance(found := entry.get(name), dict) else {} for name in ("meta", "top_provider"))
+    own_limit = ("max_tokens",) if entry.get("type") == "model" else ()  # Anthropic's; elsewhere it is the context
     return ServedModel(
-        name=name,
-        created=Millis(seconds * 1000),
+        name=name.removeprefix("models/"),
+        created=_creation_time(entry),
         context=_size((entry, meta), _CONTEXT),
-        max_output=_size((entry, provider), _MAX_OUTPUT),
+        max_output=_size((entry, provider), (*_MAX_OUTPUT, *own_limit)),
         told=listed_prices(entry),
     )
+
+
+def _creation_time(entry: dict[str, Any]) -> Millis:
+    """When it was made, which is given in seconds or as RFC 3339; 0 for what is neither."""
+    seconds: Any = entry.get("created")
+    if "created_at" in entry and seconds is None:
+        try:
+            seconds = round(datetime.fromisoformat(str(entry["created_at"])).timestamp())
+        except (ValueError, OverflowError):
+            return Millis(0)
+    return Millis(seconds * 1000 if type(seconds) is int and 0 < seconds < 10_000_000_000 else 0)
 
 
 def _name_of(entry: dict[str, Any]) -> str:
@@ -74,38 +111,3 @@ def _size(holders: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None
     """The first number of tokens that makes sense."""
     found = (holder.get(name) for holder in holders for name in names)
     return next((value for value in found if type(value) is int and 0 < value < 1_000_000_000), None)
-
-
-HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
-
-
-class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
-    """One page of a list."""
-
-    models: list[ServedModel]
-    after: str = ""
-    """What to ask for the next page with; empty: this is the last one."""
-    unreadable: int = 0
-    """Entries that were left out: without a name, or with one that is too long or has control characters."""
-
-
-class ModelListing(Protocol):
-    """How one dialect lists models. Pure."""
-
-    def ask(self, channel: Channel, after: str) -> PreparedRequest:
-        """The request for the first page, or for the one after another."""
-
-    def read(self, body: bytes) -> ModelPage | None:
-        """The page; None if the body is none."""
-
-
-class PlainModelListing:
-    """OpenAI's way: everything at once."""
-
-    def ask(self, channel: Channel, after: str) -> PreparedRequest:
-        """See ``ModelListing``."""
-        return PreparedRequest(url=channel.base_url.rstrip("/") + "/models", headers=HEADERS, body=b"")
-
-    def read(self, body: bytes) -> ModelPage | None:
-        """See ``ModelListing``."""
-        return read_models(body)

@@ -17,11 +17,11 @@ from gateway.domain.units import ChannelId
 from gateway.upstream import failures
 from gateway.upstream.adapter import Adapter, Memory, Reply, UnlimitedMemory, WholeAnswer
 from gateway.upstream.credentials import ChannelVariables, headers_of, proxy_to
-from gateway.upstream.dialects import adapter, listing
+from gateway.upstream.dialects import adapter
 from gateway.upstream.http.pool import OpenConnections, Pool
 from gateway.upstream.http.reachability import Reachability, check_reachability
 from gateway.upstream.mock import Mock
-from gateway.upstream.model_list import ModelPage
+from gateway.upstream.model_list import ModelPage, read_models
 from gateway.upstream.redaction.redaction import Redaction
 
 _ANSWERED_HERE = frozenset(dialect for dialect in Dialect if not dialect.info.needs_url)
@@ -130,14 +130,15 @@ class Upstreams:
         if not channel.dialect.info.needs_url:
             return self._mock.models()
         models: dict[str, ServedModel] = {}
-        after, unnamed = "", 0
+        dialect, unnamed = adapter(channel.dialect), 0
+        asked = dialect.ask_models(channel, "")
         for _ in range(20):  # no vendor has so many pages
-            page = await self._fetch_page(channel, after)
+            if asked is None:
+                break
+            page = await self._fetch_page(channel, asked)
             models |= {model.name: model for model in page.models}
             unnamed += page.unreadable
-            after = page.after
-            if not after:
-                break
+            asked = dialect.ask_models(channel, page.after) if page.after else None
         self.unnamed[channel.id] = unnamed
         if unnamed:
             what = "model has" if unnamed == 1 else "models have"
@@ -145,12 +146,11 @@ class Upstreams:
             _log.warning("channel '%s': %d %s %s; left out", plain(channel.name), unnamed, what, why)
         return self.redaction.models(models.values(), channel)
 
-    async def _fetch_page(self, channel: Channel, after: str) -> ModelPage:
-        lists = listing(channel.dialect)
-        reply = await self._pool(channel).send("GET", lists.ask(channel, after), head_s=20.0)
+    async def _fetch_page(self, channel: Channel, asked: PreparedRequest) -> ModelPage:
+        reply = await self._pool(channel).send("GET", asked, head_s=20.0)
         with self._gathering(channel, reply, "its list of models") as memory:
             body = await reply.read(16 * 1024 * 1024, memory)
-            page = lists.read(body) if reply.status == 200 else None
+            page = read_models(body) if reply.status == 200 else None
         self.dates[channel.id] = reply.headers.get("date", "")
         if reply.status != 200:
             raise AttemptFailed(adapter(channel.dialect).failure(channel, reply.status, reply.headers, body))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +56,11 @@ def translated(body: object = None, *, model: str = "m", include_usage: bool = F
 def as_chat(dialect: DialectAdapter) -> Adapter:
     """How clients of chat completions get the answers of a dialect."""
     return CHAT.adapter(Dialect.OPENAI, dialect)
+
+
+def recall_of(kept: Mapping[str, bytes] = {}) -> Callable[[str], bytes]:
+    """What is kept of tool calls, by their ids."""
+    return lambda call_id: kept.get(call_id, b"")
 
 
 def native_stream(asked: Order | None = None, at: Channel | None = None) -> NativeChatStream:

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.failure import AttemptFailed
-from gateway.upstream.anthropic.dialect import AnthropicListing
-from gateway.upstream.dialects import REMEMBERING, adapter, adapters, listing, vendor_url
-from gateway.upstream.gemini.dialect import GeminiListing
+from gateway.upstream import dialects
+from gateway.upstream.dialects import adapter, adapters
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.model_list import PlainModelListing
 from tests.cases.answers import chunks_in
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.conversations import TOOLS_AND_IMAGE
@@ -66,12 +64,6 @@ def test_the_adapters_of_a_server_stay_the_same() -> None:
     of = adapters()
     assert of(Dialect.GEMINI) is of(Dialect.GEMINI)
     assert of(Dialect.GEMINI) is not adapters()(Dialect.GEMINI)
-
-
-def test_every_dialect_lists_models_its_way() -> None:
-    ways = {dialect: type(listing(dialect)) for dialect in (Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI)}
-    own = {Dialect.ANTHROPIC: AnthropicListing, Dialect.GEMINI: GeminiListing}
-    assert ways == {Dialect.OPENAI: PlainModelListing, **own}
 
 
 def _places(doc: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -149,8 +141,14 @@ def test_of_a_large_event_nothing_is_kept_once_it_was_passed_on(dialect: Dialect
 
 
 def test_the_demo_puts_nothing_back_into_requests() -> None:
-    assert set(REMEMBERING) == {*Dialect} - {Dialect.MOCK}
+    assert {dialect for dialect in Dialect if dialects.DIALECTS[dialect].remembers(channel(""))} == {
+        Dialect.ANTHROPIC,
+        Dialect.GEMINI,
+    }
 
 
 def test_a_dialect_of_one_vendor_knows_its_address() -> None:
-    assert {dialect for dialect in Dialect if vendor_url(dialect)} == {Dialect.ANTHROPIC, Dialect.GEMINI}
+    assert {dialect for dialect in Dialect if dialects.DIALECTS[dialect].base_url} == {
+        Dialect.ANTHROPIC,
+        Dialect.GEMINI,
+    }

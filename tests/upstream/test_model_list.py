@@ -7,7 +7,8 @@ import pytest
 from gateway.domain.channel import ServedModel, UpstreamPrices
 from gateway.domain.price import Tier
 from gateway.domain.units import Millis, Nanos
-from gateway.upstream.model_list import MODELS_LIMIT, ModelPage, PlainModelListing, read_models
+from gateway.upstream.model_list import MODELS_LIMIT, ModelPage, read_models
+from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.upstream.makers import channel
 
 
@@ -290,15 +291,14 @@ def test_a_model_may_be_named_by_other_fields_than_id(doc: object, name: str) ->
 
 
 def test_questions() -> None:
-    assert PlainModelListing().ask(channel("https://h/v1/"), "").url == "https://h/v1/models"
+    dialect, up = OpenAIDialect(), channel("https://h/v1/")
+    assert getattr(dialect.ask_models(up, ""), "url", "") == "https://h/v1/models"
+    assert dialect.ask_models(up, "b") is None
 
 
-def test_a_page() -> None:
-    assert PlainModelListing().read(b'{"data":[{"id":"a"}]}') == ModelPage(models=[ServedModel(name="a")])
-
-
-def test_what_is_not_a_list() -> None:
-    assert PlainModelListing().read(b"<html>") is None
+@pytest.mark.parametrize("body", [b"", b"{}", b"<html>", b'{"error":"no"}'])
+def test_what_is_not_a_list(body: bytes) -> None:
+    assert read_models(body) is None
 
 
 def test_what_has_no_usable_name_is_counted() -> None:

@@ -1,89 +1,82 @@
-"""Anthropic's Messages, and the models of its ``GET /v1/models``, a thousand a page; retired ones are left out."""
+"""Anthropic's Messages: the dialect, and what its errors mean."""
 
+import re
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from functools import partial
 from urllib.parse import quote
 
 import msgspec
 
-from gateway.domain import rawjson
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.text import plain
-from gateway.domain.units import Millis
-from gateway.upstream.anthropic import errors, request
+from gateway.domain.output_limit import OutputLimit
+from gateway.domain.rawjson import Fields
+from gateway.upstream.answer_reader import ChannelDialect
+from gateway.upstream.anthropic import request
+from gateway.upstream.anthropic.cache_marks import FIELD
+from gateway.upstream.anthropic.models import row_of
 from gateway.upstream.anthropic.reader import MessageReader
-from gateway.upstream.anthropic.request import headers, root
-from gateway.upstream.model_list import NAME_LIMIT, ModelPage
+from gateway.upstream.call_memory import CallMemory
+from gateway.upstream.error_body import read_error
+from gateway.upstream.failures import classify
 from gateway.upstream.openai.dialect import endpoint
-from gateway.upstream.translate.tool_names import Signatures
+from gateway.upstream.vendors import ANTHROPIC
+
+_OWN_NAMES = {
+    **dict.fromkeys(("thinking", "enabled", "adaptive", "disabled", "effort", "output_config"), "reasoning_effort"),
+    "stop_sequences": "stop",
+}
+"""Fields of the request that the client knows by another name; of ``thinking.type.enabled`` the last part is used."""
+
+_NO_MARKS = re.compile(
+    rf"\b(?:extra|extraneous|unknown|unsupported|unexpected|unrecognized|invalid)\b[^.]{{0,60}}\b{FIELD}\b"
+    rf"|\b{FIELD}\b[^.]{{0,60}}(?:\bnot (?:permitted|supported|allowed|recognized|enabled)|\bunsupported|\bunknown)"
+    r"|prompt caching[^.]{0,40}\bnot\b|\bnot (?:support|allow)[^.]{0,40}\bprompt caching",
+    re.IGNORECASE,
+)
+"""How upstreams refuse marks for the prompt cache; a wrong mark, or one too many, is refused in other words."""
 
 
-class AnthropicDialect:
-    """Implements ``DialectAdapter``. ``signatures`` holds the thoughts before tool calls, which the API wants back."""
+class AnthropicDialect(ChannelDialect):
+    """``memory`` holds the thoughts before tool calls, which the API wants back."""
 
-    def __init__(self, signatures: Signatures) -> None:
-        self._signatures = signatures
+    base_url = ANTHROPIC.base_url
+
+    def __init__(self, memory: CallMemory | None = None) -> None:
+        self._memory = memory or CallMemory()
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``DialectAdapter``. Raises AttemptFailed for a request that has no counterpart there."""
-        return request.prepare(order, channel, served, learned, self._signatures.of(order.owner))
+        """Raises AttemptFailed for a request that has no counterpart there."""
+        return request.prepare(order, channel, served, learned, partial(self._memory.recall, order.owner))
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``DialectAdapter``."""
-        return self._signatures.tokens_for(fields)
+        return self._memory.tokens_for(fields)
 
     def reader(self, order: Order, channel: Channel) -> MessageReader:
-        """See ``DialectAdapter``."""
-        return MessageReader(order, channel, self._signatures.of(order.owner))
+        return MessageReader(order, channel, self._memory)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``DialectAdapter``."""
-        return errors.failure(channel, status, headers, body)
+        error = read_error(body)
+        found = classify(channel, status, error, headers)
+        names = dict.fromkeys(_OWN_NAMES.get(name, name) for name in found.parameters)
+        if found.kind is FailureKind.CLIENT and _NO_MARKS.search(error.message[:1000]):
+            names[FIELD] = None
+        return msgspec.structs.replace(found, parameters=tuple(names))
 
+    def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
+        return request.output_limit(fields, served)
 
-class AnthropicListing:
-    """Implements ``ModelListing``."""
+    def model_limit(self, upstream_model: str) -> int | None:
+        return row_of(upstream_model).max_output
 
-    def ask(self, channel: Channel, after: str) -> PreparedRequest:
-        """See ``ModelListing``."""
-        url = endpoint(root(channel), "/v1/models") + "?limit=1000"
+    def remembers(self, channel: Channel) -> bool:
+        return True
+
+    def ask_models(self, channel: Channel, after: str) -> PreparedRequest:
+        """A thousand a page."""
+        url = endpoint(request.root(channel), "/v1/models") + "?limit=1000"
         if after:
             url += "&after_id=" + quote(after, safe="")
-        return PreparedRequest(url=url, headers=headers(channel, stream=False), body=b"")
-
-    def read(self, body: bytes) -> ModelPage | None:
-        """See ``ModelListing``."""
-        found = rawjson.maybe(body.strip())
-        entries = found.get("data") if isinstance(found, dict) else None
-        if not isinstance(entries, list):
-            return None
-        models = [_model(entry) for entry in entries if isinstance(entry, dict)]
-        last = found.get("last_id") if found.get("has_more") else ""
-        return ModelPage(models=[model for model in models if model], after=last if isinstance(last, str) else "")
-
-
-def _model(entry: dict[str, Any]) -> ServedModel | None:
-    name = entry.get("id")
-    if not isinstance(name, str) or not name or name != plain(name, NAME_LIMIT) or entry.get("lifecycle") == "retired":
-        return None
-    return ServedModel(
-        name=name,
-        created=_moment(entry.get("created_at")),
-        context=_positive(entry.get("max_input_tokens")),
-        max_output=_positive(entry.get("max_tokens")),
-    )
-
-
-def _positive(number: object) -> int | None:
-    return number if type(number) is int and number > 0 else None
-
-
-def _moment(text: object) -> Millis:
-    """RFC 3339 to milliseconds; 0 for what is none. The epoch itself means unknown."""
-    try:
-        return Millis(max(0, round(datetime.fromisoformat(str(text)).timestamp() * 1000)))
-    except (ValueError, OverflowError):
-        return Millis(0)
+        return PreparedRequest(url=url, headers=request.headers(channel, stream=False), body=b"")

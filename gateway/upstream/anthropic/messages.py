@@ -8,7 +8,7 @@ after a user's message and before an assistant's or at the end.
 import base64
 import binascii
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -17,9 +17,11 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart, ThoughtPart, Turn
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.rawjson import NULL
-from gateway.upstream.translate.tool_names import Signatures, Spelling
+from gateway.upstream.translate.tool_names import Spelling
 
 Block = dict[str, Any]
+Recall = Callable[[str], bytes]
+"""What is kept of a tool call, by its id."""
 
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
@@ -98,10 +100,10 @@ class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
     """The running tool loop calls tools, and its first message has no thought at its beginning."""
 
 
-def dialogue(turns: Iterable[Turn], signatures: Signatures, *, system_inside: bool) -> Dialogue:
+def dialogue(turns: Iterable[Turn], recall: Recall, *, system_inside: bool) -> Dialogue:
     """The conversation. Raises BadRequest for parts that the API does not take."""
     turns = tuple(turns)
-    writer = _Writer(signatures, running=_running_loop(turns), system_inside=system_inside)
+    writer = _Writer(recall, running=_running_loop(turns), system_inside=system_inside)
     for position, turn in enumerate(turns):
         writer.add(turn, position)
     return writer.done()
@@ -115,8 +117,8 @@ def _running_loop(turns: tuple[Turn, ...]) -> int:
 class _Writer:
     """The messages so far."""
 
-    def __init__(self, signatures: Signatures, *, running: int, system_inside: bool) -> None:
-        self._signatures = signatures
+    def __init__(self, recall: Recall, *, running: int, system_inside: bool) -> None:
+        self._kept = recall
         self._running = running
         self._system_inside = system_inside
         self._system: list[Block] = []
@@ -184,7 +186,7 @@ class _Writer:
             content.append({"type": "tool_use", "id": call_id, "name": name, "input": call.arguments})
 
     def _recall(self, call_id: str) -> list[msgspec.Raw]:
-        kept = self._signatures.recall(call_id)
+        kept = self._kept(call_id)
         return rawjson.items(kept) if kept else []
 
     def _place_system(self) -> None:

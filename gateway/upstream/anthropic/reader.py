@@ -38,8 +38,9 @@ from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.tools import JSON_TOOL, answers_by_tool
 from gateway.upstream.call_book import argument_text, index_of, label
+from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import truncation
-from gateway.upstream.translate.tool_names import Signatures, ToolNames
+from gateway.upstream.translate.tool_names import ToolNames
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 """Types of the blocks that are reasoning."""
@@ -68,11 +69,11 @@ class MessageReader(AnswerReader):
 
     stops = True
 
-    def __init__(self, order: Order, channel: Channel, signatures: Signatures) -> None:
+    def __init__(self, order: Order, channel: Channel, memory: CallMemory) -> None:
         self._order = order
         self._channel = channel
         self._names = ToolNames(order, TOOLS)
-        self._signatures = signatures
+        self._memory = memory
         self._thoughts: list[dict[str, Any]] = []
         """Those since the last call of a tool."""
         self._blocks: dict[int, _Block] = {}
@@ -80,7 +81,6 @@ class MessageReader(AnswerReader):
         """The message's id."""
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
-        """See ``AnswerReader``."""
         fields = rawjson.fields(event.data)
         match rawjson.value(fields.get("type")):
             case "message_start":
@@ -106,7 +106,6 @@ class MessageReader(AnswerReader):
                 self.failure = failure
 
     def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
-        """See ``AnswerReader``."""
         try:
             message = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))
         except ValueError as error:
@@ -161,7 +160,7 @@ class MessageReader(AnswerReader):
             block.is_answer = True
             return
         if self._thoughts:
-            self._signatures.remember(call_id, rawjson.encode(self._thoughts))
+            self._memory.remember(self._order.owner, call_id, rawjson.encode(self._thoughts))
             self._thoughts = []
         yield ToolCallPart(block.index, call_id, self._names.back(name))
 

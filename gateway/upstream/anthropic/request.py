@@ -13,11 +13,10 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.anthropic import cache_marks, tools
-from gateway.upstream.anthropic.messages import dialogue
+from gateway.upstream.anthropic.messages import Recall, dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.translate.request import Parameters, ResponseFormat, conversation_of, read_caps, refusal_of
-from gateway.upstream.translate.tool_names import Signatures
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens to think with. They count towards ``max_tokens`` and must stay below it."""
@@ -81,7 +80,7 @@ _METADATA = msgspec.json.Decoder(_Metadata)
 
 
 def prepare(
-    order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, signatures: Signatures
+    order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, recall: Recall
 ) -> PreparedRequest:
     """The request. Raises AttemptFailed (``client``, not sent) for what Anthropic has no counterpart of."""
     parameters, row = Parameters(order, learned), row_of(served.upstream_name)
@@ -89,7 +88,7 @@ def prepare(
         cap = parameters.output_cap
         max_tokens = _max_tokens(cap, row, served, order.output_budget)
         thinking_room = max_tokens if cap or order.output_budget is None else max_tokens // 2
-        body = _Body(parameters, row).write((max_tokens, thinking_room), signatures)
+        body = _Body(parameters, row).write((max_tokens, thinking_room), recall)
     except BadRequest as fault:
         raise refusal_of(channel, fault) from fault
     if order.stream:
@@ -159,7 +158,7 @@ class _Body:
         self._conversation: Conversation = parameters.conversation
         self._row = row
 
-    def write(self, limits: tuple[int, int], signatures: Signatures) -> dict[str, Any]:
+    def write(self, limits: tuple[int, int], recall: Recall) -> dict[str, Any]:
         """The body. ``limits``: the output limit, and the part of it that may be spent on thinking.
 
         Raises BadRequest for what cannot be left out.
@@ -167,7 +166,7 @@ class _Body:
         max_tokens, thinking_room = limits
         take, row, conversation = self._parameters.take, self._row, self._conversation
         self._refuse()
-        talk = dialogue(conversation.turns, signatures, system_inside=row.system_inside)
+        talk = dialogue(conversation.turns, recall, system_inside=row.system_inside)
         bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
         plan = plan_thinking(take("reasoning_effort", str), row, thinking_room, bound=bound)
         kit = tools.equip(

@@ -1,82 +1,72 @@
-"""Google's generateContent, and the models of its ``GET /v1beta/models`` that can chat, a thousand a page."""
+"""Google's generateContent: the dialect, and what its errors mean."""
 
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
 from urllib.parse import quote
 
 import msgspec
 
-from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.text import plain
-from gateway.upstream.gemini import errors, request
+from gateway.domain.output_limit import OutputLimit
+from gateway.domain.rawjson import Fields
+from gateway.upstream.answer_reader import ChannelDialect
+from gateway.upstream.call_memory import CallMemory
+from gateway.upstream.error_body import read_error
+from gateway.upstream.failures import classify
+from gateway.upstream.gemini import request
+from gateway.upstream.gemini.models import row_of
 from gateway.upstream.gemini.reader import ResponseReader
-from gateway.upstream.gemini.request import root
-from gateway.upstream.model_list import HEADERS, NAME_LIMIT, ModelPage
-from gateway.upstream.translate.tool_names import Signatures
+from gateway.upstream.model_list import LIST_HEADERS
+from gateway.upstream.vendors import GEMINI
+
+_OWN_NAMES = {
+    "thinking_config": "reasoning_effort",
+    "thinking_level": "reasoning_effort",
+    "thinking_budget": "reasoning_effort",
+    "stop_sequences": "stop",
+    "response_logprobs": "logprobs",
+}
+"""Fields of the request that the client knows by another name."""
 
 
-class GeminiDialect:
-    """Implements ``DialectAdapter``. ``signatures`` holds those of tool calls, which the API wants back."""
+class GeminiDialect(ChannelDialect):
+    """``memory`` holds the signatures of tool calls, which the API wants back."""
 
-    def __init__(self, signatures: Signatures) -> None:
-        self._signatures = signatures
+    base_url = GEMINI.base_url
+
+    def __init__(self, memory: CallMemory | None = None) -> None:
+        self._memory = memory or CallMemory()
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``DialectAdapter``. Raises AttemptFailed for a request that has no counterpart there."""
-        return request.prepare(order, channel, served, learned, self._signatures.of(order.owner))
+        """Raises AttemptFailed for a request that has no counterpart there."""
+        return request.prepare(order, channel, served, learned, partial(self._memory.recall, order.owner))
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``DialectAdapter``."""
-        return self._signatures.tokens_for(fields)
+        return self._memory.tokens_for(fields)
 
     def reader(self, order: Order, channel: Channel) -> ResponseReader:
-        """See ``DialectAdapter``."""
-        return ResponseReader(order, channel, self._signatures.of(order.owner))
+        return ResponseReader(order, channel, self._memory)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``DialectAdapter``."""
-        return errors.failure(channel, status, headers, body)
+        """There is no Retry-After; the delay is in the details."""
+        found = classify(channel, status, read_error(body), headers)
+        names = dict.fromkeys(_OWN_NAMES.get(name, name) for name in found.parameters)
+        return msgspec.structs.replace(found, parameters=tuple(names))
 
+    def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
+        return request.output_limit(fields, served)
 
-class GeminiListing:
-    """Implements ``ModelListing``."""
+    def model_limit(self, upstream_model: str) -> int | None:
+        return row_of(upstream_model).max_output
 
-    def ask(self, channel: Channel, after: str) -> PreparedRequest:
-        """See ``ModelListing``."""
-        url = root(channel) + "/models?pageSize=1000"
+    def remembers(self, channel: Channel) -> bool:
+        return True
+
+    def ask_models(self, channel: Channel, after: str) -> PreparedRequest:
+        """A thousand a page."""
+        url = request.root(channel) + "/models?pageSize=1000"
         if after:
             url += "&pageToken=" + quote(after, safe="")
-        return PreparedRequest(url=url, headers=HEADERS, body=b"")
-
-    def read(self, body: bytes) -> ModelPage | None:
-        """See ``ModelListing``."""
-        found = rawjson.maybe(body.strip())
-        entries = found.get("models") if isinstance(found, dict) else None
-        if not isinstance(found, dict) or not isinstance(entries, list):
-            return None
-        models = [_model(entry) for entry in entries if isinstance(entry, dict)]
-        after = found.get("nextPageToken")
-        return ModelPage(models=[model for model in models if model], after=after if isinstance(after, str) else "")
-
-
-_METHODS = frozenset({"generateContent", "embedContent"})
-
-
-def _model(entry: dict[str, Any]) -> ServedModel | None:
-    name, methods = entry.get("name"), entry.get("supportedGenerationMethods")
-    if not isinstance(name, str) or not name or name != plain(name, NAME_LIMIT):
-        return None
-    if not isinstance(methods, list) or not _METHODS.intersection(m for m in methods if isinstance(m, str)):
-        return None
-    return ServedModel(
-        name=name.removeprefix("models/"),
-        context=_positive(entry.get("inputTokenLimit")),
-        max_output=_positive(entry.get("outputTokenLimit")),
-    )
-
-
-def _positive(number: object) -> int | None:
-    return number if type(number) is int and number > 0 else None
+        return PreparedRequest(url=url, headers=LIST_HEADERS, body=b"")

@@ -29,10 +29,11 @@ from gateway.domain.sse import SSEEvent
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.call_book import made_id
+from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import bad_response
 from gateway.upstream.finish_words import is_broken
 from gateway.upstream.gemini.request import TOOLS, camel
-from gateway.upstream.translate.tool_names import Signatures, ToolNames
+from gateway.upstream.translate.tool_names import ToolNames
 
 BLOCKED = "PROHIBITED_CONTENT"
 """Finish reason of the one candidate there would be, had the prompt not been blocked."""
@@ -70,17 +71,16 @@ class _Candidate:
 class ResponseReader(AnswerReader):
     """Reads one answer. Implements ``AnswerReader``."""
 
-    def __init__(self, order: Order, channel: Channel, signatures: Signatures) -> None:
+    def __init__(self, order: Order, channel: Channel, memory: CallMemory) -> None:
         self._order = order
         self._channel = channel
         self._names = ToolNames(order, TOOLS)
-        self._signatures = signatures
+        self._memory = memory
         self._candidates: dict[int, _Candidate] = {}
         self._queries: set[str] = set()
         """Those that the vendor searched the web with."""
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
-        """See ``AnswerReader``."""
         if event.data.strip() == b"[DONE]":  # some relays send it; the bytes end all the same
             return
         try:
@@ -90,7 +90,6 @@ class ResponseReader(AnswerReader):
             self.failure = exc.failure
 
     def read_whole(self, body: bytes) -> Iterator[AnswerPart]:
-        """See ``AnswerReader``."""
         try:
             for response in split(body):
                 yield from self._response(response)
@@ -206,7 +205,7 @@ class ResponseReader(AnswerReader):
         )
         signed = isinstance(signature, str) and bool(signature)
         if signed:
-            self._signatures.remember(call_id, str(signature).encode())
+            self._memory.remember(self._order.owner, call_id, str(signature).encode())
         said = candidate.arguments
         arguments = rawjson.encode(said if isinstance(said, str) else rawjson.encode(said).decode())
         name = self._names.back(str(call.get("name", "")))

@@ -2,12 +2,12 @@
 
 The conversation has ``user`` and ``model`` in turn, with the system's words apart. Newer models refuse a function call
 that comes back without the thought signature it was made with. The signature is looked for where Google's own
-compatible API puts it, then among those kept in ``translate.tool_names``; a placeholder is the last resort.
+compatible API puts it, then among those in ``call_memory``; a placeholder is the last resort.
 """
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -35,7 +35,7 @@ from gateway.domain.rawjson import Fields
 from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.translate.request import Parameters, ResponseFormat, read_caps, refusal_of, schema_fields
-from gateway.upstream.translate.tool_names import Signatures, Spelling
+from gateway.upstream.translate.tool_names import Spelling
 
 _EFFORTS = {"minimal": 0, "low": 1, "medium": 2, "high": 3, "xhigh": 3, "max": 3}
 """The level of each word, as an index of ``LEVELS``."""
@@ -128,6 +128,8 @@ def _thinking(effort: str | None, row: GeminiModel) -> dict[str, Any] | None:
 
 
 Part = dict[str, Any]
+Recall = Callable[[str], bytes]
+"""The signature that is kept of a tool call, by its id."""
 
 _TYPES = {
     "png": "image/png",
@@ -198,7 +200,7 @@ class GeminiConversation(msgspec.Struct, frozen=True, kw_only=True):
     contents: list[dict[str, Any]]
 
 
-def talk(turns: Iterable[Turn], signatures: Signatures, row: GeminiModel) -> GeminiConversation:
+def talk(turns: Iterable[Turn], recall: Recall, row: GeminiModel) -> GeminiConversation:
     """The conversation. Raises BadRequest for parts that the model does not take."""
     system: list[Part] = []
     contents: list[dict[str, Any]] = []
@@ -206,7 +208,7 @@ def talk(turns: Iterable[Turn], signatures: Signatures, row: GeminiModel) -> Gem
         if turn.role == "system":
             system += parts_of(turn.parts, row)
             continue
-        parts = _parts(turn, signatures, row)
+        parts = _parts(turn, recall, row)
         role = "model" if turn.role == "assistant" else "user"
         if parts and contents and contents[-1]["role"] == role:
             contents[-1]["parts"] += parts
@@ -215,20 +217,20 @@ def talk(turns: Iterable[Turn], signatures: Signatures, row: GeminiModel) -> Gem
     return GeminiConversation(system=system, contents=contents or [{"role": "user", "parts": [{"text": FILLER}]}])
 
 
-def _parts(turn: Turn, signatures: Signatures, row: GeminiModel) -> list[Part]:
+def _parts(turn: Turn, recall: Recall, row: GeminiModel) -> list[Part]:
     if turn.role == "tool":
         parts = [part for block in turn.blocks if isinstance(block, ResultPart) for part in result_parts(block, row)]
         return sorted(parts, key=lambda part: "functionResponse" not in part)  # results come first, without a gap
     said = parts_of(turn.parts, row)
-    return said + _calls(turn.calls, signatures, row) if turn.role == "assistant" else said
+    return said + _calls(turn.calls, recall, row) if turn.role == "assistant" else said
 
 
-def _calls(calls: list[CallPart], signatures: Signatures, row: GeminiModel) -> list[Part]:
+def _calls(calls: list[CallPart], recall: Recall, row: GeminiModel) -> list[Part]:
     """Of parallel calls only the first must be signed."""
     parts: list[Part] = []
     for call in calls:
         part: Part = {"functionCall": {"id": call.id, "name": TOOLS.sent(call.name), "args": call.arguments}}
-        signature = call.signature or signatures.recall(call.id).decode()
+        signature = call.signature or recall(call.id).decode()
         if not signature and row.signatures and not parts:
             signature = PLACEHOLDER
         if signature:
@@ -290,7 +292,7 @@ _VERSION = re.compile(r"/v\d\w*\Z")
 
 
 def prepare(
-    order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, signatures: Signatures
+    order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, recall: Recall
 ) -> PreparedRequest:
     """The request. Raises AttemptFailed (``client``, not sent) for what Gemini has no counterpart of."""
     parameters, row = Parameters(order, learned), row_of(served.upstream_name)
@@ -298,7 +300,7 @@ def prepare(
         asked = parameters.output_cap
         cap = asked if asked is not None else _chosen_cap(order)
         cap = _lower_cap(cap, served)
-        body = _body(parameters, row, cap, signatures, own_cap=asked is None)
+        body = _body(parameters, row, cap, recall, own_cap=asked is None)
     except BadRequest as fault:
         raise refusal_of(channel, fault) from fault
     return PreparedRequest(
@@ -354,10 +356,10 @@ def _path(model: str, *, stream: bool) -> str:
 
 
 def _body(
-    parameters: Parameters, row: GeminiModel, cap: int | None, signatures: Signatures, *, own_cap: bool
+    parameters: Parameters, row: GeminiModel, cap: int | None, recall: Recall, *, own_cap: bool
 ) -> dict[str, Any]:
     conversation = parameters.conversation
-    said = talk(conversation.turns, signatures, row)
+    said = talk(conversation.turns, recall, row)
     body: dict[str, Any] = {"contents": said.contents}
     if said.system:
         body["systemInstruction"] = {"parts": said.system}

@@ -101,7 +101,6 @@ class HttpReply:
         self._inflater = self._unpacking(coding.strip().lower()) if coding else None
 
     async def read(self, limit: int, memory: Memory) -> bytes:
-        """See ``adapter.Reply``."""
         data = b""
         if self._answer.complete and self._inflater is None:  # the usual case: it came with its head
             data = self._answer.rest()
@@ -136,7 +135,6 @@ class HttpReply:
         return loop.time() - began
 
     def chunks(self, signs: SignsOfLife | None = None) -> AsyncIterator[bytes]:
-        """See ``adapter.Reply``."""
         return Incoming(self, signs, self._began)
 
     async def receive(self) -> bytes:
@@ -181,13 +179,11 @@ class HttpReply:
         self._end()
 
     def release(self) -> None:
-        """See ``adapter.Reply``."""
         self._end()
         if not self._answer.complete:
             self._answer.drop(LINGER_S)
 
     def abort(self) -> None:
-        """See ``adapter.Reply``."""
         self._answer.abort()
         self._end()
 

@@ -20,10 +20,13 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream import failures
+from gateway.upstream.answer_reader import ChannelDialect
+from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.error_body import read_error
 from gateway.upstream.learned_params import DEVELOPER
+from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
-from gateway.upstream.openai.reasoning import ReasoningMemory, ReasoningReader, put_back
+from gateway.upstream.openai.reasoning import ReasoningReader, put_back
 from gateway.upstream.refused_params import MESSAGES, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 
@@ -35,17 +38,6 @@ _EMPTY = msgspec.Raw(b'""')
 _SYSTEM = msgspec.Raw(b'"system"')
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _NOTHING_LEARNED = LearnedRefusals()
-
-
-def output_limit(given: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """The most output that the request allows as it goes out.
-
-    What is learned of an upstream meanwhile only leaves parameters out, lowers the limit, or gives it its other name.
-    """
-    traits, fields = vendor_of(channel.preset, channel.base_url), dict(given)
-    _limit_output(fields, _limit_field(traits, channel, served, _NOTHING_LEARNED), served.max_output)
-    _fit_parameters(fields, traits, _NOTHING_LEARNED)
-    return read_limit(fields)
 
 
 def _fits(order: Order, traits: Vendor, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> bool:
@@ -247,19 +239,14 @@ def _shorten(value: msgspec.Raw) -> msgspec.Raw:
     return rawjson.raw(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:9])
 
 
-def wants_reasoning(channel: Channel) -> bool:
-    """Whether the reasoning before tool calls is to be put back into requests to this channel."""
-    return vendor_of(channel.preset, channel.base_url).reasoning_back
-
-
-class OpenAIDialect:
-    """Implements ``DialectAdapter``; also for ``mock``, which answers so, too."""
+class OpenAIDialect(ChannelDialect):
+    """OpenAI's words; also for ``mock``, which answers so, too."""
 
     def __init__(self) -> None:
-        self._memory = ReasoningMemory()
+        self._memory = CallMemory()
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``DialectAdapter``. Dropped are named those parameters of the client that are missing in it."""
+        """Dropped are named those parameters of the client that are missing in it."""
         traits = vendor_of(channel.preset, channel.base_url)
         if _fits(order, traits, channel, served, learned):
             url = endpoint(channel.base_url, "/chat/completions")
@@ -289,13 +276,29 @@ class OpenAIDialect:
         )
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``DialectAdapter``."""
         return self._memory.tokens_for(fields)
 
     def reader(self, order: Order, channel: Channel) -> ChatReader:
-        """See ``DialectAdapter``."""
-        return ReasoningReader(order, channel, self._memory) if wants_reasoning(channel) else ChatReader(order, channel)
+        remembers = self.remembers(channel)
+        return ReasoningReader(order, channel, self._memory) if remembers else ChatReader(order, channel)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """See ``DialectAdapter``."""
         return failures.classify(channel, status, read_error(body), headers)
+
+    def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
+        """What is learned meanwhile only leaves parameters out, lowers the limit, or gives it its other name."""
+        traits, fields = vendor_of(channel.preset, channel.base_url), dict(fields)
+        _limit_output(fields, _limit_field(traits, channel, served, _NOTHING_LEARNED), served.max_output)
+        _fit_parameters(fields, traits, _NOTHING_LEARNED)
+        return read_limit(fields)
+
+    def remembers(self, channel: Channel) -> bool:
+        return vendor_of(channel.preset, channel.base_url).reasoning_back
+
+    def ask_models(self, channel: Channel, after: str) -> PreparedRequest | None:
+        """All models come at once."""
+        return (
+            None
+            if after
+            else PreparedRequest(url=endpoint(channel.base_url, "/models"), headers=LIST_HEADERS, body=b"")
+        )

@@ -145,7 +145,6 @@ class ChatReader(AnswerReader):
         return texts, start
 
     def read(self, event: SSEEvent) -> list[AnswerPart]:
-        """See ``AnswerReader``."""
         self._parts, self.choices = [], []
         if event.data.strip() == b"[DONE]":
             self.done = True
@@ -168,7 +167,6 @@ class ChatReader(AnswerReader):
         return self._parts
 
     def read_whole(self, body: bytes) -> list[AnswerPart]:
-        """See ``AnswerReader``."""
         self._parts, self.choices = [], []
         try:
             self.opened = answer = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))

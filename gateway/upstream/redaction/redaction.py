@@ -205,12 +205,10 @@ class LogFilter(logging.Filter):
             logging.getLogger(name).addFilter(self)
 
     def remove(self) -> None:
-        """See ``install``."""
         for name in self.LOGGERS:
             logging.getLogger(name).removeFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """See ``logging.Filter``."""
         record.msg, record.args = self._redaction.text(record.getMessage()), None
         if record.exc_info:
             found = logging.Formatter().formatException(record.exc_info)

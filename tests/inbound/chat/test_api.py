@@ -23,7 +23,6 @@ from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.openai.dialect import OpenAIDialect
-from gateway.upstream.translate.tool_names import Signatures
 from tests.upstream.makers import channel, order
 
 
@@ -42,7 +41,7 @@ def test_answers_of_a_dialect_that_is_this_api_pass_and_others_are_rendered() ->
     openai, request = OpenAIDialect(), order()
     plan = CHAT.plan(request, channel(), openai, lacking=False)
     assert (type(plan.adapter), plan.order, plan.native) == (NativeChat, request, True)
-    plan = CHAT.plan(request, channel(dialect=Dialect.GEMINI), GeminiDialect(Signatures()), lacking=False)
+    plan = CHAT.plan(request, channel(dialect=Dialect.GEMINI), GeminiDialect(), lacking=False)
     assert (type(plan.adapter), plan.native) == (RenderingAdapter, False)
     assert plan.order.conversation is not None
 

@@ -10,9 +10,8 @@ from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.order import LearnedRefusals
 from gateway.upstream.anthropic.request import marks_cache, prepare
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import call, function
-from tests.upstream.makers import channel, translated
+from tests.upstream.makers import channel, recall_of, translated
 
 LONG = "word " * 1000
 SYSTEM = {"role": "system", "content": LONG}
@@ -24,7 +23,7 @@ UP = channel("https://h", preset="anthropic", dialect=Dialect.ANTHROPIC)
 
 def _sent(*messages: Any, model: str = "claude-sonnet-4-5", up: Any = UP, **fields: Any) -> Any:
     body = {"model": "m", "messages": messages, **fields}
-    return json.loads(prepare(translated(body), up, ServedModel(name="m", upstream=model), NOTHING, Signatures()).body)
+    return json.loads(prepare(translated(body), up, ServedModel(name="m", upstream=model), NOTHING, recall_of()).body)
 
 
 def _blocks(body: Any) -> list[Any]:
@@ -158,6 +157,6 @@ def test_an_upstream_that_refuses_marks_gets_none_and_none_of_the_clients() -> N
     refused = LearnedRefusals(dropped=("cache_control",))
     marked = {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": EPHEMERAL}]}
     body = {"model": "m", "messages": [SYSTEM, marked], "tools": TOOLS}
-    prepared = prepare(translated(body), UP, ServedModel(name="m", upstream="claude-sonnet-4-5"), refused, Signatures())
+    prepared = prepare(translated(body), UP, ServedModel(name="m", upstream="claude-sonnet-4-5"), refused, recall_of())
     assert (_marked(json.loads(prepared.body)), prepared.dropped) == ([], ("cache_control",))
     assert not marks_cache(UP, refused)

@@ -2,16 +2,13 @@
 
 import json
 
-import pytest
-
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.domain.units import Millis
 from gateway.upstream.answer_reader import DialectAdapter
-from gateway.upstream.anthropic.dialect import AnthropicDialect, AnthropicListing
+from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.model_list import ModelPage
-from gateway.upstream.translate.tool_names import Signatures
+from gateway.upstream.model_list import ModelPage, read_models
 from tests.cases.anthropic.streams import HELLO, TWO_TOOLS
 from tests.cases.conversations import call
 from tests.fakes.replies import dumps
@@ -29,12 +26,12 @@ NEXT = {
 
 
 def test_it_is_an_adapter() -> None:
-    dialect: DialectAdapter = AnthropicDialect(Signatures())
+    dialect: DialectAdapter = AnthropicDialect()
     assert dialect.failure(channel(), 529, {}, b"").kind is FailureKind.SERVER
 
 
 def test_thoughts_of_an_answer_come_back_in_the_next_request() -> None:
-    dialect = AnthropicDialect(Signatures())
+    dialect = AnthropicDialect()
     as_chat(dialect).stream(translated(), channel()).feed(TWO_TOOLS)
     prepared = dialect.prepare(translated(NEXT), channel(), SONNET, NOTHING)
     body = json.loads(prepared.body)
@@ -43,16 +40,15 @@ def test_thoughts_of_an_answer_come_back_in_the_next_request() -> None:
 
 
 def test_without_them_there_is_no_thinking_either() -> None:
-    dialect = AnthropicDialect(Signatures())
+    dialect = AnthropicDialect()
     prepared = dialect.prepare(translated(NEXT), channel(), SONNET, NOTHING)
     assert (b"thinking" in prepared.body, prepared.dropped) == (False, ("reasoning_effort",))
 
 
 def test_an_answer_is_taken_in_either_form() -> None:
-    assert as_chat(AnthropicDialect(Signatures())).whole(HELLO, translated(), channel()).finish == "stop"
+    assert as_chat(AnthropicDialect()).whole(HELLO, translated(), channel()).finish == "stop"
 
 
-LISTING = AnthropicListing()
 OPUS = {
     "type": "model",
     "id": "claude-opus-5-5",
@@ -63,7 +59,8 @@ OPUS = {
 
 
 def test_questions() -> None:
-    first, second = LISTING.ask(channel("https://h/v1"), ""), LISTING.ask(channel("https://h"), "a/b")
+    dialect = AnthropicDialect()
+    first, second = dialect.ask_models(channel("https://h/v1"), ""), dialect.ask_models(channel("https://h"), "a/b")
     assert first.url == "https://h/v1/models?limit=1000"
     assert second.url == "https://h/v1/models?limit=1000&after_id=a%2Fb"
     assert first.headers["anthropic-version"] == "2023-06-01"
@@ -73,18 +70,13 @@ def test_a_page() -> None:
     body = dumps({"data": [OPUS, {"id": "x", "created_at": "?"}], "has_more": True, "last_id": "x"})
     created = Millis(1_790_035_200_000)
     opus = ServedModel(name="claude-opus-5-5", created=created, context=1_000_000, max_output=128_000)
-    assert LISTING.read(body) == ModelPage(models=[opus, ServedModel(name="x")], after="x")
+    assert read_models(body) == ModelPage(models=[opus, ServedModel(name="x")], after="x")
 
 
 def test_the_last_page_has_nothing_after_it() -> None:
-    assert LISTING.read(dumps({"data": [], "has_more": False, "last_id": "x"})) == ModelPage(models=[])
+    assert read_models(dumps({"data": [], "has_more": False, "last_id": "x"})) == ModelPage(models=[])
 
 
 def test_retired_models_and_names_that_cannot_be_shown_are_left_out() -> None:
-    entries = [{**OPUS, "lifecycle": "retired"}, {"id": "a\u202eb"}, {"id": 3}, "odd"]
-    assert LISTING.read(dumps({"data": entries})) == ModelPage(models=[])
-
-
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"data":null}', b"<html>"])
-def test_what_is_not_a_list(body: bytes) -> None:
-    assert LISTING.read(body) is None
+    entries = [{**OPUS, "lifecycle": "retired"}, {"id": "a\u202eb"}, {"id": 3}]
+    assert read_models(dumps({"data": entries})) == ModelPage(models=[], unreadable=2)

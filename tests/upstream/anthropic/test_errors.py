@@ -7,7 +7,7 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.failure import Failure
 from gateway.upstream.answer_errors import failure_told
-from gateway.upstream.anthropic.errors import failure
+from gateway.upstream.anthropic.dialect import AnthropicDialect
 from tests.fakes.replies import dumps
 from tests.upstream.makers import channel, error_of
 
@@ -19,7 +19,7 @@ def _body(kind: str, message: str = "It broke.", **more: Any) -> bytes:
 
 
 def _failure(status: int, kind: str, message: str = "It broke.", **more: Any) -> Failure:
-    return failure(WITH_KEY, status, {}, _body(kind, message, **more))
+    return AnthropicDialect().failure(WITH_KEY, status, {}, _body(kind, message, **more))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_upstreams_own_words_are_kept_beside() -> None:
 
 
 def test_retry_after_is_kept() -> None:
-    found = failure(WITH_KEY, 429, {"retry-after": "7"}, _body("rate_limit_error"))
+    found = AnthropicDialect().failure(WITH_KEY, 429, {"retry-after": "7"}, _body("rate_limit_error"))
     assert (found.retry_after_s, error_of(found).retry_after_s) == (7, 7)
 
 

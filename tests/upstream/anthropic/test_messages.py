@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -12,9 +13,8 @@ from gateway.domain.conversation import MediaPart, ResultPart, TextPart, Turn
 from gateway.domain.errors import BadRequest
 from gateway.upstream.anthropic.messages import Dialogue, blocks_of, dialogue, result_block
 from gateway.upstream.translate.request import conversation_of
-from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call
-from tests.upstream.makers import translated
+from tests.upstream.makers import recall_of, translated
 
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
 LOOK = {"role": "assistant", "content": "I look.", "tool_calls": [call("t1", "f", "{}"), call("t2", "f", "{}")]}
@@ -25,9 +25,9 @@ def _turns(body: object) -> tuple[Turn, ...]:
     return conversation_of(translated(body)).turns
 
 
-def _dialogue(*messages: Any, signatures: Signatures | None = None, inside: bool = False) -> Dialogue:
+def _dialogue(*messages: Any, kept: Mapping[str, bytes] = {}, inside: bool = False) -> Dialogue:
     turns = _turns({"messages": messages})
-    return dialogue(turns, signatures or Signatures(), system_inside=inside)
+    return dialogue(turns, recall_of(kept), system_inside=inside)
 
 
 def _messages(*messages: Any, **more: Any) -> Any:
@@ -124,13 +124,11 @@ def test_thoughts_sent_back_go_first_and_untouched() -> None:
 
 
 def test_thoughts_not_sent_back_are_recalled_for_the_running_loop() -> None:
-    signatures = Signatures()
-    signatures.remember("t1", msgspec.json.encode([THOUGHT]))
-    signatures.remember("t2", msgspec.json.encode([THOUGHT, THOUGHT]))
+    kept = {"t1": msgspec.json.encode([THOUGHT]), "t2": msgspec.json.encode([THOUGHT, THOUGHT])}
     talk = [{"role": "user", "content": "a"}, LOOK, *RESULTS]
     kinds = ["thinking", "text", "tool_use", "thinking", "thinking", "tool_use"]
-    assert _kinds(_messages(*talk, signatures=signatures)[1]) == kinds
-    later = _messages(*talk, {"role": "user", "content": "b"}, signatures=signatures)
+    assert _kinds(_messages(*talk, kept=kept)[1]) == kinds
+    later = _messages(*talk, {"role": "user", "content": "b"}, kept=kept)
     assert _kinds(later[1]) == ["text", "tool_use", "tool_use"]
 
 
@@ -143,22 +141,20 @@ def test_lost_thoughts_are_reported() -> None:
 
 def test_a_loop_that_began_with_a_thought_goes_on_thinking() -> None:
     """A model that thinks once a turn calls more tools without another thought."""
-    signatures = Signatures()
-    signatures.remember("t1", msgspec.json.encode([THOUGHT]))
+    kept = {"t1": msgspec.json.encode([THOUGHT])}
     more = [
         {"role": "assistant", "tool_calls": [call("t3", "look", "{}")]},
         {"role": "tool", "tool_call_id": "t3", "content": "c"},
     ]
     talk = [{"role": "user", "content": "a"}, LOOK, *RESULTS, *more, *more]
-    assert not _dialogue(*talk, signatures=signatures).thoughtless
+    assert not _dialogue(*talk, kept=kept).thoughtless
     assert not _dialogue(talk[0], {**LOOK, "thinking_blocks": [THOUGHT]}, *RESULTS, *more).thoughtless
 
 
 def test_a_loop_that_began_without_a_thought_stays_without() -> None:
-    signatures = Signatures()
-    signatures.remember("t3", msgspec.json.encode([THOUGHT]))
+    kept = {"t3": msgspec.json.encode([THOUGHT])}
     more = [{"role": "assistant", "tool_calls": [call("t3", "look", "{}")]}, {"role": "tool", "tool_call_id": "t3"}]
-    assert _dialogue({"role": "user", "content": "a"}, LOOK, *RESULTS, *more, signatures=signatures).thoughtless
+    assert _dialogue({"role": "user", "content": "a"}, LOOK, *RESULTS, *more, kept=kept).thoughtless
 
 
 def test_the_result_of_a_failed_tool_is_marked() -> None:
@@ -176,7 +172,7 @@ def test_ids_and_names_that_do_not_fit_are_changed_on_both_sides() -> None:
 
 def test_texts_keep_their_escapes() -> None:
     body = '{"messages":[{"role":"user","content":"\\ue83d \\u00e9"}]}'
-    assert b"\\ue83d \\u00e9" in rawjson.encode(dialogue(_turns(body), Signatures(), system_inside=False).messages)
+    assert b"\\ue83d \\u00e9" in rawjson.encode(dialogue(_turns(body), recall_of(), system_inside=False).messages)
 
 
 CACHE = msgspec.Raw(b'{"type":"ephemeral"}')

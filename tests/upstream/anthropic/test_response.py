@@ -11,7 +11,7 @@ from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import OutputCounter, WholeAnswer
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.anthropic.messages import TOOLS
-from gateway.upstream.translate.tool_names import Signatures
+from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.usage_report import UsageReports
 from tests.cases.anthropic.streams import TWO_TOOLS, start, text
 from tests.conformance.shapes import completion_faults
@@ -22,9 +22,9 @@ THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
 SPENT = {"input_tokens": 10, "cache_read_input_tokens": 20, "output_tokens": 7}
 
 
-def _whole(body: bytes, signatures: Signatures | None = None, **fields: Any) -> WholeAnswer:
+def _whole(body: bytes, memory: CallMemory | None = None, **fields: Any) -> WholeAnswer:
     asked = translated({"messages": [], **fields}, model="mine")
-    return as_chat(AnthropicDialect(signatures or Signatures())).whole(body, asked, channel())
+    return as_chat(AnthropicDialect(memory)).whole(body, asked, channel())
 
 
 def _answer(*blocks: Any, reason: str = "end_turn", **more: Any) -> bytes:
@@ -92,9 +92,9 @@ def test_a_schema_answered_by_the_tool_is_text() -> None:
 
 
 def test_thoughts_before_a_call_are_kept_for_it() -> None:
-    signatures = Signatures()
-    _whole(_answer(THOUGHT, {"type": "tool_use", "id": "t", "name": "f", "input": {}}), signatures)
-    assert json.loads(signatures.recall("t")) == [THOUGHT]
+    memory = CallMemory()
+    _whole(_answer(THOUGHT, {"type": "tool_use", "id": "t", "name": "f", "input": {}}), memory)
+    assert json.loads(memory.recall("", "t")) == [THOUGHT]
 
 
 def test_an_event_stream_to_a_plain_request_is_put_together() -> None:
@@ -133,10 +133,10 @@ def test_a_changed_name_is_changed_back() -> None:
 
 
 def test_thoughts_belong_to_the_call_after_them() -> None:
-    signatures = Signatures()
+    memory = CallMemory()
     calls: list[Any] = [{"type": "tool_use", "id": id, "name": "f", "input": {}} for id in ("a", "b")]
-    _whole(_answer(THOUGHT, *calls), signatures)
-    assert (bool(signatures.recall("a")), signatures.recall("b")) == (True, b"")
+    _whole(_answer(THOUGHT, *calls), memory)
+    assert (bool(memory.recall("", "a")), memory.recall("", "b")) == (True, b"")
 
 
 def test_a_tool_of_that_name_is_one() -> None:

@@ -7,7 +7,7 @@ import pytest
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.anthropic.dialect import AnthropicDialect
-from gateway.upstream.translate.tool_names import Signatures
+from gateway.upstream.call_memory import CallMemory
 from tests.cases.answers import Answer, said_in
 from tests.cases.anthropic.streams import HELLO, STREAMS, TWO_TOOLS, end, start, text, tool
 from tests.cases.streams import Case
@@ -17,7 +17,7 @@ from tests.upstream.makers import as_chat, channel, error_of, translated
 
 
 def _stream(**more: Any) -> AnswerStream:
-    return as_chat(AnthropicDialect(Signatures())).stream(translated(**more), channel())
+    return as_chat(AnthropicDialect()).stream(translated(**more), channel())
 
 
 def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:
@@ -104,15 +104,15 @@ def test_nothing_is_held_back() -> None:
 
 
 def test_thoughts_before_a_call_are_kept_for_it() -> None:
-    signatures = Signatures()
-    as_chat(AnthropicDialect(signatures)).stream(translated(), channel()).feed(TWO_TOOLS)
-    assert signatures.recall("toolu_1") == b'[{"type":"thinking","thinking":"Hm","signature":"SIG=="}]'
-    assert signatures.recall("toolu_2") == b""
+    memory = CallMemory()
+    as_chat(AnthropicDialect(memory)).stream(translated(), channel()).feed(TWO_TOOLS)
+    assert memory.recall("", "toolu_1") == b'[{"type":"thinking","thinking":"Hm","signature":"SIG=="}]'
+    assert memory.recall("", "toolu_2") == b""
 
 
 def test_a_schema_answered_by_the_tool_is_text() -> None:
     asked = {"messages": [], "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}
-    stream = as_chat(AnthropicDialect(Signatures())).stream(translated(asked), channel())
+    stream = as_chat(AnthropicDialect()).stream(translated(asked), channel())
     out = stream.feed(start() + tool("toolu_1", "json_response", '{"a":', " 1}") + end("tool_use"))
     assert said_in(out) == Answer(text={0: '{"a": 1}'}, finish={0: "stop"})
 

@@ -13,7 +13,6 @@ from gateway.domain.channel import ServedModel
 from gateway.domain.sse import BLANK, parse
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.anthropic.streams import HELLO, TWO_TOOLS
 from tests.cases.conversations import TOOLS_AND_IMAGE, function
 from tests.upstream.makers import channel, translated
@@ -51,7 +50,7 @@ def test_the_sdk_would_send_it(body: dict[str, Any], model: str) -> None:
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
 
     asked = translated({"model": "m", **body})
-    prepared = AnthropicDialect(Signatures()).prepare(asked, channel(), ServedModel(name="m", upstream=model), NOTHING)
+    prepared = AnthropicDialect().prepare(asked, channel(), ServedModel(name="m", upstream=model), NOTHING)
     hint = MessageCreateParamsStreaming if asked.stream else MessageCreateParamsNonStreaming
     assert faults(json.loads(prepared.body), hint) == []
 

@@ -8,11 +8,10 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.upstream.answer_reader import DialectAdapter
-from gateway.upstream.gemini.dialect import GeminiDialect, GeminiListing
+from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.request import PLACEHOLDER
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.model_list import ModelPage
-from gateway.upstream.translate.tool_names import Signatures
+from gateway.upstream.model_list import ModelPage, read_models
 from tests.cases.answers import chunks_in
 from tests.cases.gemini.streams import TWO_CALLS
 from tests.fakes.replies import dumps
@@ -38,46 +37,41 @@ def _sent(dialect: GeminiDialect, calls: list[Any]) -> list[str | None]:
 
 
 def test_it_is_an_adapter() -> None:
-    dialect: DialectAdapter = GeminiDialect(Signatures())
+    dialect: DialectAdapter = GeminiDialect()
     assert dialect.failure(channel(), 503, {}, b"").kind is FailureKind.SERVER
 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_signatures_make_the_round_trip(keep: bool) -> None:
-    dialect = GeminiDialect(Signatures())
+    dialect = GeminiDialect()
     chunks = chunks_in(as_chat(dialect).stream(translated(), channel()).feed(TWO_CALLS))
     assert _sent(dialect, _calls(chunks, keep=keep)) == ["U0lH", None]
 
 
 @pytest.mark.parametrize(("keep", "first"), [(True, "U0lH"), (False, PLACEHOLDER)])
 def test_another_gateway_knows_only_what_the_client_kept(keep: bool, first: str) -> None:
-    chunks = chunks_in(as_chat(GeminiDialect(Signatures())).stream(translated(), channel()).feed(TWO_CALLS))
-    assert _sent(GeminiDialect(Signatures()), _calls(chunks, keep=keep)) == [first, None]
+    chunks = chunks_in(as_chat(GeminiDialect()).stream(translated(), channel()).feed(TWO_CALLS))
+    assert _sent(GeminiDialect(), _calls(chunks, keep=keep)) == [first, None]
 
 
-LISTING = GeminiListing()
 CHATS = ["generateContent", "countTokens"]
 
 
 def test_questions() -> None:
-    assert LISTING.ask(channel("https://h"), "").url == "https://h/v1beta/models?pageSize=1000"
-    assert LISTING.ask(channel("https://h/v1"), "a=b").url == "https://h/v1/models?pageSize=1000&pageToken=a%3Db"
+    dialect = GeminiDialect()
+    assert dialect.ask_models(channel("https://h"), "").url == "https://h/v1beta/models?pageSize=1000"
+    assert dialect.ask_models(channel("https://h/v1"), "a=b").url == "https://h/v1/models?pageSize=1000&pageToken=a%3Db"
 
 
 def test_a_page() -> None:
     flash = {"name": "models/gemini-3.8-flash", "supportedGenerationMethods": CHATS, "inputTokenLimit": 1_048_576}
     flash["outputTokenLimit"] = 65_536
     embedder = {"name": "models/embedder", "supportedGenerationMethods": ["embedContent"]}
-    others = [embedder, {"name": "models/v", "supportedGenerationMethods": ["predict"]}, {"name": "models/x"}]
-    found = LISTING.read(dumps({"models": [flash, *others, {"name": 3}, "odd"], "nextPageToken": "t"}))
+    others = [embedder, {"name": "models/v", "supportedGenerationMethods": ["predict"]}]
+    found = read_models(dumps({"models": [flash, *others, {"name": 3}], "nextPageToken": "t"}))
     chats = ServedModel(name="gemini-3.8-flash", context=1_048_576, max_output=65_536)
-    assert found == ModelPage(models=[chats, ServedModel(name="embedder")], after="t")
+    assert found == ModelPage(models=[chats, ServedModel(name="embedder")], after="t", unreadable=1)
 
 
 def test_the_last_page_has_nothing_after_it() -> None:
-    assert LISTING.read(dumps({"models": []})) == ModelPage(models=[])
-
-
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"<html>"])
-def test_what_is_not_a_list(body: bytes) -> None:
-    assert LISTING.read(body) is None
+    assert read_models(dumps({"models": []})) == ModelPage(models=[])

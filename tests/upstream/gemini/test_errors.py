@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.upstream.answer_errors import failure_told
-from gateway.upstream.gemini.errors import failure
+from gateway.upstream.gemini.dialect import GeminiDialect
 from tests.fakes.replies import dumps
 from tests.upstream.makers import channel, error_of
 
@@ -37,26 +37,26 @@ def _body(code: int, status: str, message: str = "It broke.", *details: Any) -> 
 )
 def test_every_error(code: int, status: str, message: str, details: Any, expected: FailureKind, told: str) -> None:
     body = _body(code, status, message, *details)
-    found = failure(WITH_KEY, code, {}, body)
+    found = GeminiDialect().failure(WITH_KEY, code, {}, body)
     assert (found.kind, error_of(found).code) == (expected, told)
     inside = failure_told(WITH_KEY, b"[" + body + b"]")
     assert (inside.kind, error_of(inside).code, inside.parameters) == (expected, told, ())
 
 
 def test_the_delay_is_reported_in_the_body() -> None:
-    assert failure(WITH_KEY, 429, {}, _body(429, "RESOURCE_EXHAUSTED", "x", DELAY)).retry_after_s == 34
+    assert GeminiDialect().failure(WITH_KEY, 429, {}, _body(429, "RESOURCE_EXHAUSTED", "x", DELAY)).retry_after_s == 34
 
 
 def test_an_error_in_an_array_keeps_its_words() -> None:
-    found = failure(WITH_KEY, 400, {}, b"[" + _body(400, "INVALID_ARGUMENT", "Bad field.") + b"]")
+    found = GeminiDialect().failure(WITH_KEY, 400, {}, b"[" + _body(400, "INVALID_ARGUMENT", "Bad field.") + b"]")
     assert "Bad field." in error_of(found).message
 
 
 def test_what_concerns_the_account_is_for_the_owner_without_the_key() -> None:
     body = _body(400, "INVALID_ARGUMENT", "API key not valid: AIzaSecretSecret", INVALID_KEY)
-    told = error_of(failure(WITH_KEY, 400, {}, body)).message
+    told = error_of(GeminiDialect().failure(WITH_KEY, 400, {}, body)).message
     assert ("not valid:" in told, "Secret" in told) == (False, False)
-    kept = error_of(failure(WITH_KEY, 400, {}, body)).record_message
+    kept = error_of(GeminiDialect().failure(WITH_KEY, 400, {}, body)).record_message
     assert ("API key not valid:" in kept, "Secret" in kept) == (True, False)
 
 
@@ -68,7 +68,7 @@ def test_what_concerns_the_account_is_for_the_owner_without_the_key() -> None:
     ],
 )
 def test_refused_parameters_have_the_clients_names(message: str, parameters: tuple[str, ...]) -> None:
-    assert failure(WITH_KEY, 400, {}, _body(400, "INVALID_ARGUMENT", message)).parameters == parameters
+    assert GeminiDialect().failure(WITH_KEY, 400, {}, _body(400, "INVALID_ARGUMENT", message)).parameters == parameters
 
 
 def test_a_status_without_a_number_is_understood() -> None:

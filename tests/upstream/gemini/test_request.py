@@ -1,6 +1,7 @@
 """Requests: where they go, what is in them, what is dropped and what is refused."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -16,9 +17,8 @@ from gateway.upstream.gemini.models import UNKNOWN, row_of
 from gateway.upstream.gemini.request import PLACEHOLDER, config_of, parts_of, prepare, result_parts, talk, tools_of
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translate.request import Parameters, conversation_of
-from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call, function
-from tests.upstream.makers import attempt_fails, channel, translated
+from tests.upstream.makers import attempt_fails, channel, recall_of, translated
 
 HI = [{"role": "user", "content": "Hi"}]
 
@@ -27,7 +27,7 @@ def _prepared(
     model: str = "gemini-3.8-flash", learned: LearnedRefusals = NOTHING, base: str = "https://h", **fields: Any
 ) -> PreparedRequest:
     body = {"model": "m", "messages": HI, **fields}
-    return prepare(translated(body), channel(base), ServedModel(name="m", upstream=model), learned, Signatures())
+    return prepare(translated(body), channel(base), ServedModel(name="m", upstream=model), learned, recall_of())
 
 
 def test_the_least_request() -> None:
@@ -99,7 +99,7 @@ def test_what_cannot_be_translated_is_refused(fields: dict[str, Any], param: str
 def test_a_limit_above_the_models_own_is_lowered(asked: int | None, limit: int | None, sent: int | None) -> None:
     served = ServedModel(name="m", upstream="gemini-2.5-pro", max_output=limit)
     made = translated({"messages": HI, "max_tokens": asked})
-    prepared = prepare(made, channel(), served, NOTHING, Signatures())
+    prepared = prepare(made, channel(), served, NOTHING, recall_of())
     config = json.loads(prepared.body).get("generationConfig", {})
     assert config.get("maxOutputTokens") == sent
     assert prepared.lowered == (sent if sent != asked else None)
@@ -186,9 +186,9 @@ OLD_CONTENTS, NEW_CONTENTS = row_of("gemini-2.5-flash"), row_of("gemini-3.8-flas
 SIGNED = {"extra_content": {"google": {"thought_signature": "U0lH"}}}
 
 
-def _talk(*messages: Any, signatures: Signatures | None = None, row: Any = NEW_CONTENTS) -> tuple[Any, Any]:
+def _talk(*messages: Any, kept: Mapping[str, bytes] = {}, row: Any = NEW_CONTENTS) -> tuple[Any, Any]:
     turns = conversation_of(translated({"messages": messages})).turns
-    found = talk(turns, signatures or Signatures(), row)
+    found = talk(turns, recall_of(kept), row)
     return json.loads(rawjson.encode(found.system)), json.loads(rawjson.encode(found.contents))
 
 
@@ -235,10 +235,9 @@ def test_a_signature_the_client_sent_back_goes_along() -> None:
 
 
 def test_one_it_did_not_send_back_is_recalled() -> None:
-    signatures = Signatures()
-    signatures.remember("b", b"U0lH")
-    assert _signatures(call("a", "f", "{}"), call("b", "f", "{}"), signatures=signatures) == [PLACEHOLDER, "U0lH"]
-    assert _signatures(call("b", "f", "{}"), signatures=signatures, row=OLD_CONTENTS) == ["U0lH"]
+    kept = {"b": b"U0lH"}
+    assert _signatures(call("a", "f", "{}"), call("b", "f", "{}"), kept=kept) == [PLACEHOLDER, "U0lH"]
+    assert _signatures(call("b", "f", "{}"), kept=kept, row=OLD_CONTENTS) == ["U0lH"]
 
 
 def test_an_unknown_call_gets_the_placeholder_if_it_is_the_first() -> None:

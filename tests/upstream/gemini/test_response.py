@@ -7,10 +7,10 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
+from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.reader import logprobs_of, split
 from gateway.upstream.gemini.request import TOOLS
-from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.answers import chunks_in
 from tests.cases.conversations import function
 from tests.cases.gemini.streams import HELLO, TWO_CALLS, event, response, say, spent, think, use
@@ -19,10 +19,10 @@ from tests.fakes.replies import dumps
 from tests.upstream.makers import as_chat, attempt_fails, body_of, channel, translated
 
 
-def _whole(body: object, signatures: Signatures | None = None, **fields: Any) -> WholeAnswer:
+def _whole(body: object, memory: CallMemory | None = None, **fields: Any) -> WholeAnswer:
     data = body if isinstance(body, bytes) else dumps(body)
     asked = translated({"messages": [], **fields}, model="mine")
-    return as_chat(GeminiDialect(signatures or Signatures())).whole(data, asked, channel())
+    return as_chat(GeminiDialect(memory)).whole(data, asked, channel())
 
 
 def _doc(body: object, **more: Any) -> Any:
@@ -40,9 +40,9 @@ def test_text() -> None:
 
 
 def test_calls() -> None:
-    signatures = Signatures()
+    memory = CallMemory()
     body = response(use("f", {"a": [1]}, "fc_1", "U0lH"), use("g"), finish="STOP", **spent(9, 5))
-    choice = _doc(body, signatures=signatures)["choices"][0]
+    choice = _doc(body, memory=memory)["choices"][0]
     first, second = choice["message"]["tool_calls"]
     assert first == {
         "id": "fc_1",
@@ -52,7 +52,7 @@ def test_calls() -> None:
     }
     assert (second["id"][:5], second["function"]["arguments"]) == ("call_", "{}")
     assert (choice["message"]["content"], choice["finish_reason"]) == (None, "tool_calls")
-    assert signatures.recall("fc_1") == b"U0lH"
+    assert memory.recall("", "fc_1") == b"U0lH"
 
 
 def test_several_candidates() -> None:
@@ -105,7 +105,7 @@ def test_what_is_not_an_answer_fails(body: object, code: str) -> None:
 
 def _streamed(*docs: Any, **fields: Any) -> AnswerStream:
     """A stream of these responses, at its end."""
-    stream = as_chat(GeminiDialect(Signatures())).stream(translated({"messages": [], **fields}), channel())
+    stream = as_chat(GeminiDialect()).stream(translated({"messages": [], **fields}), channel())
     for doc in docs:
         stream.feed(event(doc))
     stream.end()
@@ -197,7 +197,7 @@ def test_arguments_that_come_in_parts_are_put_together() -> None:
         {"partialArgs": [{"jsonPath": "$.city", "stringValue": "York"}], "willContinue": True},
         {"partialArgs": [{"jsonPath": "$.days[1].n", "numberValue": 2}, {"jsonPath": "$['x y']", "boolValue": True}]},
     ]
-    stream = as_chat(GeminiDialect(Signatures())).stream(translated(), channel())
+    stream = as_chat(GeminiDialect()).stream(translated(), channel())
     out = b"".join(stream.feed(event(response({"functionCall": part}))) for part in parts)
     out += stream.feed(event(response(finish="STOP"))) + stream.end()
     calls = [call for chunk in chunks_in(out) for call in chunk["choices"][0]["delta"].get("tool_calls", ())]

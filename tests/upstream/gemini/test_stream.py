@@ -6,8 +6,8 @@ import pytest
 
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import AnswerStream
+from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.gemini.dialect import GeminiDialect
-from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.answers import Answer, chunks_in, said_in
 from tests.cases.gemini.streams import HELLO, STREAMS, TWO_CALLS, event, response, say, spent, use
 from tests.cases.streams import Case
@@ -16,8 +16,8 @@ from tests.fakes.replies import dumps
 from tests.upstream.makers import as_chat, channel, error_of, translated
 
 
-def _stream(signatures: Signatures | None = None, **more: Any) -> AnswerStream:
-    return as_chat(GeminiDialect(signatures or Signatures())).stream(translated(**more), channel())
+def _stream(memory: CallMemory | None = None, **more: Any) -> AnswerStream:
+    return as_chat(GeminiDialect(memory)).stream(translated(**more), channel())
 
 
 def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:
@@ -90,12 +90,12 @@ def test_calls_without_an_id_get_one_that_differs_from_answer_to_answer() -> Non
 
 
 def test_a_signature_goes_to_the_client_and_is_kept() -> None:
-    signatures = Signatures()
-    stream = _stream(signatures)
+    memory = CallMemory()
+    stream = _stream(memory)
     chunks = chunks_in(stream.feed(TWO_CALLS))
     made = [call for chunk in chunks for call in chunk["choices"][0]["delta"].get("tool_calls", []) if "id" in call]
     assert [call.get("extra_content") for call in made] == [{"google": {"thought_signature": "U0lH"}}, None]
-    assert (signatures.recall("fc_1"), signatures.recall("fc_2")) == (b"U0lH", b"")
+    assert (memory.recall("", "fc_1"), memory.recall("", "fc_2")) == (b"U0lH", b"")
 
 
 def test_it_can_be_cut_short() -> None:

@@ -13,7 +13,6 @@ from gateway.domain.channel import ServedModel
 from gateway.domain.sse import BLANK, parse
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.translate.tool_names import Signatures
 from tests.cases.conversations import TOOLS_AND_IMAGE, call, function
 from tests.cases.gemini.streams import HELLO, TWO_CALLS
 from tests.upstream.makers import channel, translated
@@ -59,7 +58,7 @@ def _check(body: dict[str, Any]) -> None:
 @pytest.mark.parametrize("body", REQUESTS)
 def test_the_sdk_would_send_it(body: dict[str, Any], model: str) -> None:
     served = ServedModel(name="m", upstream=model)
-    prepared = GeminiDialect(Signatures()).prepare(translated({"model": "m", **body}), channel(), served, NOTHING)
+    prepared = GeminiDialect().prepare(translated({"model": "m", **body}), channel(), served, NOTHING)
     _check(json.loads(prepared.body))
 
 

@@ -7,10 +7,8 @@ import msgspec
 import pytest
 
 from gateway.domain.channel import ServedModel
-from gateway.upstream.dialects import remembers
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.dialect import OpenAIDialect
-from gateway.upstream.openai.reasoning import CallKey, ReasoningMemory
 from tests.cases.conversations import call
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage, whole
 from tests.upstream.makers import as_chat, channel, order
@@ -116,7 +114,7 @@ def test_a_conversation_without_calls_stays_as_it_is() -> None:
 
 def test_other_upstreams_get_and_leave_nothing() -> None:
     dialect, other = OpenAIDialect(), channel("https://api.openai.com/v1")
-    assert (remembers(UP), remembers(other)) == (True, False)
+    assert (dialect.remembers(UP), dialect.remembers(other)) == (True, False)
     _answered(dialect)
     assert _back(dialect, HI, CALLED, RESULT, up=other) == [None]
 
@@ -157,25 +155,3 @@ def test_odd_messages_are_left_to_the_upstream(messages: bytes) -> None:
     sent = json.loads(dialect.prepare(asked, UP, ServedModel(name="m"), NOTHING).body)
     assert sent["messages"] == json.loads(messages)
     assert dialect.recalled(asked.fields) == 0
-
-
-def test_the_memory_of_a_token_is_bounded_and_so_is_that_of_all() -> None:
-    memory = ReasoningMemory(entries=2, size=10, total=30)
-
-    def key(name: str) -> CallKey:
-        return CallKey(name, name)
-
-    for number in range(3):
-        memory.remember("a", key(f"c{number}"), b'"x"')
-    assert [memory.recall("a", key(f"c{number}")) for number in range(3)] == [b"", b'"x"', b'"x"']
-    memory.remember("a", key("large"), b'"12345678901"')
-    assert memory.recall("a", key("large")) == b""
-    for owner in ("b", "c", "d"):
-        memory.remember(owner, key("c"), b'"1234567"')
-    assert [bool(memory.recall(owner, key(call))) for owner, call in (("a", "c2"), ("b", "c"), ("d", "c"))] == [
-        False,
-        True,
-        True,
-    ]
-    memory.remember("", key("c"), b'"x"')
-    assert memory.recall("", key("c")) == b""

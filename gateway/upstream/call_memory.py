@@ -1,0 +1,77 @@
+"""What vendors want back with tool calls, by the call: signatures, signed thinking, reasoning.
+
+Vendors want it back to believe that the model really reasoned its way to a call: Gemini signs each call, Anthropic the
+thinking before it, DeepSeek and Moonshot want the reasoning itself. Most clients drop fields they do not know, so it is
+kept here: in memory only, bounded, oldest first out, for each token apart, because some servers count their ids. The
+event loop remembers and forgets; another thread may recall at any moment, so no step may depend on the one before.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.json_text import plain_escapes
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
+
+_CALLS = (b'"tool_calls"', b'"tool_use"', b'"function_call"')
+_ID = re.compile(rb'"(?:call_)?id"\s*:\s*("(?:[^"\\]|\\.)*")')
+
+
+class CallMemory:
+    """What was seen, by the id of the token and that of the call.
+
+    ``key`` distinguishes calls of one id, where an upstream counts its calls in each conversation.
+    """
+
+    def __init__(self, entries: int = 8192, size: int = 32 << 20) -> None:
+        """``size``: bytes of all that is kept."""
+        self._entries = entries
+        self._limit = size
+        self._size = 0
+        self._kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
+        self._longest: OrderedDict[str, int] = OrderedDict()
+        """Bytes of the longest, by call id alone. What is not held for is not put back."""
+
+    def remember(self, owner: str, call_id: str, value: bytes, key: str = "") -> None:
+        """Keep it; what is larger than all the room there is, is not kept."""
+        place = owner, call_id, key
+        self._size -= len(self._kept.pop(place, b""))
+        if not call_id or not value or len(value) > self._limit:
+            return
+        self._longest[call_id] = max(len(value), self._longest.pop(call_id, 0))
+        self._kept[place] = value
+        self._size += len(value)
+        while self._size > self._limit or len(self._kept) > self._entries:
+            _, dropped = self._kept.popitem(last=False)
+            self._size -= len(dropped)
+        while len(self._longest) > 8 * self._entries:
+            self._longest.popitem(last=False)
+
+    def recall(self, owner: str, call_id: str, key: str = "") -> bytes:
+        """What belongs to the call; empty if unknown."""
+        place = owner, call_id, key
+        found = self._kept.get(place, b"")
+        with suppress(KeyError):
+            self._kept.move_to_end(place)
+        return found if len(found) <= self._longest.get(call_id, 0) else b""
+
+    def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        """Input tokens of what is kept for the tool calls in a request, at most: as often as a call is in it."""
+        if not self._kept:
+            return 0
+        size = sum(self._longest.get(call_id, 0) for call_id in call_ids(fields))
+        return -(-size // BOUND_BYTES_PER_TOKEN)
+
+
+def call_ids(fields: Mapping[str, msgspec.Raw]) -> Iterator[str]:
+    """The ids in a conversation that has tool calls, in the words of any API, each as often as it is there."""
+    messages = plain_escapes(fields.get("messages", b""))
+    if any(word in messages for word in _CALLS):
+        for found in _ID.finditer(messages):
+            call_id = rawjson.maybe(found[1])
+            if isinstance(call_id, str):
+                yield call_id
