@@ -14,7 +14,7 @@ import msgspec
 from gateway.domain.price import AMOUNTS, Price, PriceRule, Tier, multiply
 from gateway.domain.price_hours import DAY_MINUTES, DAYS, Day, PriceHours, zone_of
 from gateway.domain.units import MILLION, Nanos
-from gateway.upstream.usage_parts import named_variant
+from gateway.upstream.usage_counts import named_variant
 
 Read = Callable[[Mapping[str, Any]], Sequence[Nanos | None]]
 """Input, output, cached input and cache writes of an object with rates."""

@@ -10,37 +10,26 @@ from typing import Any
 from gateway.domain.price import Price, of_variant
 from gateway.domain.text import plain
 from gateway.domain.usage import CITATIONS, Usage
-from gateway.upstream.usage_parts import SEARCH_COUNTS, kind_of_search, named_variant
+from gateway.upstream.usage_counts import CITATION_TOKENS, SEARCH_COUNTS, kind_of_search, named_variant, tool_uses
 
 SUSPECT = "suspect_usage"
 """Mark of a record whose report could not be true as it stood; see ``usage_report``."""
 EXTRA = "upstream_extra"
 """Mark of a record of a call that costs something at the upstream beside its tokens."""
-COST_LIMIT = 1_000_000
-"""Dollars; no call costs more."""
-TICKS = 10_000_000_000
-"""xAI's parts of a dollar."""
-MARK_LIMIT = 120
-"""Characters of what follows it."""
-
 PRICED_TIERS = frozenset({"priority", "fast"})
 """Service tiers in which tokens have another price."""
-_COUNTED = ("server_tool_use", "tool_usage", "server_side_tool_usage_details")
-"""Objects that count the uses of tools that the vendor runs."""
-_COUNTS = ("citation_tokens", "num_search_queries", "num_sources_used")
-"""Counts at the top of a report of what is billed beside input and output: Perplexity's, xAI's."""
 _USUAL_PLACES = frozenset({"", "global", "not_available", "unknown"})
-_MOST_USES = 1_000_000
 _OTHER_STEPS = ("advisor", "fallback")
 """Types of iterations that another model made."""
 
 
 def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
     """The marks of one report."""
-    extras = ",".join([*_tool_uses(report), *_other_prices(report)])
+    uses = (f"{plain(name, 40)}:{count}" for name, count in tool_uses(report).items())
+    extras = ",".join([*uses, *_other_prices(report)])
     marks = (SUSPECT,) if suspect else ()
     if extras:
-        marks = (*marks, f"{EXTRA}={extras[:MARK_LIMIT]}")
+        marks = (*marks, f"{EXTRA}={extras[:120]}")  # characters
     cost = reported_cost(report)
     return marks if cost is None else (*marks, f"upstream_cost={cost:.12g}")
 
@@ -67,7 +56,7 @@ def _part_of(extra: str) -> str:
     name, _, value = extra.partition(":")
     if name in ("service_tier", "speed"):
         return named_variant(value)
-    if name == "citation_tokens":
+    if name == CITATION_TOKENS:
         return CITATIONS
     return kind_of_search(name) if "search" in name or name in SEARCH_COUNTS else ""
 
@@ -79,22 +68,9 @@ def reported_cost(report: Mapping[str, Any]) -> float | None:
         cost = cost.get("total_cost")
     ticks = report.get("cost_in_usd_ticks")
     if cost is None and type(ticks) is int:
-        cost = ticks / TICKS
-    named = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < COST_LIMIT
+        cost = ticks / 10_000_000_000  # xAI's parts of a dollar
+    named = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1_000_000
     return cost if named else None
-
-
-def _tool_uses(report: Mapping[str, Any]) -> Iterator[str]:
-    for holder in _COUNTED:
-        found = report.get(holder)
-        for name, value in found.items() if isinstance(found, dict) else ():
-            number = next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
-            if type(number) is int and 0 < number <= _MOST_USES:
-                yield f"{plain(name, 40)}:{number}"
-    for name in _COUNTS:
-        number = report.get(name)
-        if type(number) is int and 0 < number <= _MOST_USES:
-            yield f"{name}:{number}"
 
 
 def _other_prices(report: Mapping[str, Any]) -> Iterator[str]:

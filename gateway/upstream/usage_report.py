@@ -4,8 +4,8 @@ Any chunk may bring a report, in several places. Counts are running totals: they
 number that is smaller, such as a zero at the end, never lowers an earlier one; that report is suspect. Gemini's last
 numbers are the ones that it bills, also where they are smaller, but not where they are zero.
 
-Numbers are believed only if they can be true: whole, not negative and not beyond ``PLAUSIBLE``. What is not believed
-counts as not reported, and the report as suspect. Suspect is also a report that contradicts itself; it is settled so:
+What is not believed (see ``usage_counts``) counts as not reported, and the report as suspect. Suspect is also a report
+that contradicts itself; it is settled so:
 
 - A total above its parts: the difference is sounds that were left out of the input (Mistral), or thoughts that were
   left out of the output, if the report names as many; also thoughts if it names none and the request allows so many.
@@ -15,13 +15,10 @@ counts as not reported, and the report as suspect. Suspect is also a report that
   names its input ``input_tokens`` and the request allows so many. Otherwise the input counts, and its parts are cut.
 - More reasoning than output: the output counts.
 - A part that is missing is what the total leaves for it, if the request allows so much.
-
-Long: each shape that was seen is a few lines here, and the rules that settle them belong together.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,47 +26,23 @@ from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.output_limit import read_limit
 from gateway.domain.rawjson import Fields
-from gateway.domain.usage import Usage, UsageSource, canonical
+from gateway.domain.usage import CITATIONS, LONGEST_WRITE, Usage, UsageSource, canonical
 from gateway.upstream.adapter import OutputCounter
+from gateway.upstream.usage_counts import (
+    CITATION_TOKENS,
+    PLAIN,
+    PLAUSIBLE,
+    counts_of,
+    named_variant,
+    parts_of,
+    variant_of,
+)
 from gateway.upstream.usage_marks import PRICED_TIERS, SUSPECT, marks_of
-from gateway.upstream.usage_parts import named_variant, parts_of, variant_of
 
-PLAUSIBLE = 20_000_000
-"""Tokens: ten times the largest context on offer. No call has more."""
 MOST_THOUGHTS = 200_000
 """Tokens that a model thinks at most, where the request has no limit."""
 SLACK = 4096
 """Input tokens that an upstream may add to what it was sent: words of its own, tools of its own."""
-
-CACHED = (
-    ("prompt_tokens_details", "cached_tokens"),
-    ("input_tokens_details", "cached_tokens"),
-    ("prompt_cache_hit_tokens",),  # DeepSeek
-    ("num_cached_tokens",),  # Mistral
-    ("prompt_token_details", "cached_tokens"),  # Mistral
-    ("cached_tokens",),  # Together
-    ("cache_read_input_tokens",),  # Anthropic
-)
-CACHE_WRITE = (
-    ("prompt_tokens_details", "cache_write_tokens"),
-    ("prompt_tokens_details", "cache_creation_tokens"),
-    ("prompt_tokens_details", "created_cache_tokens"),  # vLLM
-    ("input_tokens_details", "cache_write_tokens"),
-    ("cache_creation_input_tokens",),  # Anthropic
-)
-CACHE_WRITE_LONG = (
-    ("prompt_tokens_details", "cache_write_long_tokens"),
-    ("cache_creation", "ephemeral_1h_input_tokens"),  # Anthropic
-    ("prompt_tokens_details", "cache_write_tokens_details", "ttl_12h_tokens"),  # OpenAI
-    ("input_tokens_details", "cache_write_tokens_details", "ttl_12h_tokens"),
-)
-"""What stays in the cache for an hour or more; part of the above."""
-SOUNDS = (("prompt_tokens_details", "audio_tokens"), ("input_tokens_details", "audio_tokens"))
-REASONING = (
-    ("completion_tokens_details", "reasoning_tokens"),
-    ("output_tokens_details", "reasoning_tokens"),
-    ("output_tokens_details", "thinking_tokens"),  # Anthropic
-)
 
 
 class UsageLimits(msgspec.Struct, frozen=True, gc=False):
@@ -94,122 +67,83 @@ class UsageReading(msgspec.Struct, frozen=True, gc=False):
     """The canonical numbers differ from the ones reported."""
 
 
-class _Input(msgspec.Struct, forbid_unknown_fields=True):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    cache_write_long_tokens: int | None = None
-    audio_tokens: int | None = None
-
-
-class _Output(msgspec.Struct, forbid_unknown_fields=True):
-    reasoning_tokens: int | None = None
-    audio_tokens: int | None = None
-    accepted_prediction_tokens: int | None = None
-    rejected_prediction_tokens: int | None = None
-
-
-class RegularUsage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """OpenAI's own form, in which no number is anywhere else."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: _Input | None = None
-    completion_tokens_details: _Output | None = None
-
-
-class ResponseUsage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The same of the Responses API."""
-
-    prompt_tokens: int = msgspec.field(name="input_tokens")
-    completion_tokens: int = msgspec.field(name="output_tokens")
-    total_tokens: int
-    prompt_tokens_details: _Input | None = msgspec.field(name="input_tokens_details", default=None)
-    completion_tokens_details: _Output | None = msgspec.field(name="output_tokens_details", default=None)
-
-
-_REGULAR = msgspec.json.Decoder(RegularUsage)
-_OF_RESPONSE = msgspec.json.Decoder(ResponseUsage)
-_REPORTED: Final = UsageSource.REPORTED
-
-
-def read_regular(report: msgspec.Raw) -> UsageReading | None:
-    """The same as ``read`` for a report in OpenAI's own forms whose numbers fit each other; None for any other one."""
-    try:
-        of_response = bytes(report).find(b'"input_tokens"') >= 0
-        found = _OF_RESPONSE.decode(report) if of_response else _REGULAR.decode(report)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    inputs, outputs = found.prompt_tokens, found.completion_tokens
-    cached = write = long = reasoning = 0
-    if (details := found.prompt_tokens_details) is not None:
-        cached, write = details.cached_tokens or 0, details.cache_write_tokens or 0
-        long = details.cache_write_long_tokens or 0
-    if (more := found.completion_tokens_details) is not None:
-        reasoning = more.reasoning_tokens or 0
-    if (details and details.audio_tokens) or (more and more.audio_tokens):
-        return None  # audio may be among the cached tokens
-    fits = inputs + outputs == found.total_tokens <= PLAUSIBLE and cached + write <= inputs and reasoning <= outputs
-    if not fits or min(inputs, outputs, cached, long, reasoning) < 0 or long > write:
-        return None
-    return UsageReading(
-        Usage(  # canonical as it is
-            input=inputs,
-            cached=cached,
-            cache_write=write,
-            cache_write_long=long,
-            output=outputs,
-            reasoning=reasoning,
-            source=_REPORTED,
-        ),
-        corrected=of_response,
-    )
-
-
 def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReading | None:
     """The report in canonical form; None if it has no believable input count, or says nothing at all."""
-    if not _GEMINI_COUNTS.isdisjoint(report):
-        return _read_gemini(report, within)
     if isinstance(report.get("iterations"), list):
         report = _sum_iterations(report)
-    return _read_counts(report, within)
-
-
-def _read_counts(report: Mapping[str, Any], within: Within) -> UsageReading | None:
-    figures = _Figures(report)
-    inputs = figures.first("prompt_tokens", "input_tokens")
-    outputs = figures.first("completion_tokens", "output_tokens")
-    cached, write = figures.deep(CACHED), figures.deep(CACHE_WRITE)
-    reasoning, total = figures.deep(REASONING), figures.first("total_tokens")
-    if inputs is None and total is not None and outputs is not None:
-        inputs = figures.believed(total - outputs, within().input)
-    if inputs is None:
+    counts, suspect = counts_of(report)
+    gemini = not _GEMINI_COUNTS.isdisjoint(report)
+    found = _settle_gemini(counts, within) if gemini else _settle(report, counts, within)
+    if found is None:
         return None
-    reported = inputs
+    suspect, counts = suspect or found.suspect, found.counts
+    usage = canonical(
+        Usage(
+            input=counts["input"],
+            cached=counts.get("cached", 0),
+            cache_write=counts.get("write", 0),
+            cache_write_long=counts.get("long", 0) or counts.get(LONGEST_WRITE, 0),
+            output=counts.get("output", 0),
+            reasoning=counts.get("reasoning", 0),
+            source=UsageSource.REPORTED if "output" in counts and not found.partial else UsageSource.PARTIAL,
+            parts=parts_of(report, counts),
+            variant="" if PLAIN.issuperset(report) else variant_of(report),
+        )
+    )
+    return UsageReading(usage, suspect, corrected=suspect or not _shows(report, usage))
+
+
+def _shows(report: Mapping[str, Any], usage: Usage) -> bool:
+    """Whether clients would read the same counts."""
+    found = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
+    return found == (usage.input, usage.output, usage.total) and {*map(type, found)} == {int}
+
+
+class _SettledCounts(NamedTuple):
+    """The counts of a report that fit each other."""
+
+    counts: dict[str, int]
+    suspect: bool = False
+    """They did not fit."""
+    partial: bool = False
+
+
+def _settle(report: Mapping[str, Any], counts: dict[str, int], within: Within) -> _SettledCounts | None:
+    total, outputs, suspect = counts.get("total"), counts.get("output"), False
+    kept, reasoning = counts.get("cached", 0) + counts.get("write", 0), counts.get("reasoning", 0)
+    inputs = reported = counts.get("input")
+    if inputs is None and total is not None and outputs is not None:
+        inputs = reported = total - outputs
+        suspect = not 0 <= inputs <= within().input
+    if inputs is None or reported is None or suspect:
+        return None
     if _excludes_cache(report):
-        inputs += cached + write
-    elif cached + write > inputs:
-        figures.suspect = True
-        inputs = _whole_input(report, inputs, cached + write, total, outputs or 0, within)
-    apart = _thoughts_apart(report, figures)
-    if outputs is not None and apart:
-        outputs, reasoning, total = outputs + apart, figures.first("reasoning_tokens") or 0, None
+        inputs += kept
+    elif kept > inputs:
+        suspect = True
+        inputs = _whole_input(report, inputs, kept, total, outputs or 0, within)
+    if outputs is not None and (apart := _thoughts_apart(report, counts)):
+        outputs, reasoning, total = outputs + apart, counts.get("reasoning_apart", 0), None
     if outputs is None and total is not None and total > inputs:
-        outputs = figures.believed(total - inputs, _most_output(within()))
+        outputs = total - inputs if total - inputs <= _most_output(within()) else None
+        suspect = suspect or outputs is None
     if outputs is not None and total is not None and total not in (inputs + outputs, reported + outputs):
-        gap = total - inputs - outputs
-        thoughts = gap == reasoning if reasoning else 0 < gap <= _most_output(within()) - outputs
-        if 0 < gap != reasoning and gap == figures.deep(SOUNDS):
-            inputs += gap
-        elif thoughts:  # Gemini's compatible surface, xAI
-            outputs, reasoning = outputs + gap, gap
-        else:
-            figures.suspect = True
-    figures.suspect = figures.suspect or (outputs is not None and reasoning > outputs)
-    long = figures.deep(CACHE_WRITE_LONG)
-    usage = _usage(report, inputs, cached, outputs, reasoning, write=write, long=long)
-    shown = _shown_counts(report) == (usage.input, usage.output, usage.total)
-    return UsageReading(usage, figures.suspect, corrected=figures.suspect or not shown)
+        sounds, thoughts = _left_out(total - inputs - outputs, outputs, counts, within)
+        inputs, outputs, reasoning = inputs + sounds, outputs + thoughts, thoughts or reasoning
+        suspect = suspect or not (sounds or thoughts)
+    counts |= {"input": inputs, "reasoning": reasoning}
+    if outputs is not None:
+        counts["output"] = outputs
+    return _SettledCounts(counts, suspect or (outputs is not None and reasoning > outputs))
+
+
+def _left_out(gap: int, outputs: int, counts: Mapping[str, int], within: Within) -> tuple[int, int]:
+    """The sounds that were left out of the input, or the thoughts out of the output, if they fill the gap."""
+    reasoning = counts.get("reasoning", 0)
+    if 0 < gap != reasoning and gap == counts.get("input_audio"):
+        return gap, 0
+    thoughts = gap == reasoning if reasoning else 0 < gap <= _most_output(within()) - outputs
+    return 0, gap if thoughts else 0  # Gemini's compatible surface, xAI
 
 
 def _whole_input(
@@ -223,14 +157,11 @@ def _whole_input(
     return apart if named or total == apart + outputs else inputs
 
 
-_SEARCHED = frozenset({"citation_tokens", "num_search_queries"})
-
-
-def _thoughts_apart(report: Mapping[str, Any], figures: "_Figures") -> int:
+def _thoughts_apart(report: Mapping[str, Any], counts: Mapping[str, int]) -> int:
     """Perplexity's ``reasoning_tokens`` and citations are billed beside the output, and not in the total."""
-    if _SEARCHED.isdisjoint(report):
+    if CITATION_TOKENS not in report and "num_search_queries" not in report:
         return 0
-    return (figures.first("reasoning_tokens") or 0) + (figures.first("citation_tokens") or 0)
+    return counts.get("reasoning_apart", 0) + counts.get(CITATIONS, 0)
 
 
 _SUMMED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -260,15 +191,9 @@ def _most_output(limits: UsageLimits) -> int:
     return MOST_THOUGHTS if limits.output is None else limits.output
 
 
-def _shown_counts(report: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The counts that clients would read; none if one of them is not an integer."""
-    found = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
-    return found if all(type(number) is int for number in found) else ()
-
-
 def _excludes_cache(report: Mapping[str, Any]) -> bool:
-    """Anthropic's ``input_tokens`` are those beside the cache."""
-    return "prompt_tokens" not in report and _is_anthropic(report)
+    """Anthropic's ``input_tokens`` are those beside the cache, and so is llama.cpp's ``prompt_n``."""
+    return "prompt_n" in report or ("prompt_tokens" not in report and _is_anthropic(report))
 
 
 def _is_anthropic(report: Mapping[str, Any]) -> bool:
@@ -278,149 +203,43 @@ def _is_anthropic(report: Mapping[str, Any]) -> bool:
 _GEMINI_COUNTS = frozenset({"promptTokenCount", "candidatesTokenCount", "totalTokenCount"})
 
 
-def _read_gemini(report: Mapping[str, Any], within: Within) -> UsageReading | None:
-    figures = _Figures(report)
-    prompt = figures.first("promptTokenCount")
-    candidates, thoughts = figures.first("candidatesTokenCount"), figures.first("thoughtsTokenCount") or 0
-    cached, total = figures.first("cachedContentTokenCount") or 0, figures.first("totalTokenCount")
-    tools = figures.first("toolUsePromptTokenCount") or 0
-    if prompt is None and total is not None and (candidates is not None or thoughts):
-        prompt = figures.believed(total - (candidates or 0) - thoughts - tools, within().input)
-    if prompt is None:
-        return _output_alone(report, (candidates or 0) + thoughts, thoughts, figures) if total is None else None
+def _settle_gemini(counts: dict[str, int], within: Within) -> _SettledCounts | None:
+    """Thoughts are beside the candidates, or inside if the total says so; what tools read is beside the prompt."""
+    said, thoughts = counts.get("output", 0), counts.get("reasoning", 0)
+    total, tools, prompt = counts.get("total"), counts.get("tools", 0), counts.get("input")
+    spoke = "output" in counts or bool(thoughts)
+    if prompt is None and total is not None and spoke:
+        prompt = total - said - thoughts - tools
+        if not 0 <= prompt <= within().input:
+            return None
+    if prompt is None:  # Vertex sends such reports for images at an address
+        alone = total is None and bool(said + thoughts)
+        return _SettledCounts({**counts, "input": 0, "output": said + thoughts}, partial=True) if alone else None
     inputs = prompt + tools
-    outputs: int | None = None
-    if candidates is not None or thoughts:
-        inside = inputs + (candidates or 0) == total
-        outputs = (candidates or 0) + (0 if inside else thoughts)
-        figures.suspect = figures.suspect or total not in (None, inputs + outputs, prompt + outputs)
-    figures.suspect = figures.suspect or cached > inputs
-    return UsageReading(_usage(report, inputs, cached, outputs, thoughts), figures.suspect, corrected=True)
-
-
-def _output_alone(report: Mapping[str, Any], outputs: int, thoughts: int, figures: "_Figures") -> UsageReading | None:
-    """The reading of a report that says nothing of the input: Vertex sends such ones for images at an address."""
-    if not outputs:
-        return None
-    usage = msgspec.structs.replace(_usage(report, 0, 0, outputs, thoughts), source=UsageSource.PARTIAL)
-    return UsageReading(usage, figures.suspect, corrected=True)
-
-
-def read_timings(timings: Mapping[str, Any]) -> UsageReading | None:
-    """llama.cpp's ``timings``, which are there when usage is not."""
-    figures = _Figures(timings)
-    fresh, outputs = figures.first("prompt_n"), figures.first("predicted_n")
-    if fresh is None:
-        return None
-    cached = figures.first("cache_n") or 0
-    return UsageReading(_usage({}, cached + fresh, cached, outputs, 0), figures.suspect, corrected=True)
-
-
-def _usage(
-    report: Mapping[str, Any],
-    inputs: int,
-    cached: int,
-    outputs: int | None,
-    reasoning: int,
-    *,
-    write: int = 0,
-    long: int = 0,
-) -> Usage:
-    return canonical(
-        Usage(
-            input=inputs,
-            cached=cached,
-            cache_write=write,
-            cache_write_long=long,
-            output=outputs or 0,
-            reasoning=reasoning,
-            source=UsageSource.PARTIAL if outputs is None else UsageSource.REPORTED,
-            parts=parts_of(report),
-            variant=variant_of(report),
-        )
-    )
-
-
-class _Figures:
-    """Believable numbers of a report; ``suspect`` once one was not believed."""
-
-    def __init__(self, report: Mapping[str, Any]) -> None:
-        self._report = report
-        self.suspect = False
-
-    def first(self, *names: str) -> int | None:
-        for name in names:
-            found = self._number(self._report.get(name))
-            if found is not None:
-                return found
-        return None
-
-    def believed(self, number: int, most: int) -> int | None:
-        """A number that was worked out; None if it cannot be true."""
-        if 0 <= number <= most:
-            return number
-        self.suspect = True
-        return None
-
-    def deep(self, paths: tuple[tuple[str, ...], ...]) -> int:
-        for top, *below in paths:
-            found = self._report.get(top)
-            if found is None:
-                continue
-            for name in below:
-                found = found.get(name) if isinstance(found, dict) else None
-            number = self._number(found)
-            if number is not None:
-                return number
-        return 0
-
-    def _number(self, value: Any) -> int | None:
-        if value is None:
-            return None
-        number = value if type(value) is int else _whole(value)
-        if not 0 <= number <= PLAUSIBLE:
-            self.suspect = True
-            return None
-        return number
-
-
-def _whole(value: Any) -> int:
-    """The number as it is, written as a float or in digits; -1 for what is none."""
-    if isinstance(value, str):
-        return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return -1
-    return int(value) if value == int(value) else -1
+    outputs = said + (0 if inputs + said == total else thoughts)
+    suspect = counts.get("cached", 0) > inputs
+    counts["input"] = inputs
+    if spoke:
+        counts["output"] = outputs
+        suspect = suspect or total not in (None, inputs + outputs, prompt + outputs)
+    return _SettledCounts(counts, suspect)
 
 
 class UsageReports:
     """Sees every chunk of an answer, and says at its end what was used."""
-
-    __slots__ = (
-        "_choices",
-        "_fields",
-        "_last",
-        "_odd",
-        "_output_sum",
-        "_reading",
-        "_tier",
-        "_timed",
-        "_variant",
-        "final",
-        "suspect",
-    )
 
     def __init__(self, request: Fields) -> None:
         """``request``: the top level of the request."""
         wanted = rawjson.maybe(request.get("n"))
         self._choices = wanted if isinstance(wanted, int) else 1
         self._fields = request
+        self._known: dict[str, Any] = {}
+        """All reports so far, as one."""
         self._last: msgspec.Raw | None = None
+        """The same as the upstream wrote it."""
         self._reading: UsageReading | None = None
         self._timed: UsageReading | None = None
         self._output_sum = 0
-        self._odd = False
-        """A report was not in OpenAI's own form, which has no extras."""
         self._tier = ""
         """The service tier of the answer, if tokens have another price in it."""
         self._variant = ""
@@ -446,44 +265,33 @@ class UsageReports:
             self._take(report, summed=self._choices > 1 and "timings" in chunk)
             self.final = final
         if "timings" in chunk and isinstance(timings := rawjson.maybe(chunk["timings"]), dict):
-            self._timed = read_timings(timings)
+            self._timed = read(timings)
             self.suspect = self.suspect or ("prompt_n" in timings if self._timed is None else self._timed.suspect)
 
     def _take(self, report: msgspec.Raw, *, summed: bool) -> None:
         """llama.cpp sends one report for each of several choices: outputs add up, the input is the same."""
-        reading = read_regular(report)
-        if reading is None or not self._grew(reading):
-            self._odd = True
-            found = rawjson.maybe(report)
-            if not isinstance(found, dict):
-                self.suspect = self.suspect or bool(found)
-                return
-            if self._last is not None and not summed:
-                known = rawjson.value(self._last)
-                if not self.final and found.get("output_tokens") is not None:
-                    known.pop("output_tokens", None)
-                found, fell = _merge(known, found, falls=not _GEMINI_COUNTS.isdisjoint(found))
-                self.suspect = self.suspect or fell
-                report = rawjson.raw(found)
-            self._last, reading = report.copy(), read_regular(report) or read(found, self._limits)
-            if reading is None:
-                self.suspect = self.suspect or any("oken" in name for name in found)
-                return
+        found = rawjson.maybe(report)
+        if not isinstance(found, dict):
+            self.suspect = self.suspect or bool(found)
+            return
+        self._last = report.copy()  # no view, which would keep the whole answer
+        if self._known and not summed:
+            if not self.final and found.get("output_tokens") is not None:
+                self._known.pop("output_tokens", None)
+            found, fell = _merge(self._known, found, falls=not _GEMINI_COUNTS.isdisjoint(found))
+            self._last = rawjson.raw(found)
+            self.suspect = self.suspect or fell
+        self._known = found
+        reading = read(found, self._limits)
+        if reading is None:
+            self.suspect = self.suspect or any("oken" in name for name in found)
+            return
         self.suspect = self.suspect or reading.suspect
         if summed:
             self._output_sum += reading.usage.output
             usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
             reading = UsageReading(usage, reading.suspect, corrected=True)
-        self._last, self._reading = report.copy(), reading  # not a view, which would keep the whole answer
-
-    def _grew(self, reading: UsageReading) -> bool:
-        """Whether a regular report says all that the one before it said, which was regular too."""
-        if self._last is None:
-            return True
-        if self._reading is None or self._reading.corrected:
-            return False
-        new, old = reading.usage, self._reading.usage
-        return all(getattr(new, name) >= getattr(old, name) for name in _GROWING)
+        self._reading = reading
 
     def _limits(self) -> UsageLimits:
         """A token is at least a byte; media that are only named are few tokens more than their names."""
@@ -524,7 +332,7 @@ class UsageReports:
             return self._last
         usage = self._reading.usage
         counts = {"prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.total}
-        out: dict[str, Any] = {**rawjson.value(self._last), **counts}
+        out: dict[str, Any] = {**self._known, **counts}
         if usage.reasoning:
             details = out.get("completion_tokens_details")
             known = details if isinstance(details, dict) else {}
@@ -535,14 +343,9 @@ class UsageReports:
     def marks(self) -> tuple[str, ...]:
         """For the record: doubt, extras, and the cost if the upstream named one (OpenRouter does)."""
         doubt: tuple[str, ...] = (SUSPECT,) if self.suspect else ()
-        if not (self._tier or self._odd):
+        if not self._tier and PLAIN.issuperset(self._known):
             return doubt
-        found = rawjson.maybe(self._last)
-        report = found if isinstance(found, dict) else {}
-        return marks_of({"service_tier": self._tier, **report}, suspect=self.suspect)
-
-
-_GROWING = ("input", "cached", "cache_write", "output", "reasoning")
+        return marks_of({"service_tier": self._tier, **self._known}, suspect=self.suspect)
 
 
 def _merge(known: dict[str, Any], more: dict[str, Any], *, falls: bool) -> tuple[dict[str, Any], bool]:

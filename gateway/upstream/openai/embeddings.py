@@ -28,7 +28,8 @@ from gateway.upstream.answer_errors import failure_told, reports_error
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, endpoint
-from gateway.upstream.usage_report import PLAUSIBLE, read
+from gateway.upstream.usage_counts import PLAUSIBLE
+from gateway.upstream.usage_report import read
 
 NO_PATH = frozenset({404, 405, 501})
 """Statuses by which a server says that it has no such path, if they do not concern the model."""

@@ -1,0 +1,171 @@
+"""What a usage report counts, whatever the upstream calls it: one table of all vendors' names. Pure.
+
+Counts are believed only if they can be true: whole, not negative and not beyond ``PLAUSIBLE``.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gateway.domain.usage import CITATIONS, LONGEST_WRITE, MODALITIES, PARTS
+
+PLAUSIBLE = 20_000_000
+"""Tokens: ten times the largest context on offer. No call has more."""
+
+_INPUT = ("prompt_tokens_details", "input_tokens_details", "input_token_details", "prompt_token_details")
+_OUTPUT = ("completion_tokens_details", "output_tokens_details", "output_token_details")
+"""OpenAI's objects of counts, ``in`` and ``out`` below."""
+_NAMES: dict[str, tuple[str, ...]] = {
+    "input": ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_n"),
+    "output": ("completion_tokens", "output_tokens", "candidatesTokenCount", "predicted_n"),
+    "total": ("total_tokens", "totalTokenCount"),
+    "cached": (
+        "in.cached_tokens",
+        "prompt_cache_hit_tokens",  # DeepSeek
+        "num_cached_tokens",  # Mistral
+        "cached_tokens",  # Together
+        "cache_read_input_tokens",  # Anthropic
+        "cachedContentTokenCount",  # Gemini
+        "cache_n",  # llama.cpp
+    ),
+    "write": (
+        "in.cache_write_tokens",
+        "in.cache_creation_tokens",
+        "in.created_cache_tokens",  # vLLM
+        "cache_creation_input_tokens",  # Anthropic
+    ),
+    # what stays in the cache for an hour or more; part of the above
+    "long": ("in.cache_write_long_tokens", "cache_creation.ephemeral_1h_input_tokens"),
+    LONGEST_WRITE: ("in.cache_write_tokens_details.ttl_12h_tokens",),
+    "reasoning": ("out.reasoning_tokens", "out.thinking_tokens", "thoughtsTokenCount"),
+    "reasoning_apart": ("reasoning_tokens",),  # Perplexity
+    "tools": ("toolUsePromptTokenCount",),
+    CITATIONS: ("citation_tokens",),
+    **{f"input_{kind}": (f"in.{kind}_tokens",) for kind in MODALITIES},
+    **{
+        f"cached_{kind}": tuple(
+            f"in.{name}.{kind}_tokens" for name in ("cached_tokens_details", "cache_read_tokens_details")
+        )
+        for kind in MODALITIES
+    },
+    **{f"output_{kind}": (f"out.{kind}_tokens",) for kind in MODALITIES},
+}
+"""The places of each count; the first that has one is read."""
+
+
+def _places_of(name: str, paths: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Every place of a count, with the name and the rank of what is there."""
+    for number, path in enumerate(paths):
+        side, _, rest = path.partition(".")
+        holders = {"in": _INPUT, "out": _OUTPUT}.get(side)
+        for rank, whole in enumerate([f"{holder}.{rest}" for holder in holders] if holders else [path]):
+            yield whole, (name, 10 * rank + number)
+
+
+_PLACES = {path: place for name, paths in _NAMES.items() for path, place in _places_of(name, paths)}
+_HOLDERS = {path[:end] for path in _PLACES for end, letter in enumerate(path) if letter == "."}
+PLAIN = frozenset({"prompt_tokens", "completion_tokens", "total_tokens", *_INPUT, *_OUTPUT})
+"""The names in OpenAI's own form. A report that has no others has no extras."""
+
+_LISTS = {
+    "promptTokensDetails": "input",
+    "toolUsePromptTokensDetails": "input",
+    "cacheTokensDetails": "cached",
+    "candidatesTokensDetails": "output",
+    "responseTokensDetails": "output",
+}
+"""Gemini's lists of ``{"modality": "AUDIO", "tokenCount": 9}``."""
+_TOOLS = ("server_tool_use", "tool_usage", "server_side_tool_usage_details", "tool_calls_details")
+"""Objects that count the uses of tools that the vendor runs."""
+SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
+"""Perplexity's and xAI's counts of searches, at the top of a report."""
+_FILES = ("file_search", "document_search", "collections_search", "storage_search")
+_VARIANTS = ("flex", "priority", "fast", "batch")
+
+
+def counts_of(report: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
+    """The counts by our names, and whether one of them was not believed."""
+    counts: dict[str, int] = {}
+    ranks: dict[str, int] = {}
+    doubt = False
+    holders: list[tuple[str, Mapping[str, Any]]] = [("", report)]
+    for path, holder in holders:
+        for name, value in holder.items():
+            place = path + name
+            if value is None or place not in _PLACES:
+                if isinstance(value, dict) and place in _HOLDERS:
+                    holders.append((place + ".", value))
+                continue
+            count, rank = _PLACES[place]
+            number = value if type(value) is int else _whole(value)
+            if not 0 <= number <= PLAUSIBLE:
+                doubt = True
+            elif rank < ranks.get(count, 1000):
+                counts[count], ranks[count] = number, rank
+    return counts, doubt
+
+
+def _whole(value: Any) -> int:
+    """The number as it is, written as a float or in digits; -1 for what is none."""
+    if isinstance(value, str):
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return -1
+    return int(value) if value == int(value) else -1
+
+
+def parts_of(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
+    """The parts that a report names, as in ``Usage.parts``."""
+    out = {name: count for name, count in counts.items() if count and name in PARTS}
+    if PLAIN.issuperset(report):
+        return out
+    for name, side in _LISTS.items():
+        rows = report.get(name)
+        for row in rows if isinstance(rows, list) else ():
+            kind = row.get("modality") if isinstance(row, dict) else None
+            if isinstance(kind, str) and kind.lower() in MODALITIES and type(count := row.get("tokenCount")) is int:
+                out[f"{side}_{kind.lower()}"] = out.get(f"{side}_{kind.lower()}", 0) + count
+    uses = tool_uses(report)
+    for name, count in uses.items():
+        if "search" in name and name not in SEARCH_COUNTS:
+            kind = kind_of_search(name)
+            out[kind] = out.get(kind, 0) + count
+    named = next((uses[name] for name in SEARCH_COUNTS if name in uses), 0)
+    return out if "searches" in out or not named else {**out, "searches": named}
+
+
+def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
+    """How often tools that the vendor runs were used, by its names, and what else it counts beside tokens.
+
+    ``{"web_search_requests": 2}``, ``{"web_search": {"num_requests": 2}}``. No call makes more than a million.
+    """
+    holder = next((found for name in _TOOLS if isinstance(found := report.get(name), dict)), {})
+    out: dict[str, int] = {}
+    for name, value in (*holder.items(), *((name, report.get(name)) for name in (CITATION_TOKENS, *SEARCH_COUNTS))):
+        count = next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
+        if type(count) is int and 0 < count <= 1_000_000:
+            out[name] = count
+    return out
+
+
+CITATION_TOKENS = "citation_tokens"
+"""Perplexity's: tokens of sources that were read."""
+
+
+def kind_of_search(name: str) -> str:
+    """The part of a usage that a tool's searches are."""
+    return "file_searches" if name.startswith(_FILES) else "searches"
+
+
+def variant_of(report: Mapping[str, Any]) -> str:
+    """How a call was processed, as its report says: one of the variants of a price; empty: in the standard way."""
+    if report.get("speed") == "fast":
+        return "fast"
+    names = (report.get(name) for name in ("service_tier", "serviceTier", "trafficType"))
+    return next((found for name in names if (found := named_variant(name))), "")
+
+
+def named_variant(name: object) -> str:
+    """The variant of a service tier's name: ``flex``, Gemini's ``ON_DEMAND_FLEX``; empty if it is none."""
+    last = name.lower().rsplit("_", 1)[-1] if isinstance(name, str) else ""
+    return last if last in _VARIANTS else ""
