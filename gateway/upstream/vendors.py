@@ -8,6 +8,7 @@ from the vendors' documentation and sources, read in the middle of 2026.
 
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -119,11 +120,21 @@ _SAMPLING = frozenset({"temperature", "top_p", "frequency_penalty", "presence_pe
 
 _REASONING = ("o1*", "o3*", "o4*", "gpt-5*", "gpt-6*")
 
-OPENAI = Vendor(
-    name="openai",
-    base_url="https://api.openai.com/v1",
-    key_variable="OPENAI_API_KEY",
-    hosts=("api.openai.com",),
+
+def _remote(name: str, base_url: str, **facts: Any) -> Vendor:
+    """A vendor at its own host, whose documentation keeps the key in a variable of its name unless it is given."""
+    known = {"hosts": (urlsplit(base_url).netloc,), "key_variable": f"{name.upper()}_API_KEY"}
+    return Vendor(name=name, base_url=base_url, **known | facts)
+
+
+def _local(name: str, port: int, **facts: Any) -> Vendor:
+    """A server that usually runs on this machine, known by the port of its own documentation."""
+    return Vendor(name=name, base_url=f"http://127.0.0.1:{port}/v1", hosts=(f"*:{port}",), **facts)
+
+
+OPENAI = _remote(
+    "openai",
+    "https://api.openai.com/v1",
     reasoning_models=_REASONING,
     suspects=(_SAMPLING | {"logit_bias", "logprobs", "top_logprobs"},),
     responses=True,
@@ -131,29 +142,15 @@ OPENAI = Vendor(
     strict_messages=True,
 )
 
-ANTHROPIC = Vendor(
-    name="anthropic",
-    dialect=Dialect.ANTHROPIC,
-    base_url="https://api.anthropic.com/v1",
-    key_variable="ANTHROPIC_API_KEY",
-    hosts=("api.anthropic.com",),
-    responses=False,
-)
+ANTHROPIC = _remote("anthropic", "https://api.anthropic.com/v1", dialect=Dialect.ANTHROPIC, responses=False)
 """The place of the vendor's own dialect and of OpenAI's."""
 
-GEMINI = Vendor(
-    name="gemini",
-    dialect=Dialect.GEMINI,
-    base_url="https://generativelanguage.googleapis.com/v1beta",
-    key_variable="GEMINI_API_KEY",
-)
+GEMINI = _remote("gemini", "https://generativelanguage.googleapis.com/v1beta", dialect=Dialect.GEMINI, hosts=())
 """Its host is that of its OpenAI surface, whose row is below."""
 
-OPENROUTER = Vendor(
-    name="openrouter",
-    base_url="https://openrouter.ai/api/v1",
-    key_variable="OPENROUTER_API_KEY",
-    hosts=("openrouter.ai",),
+OPENROUTER = _remote(
+    "openrouter",
+    "https://openrouter.ai/api/v1",
     swaps=(ValueName("reasoning_effort", b'"max"', b'"xhigh"'),),
     responses=True,
 )
@@ -166,22 +163,18 @@ PRESETS = {
         ANTHROPIC,
         GEMINI,
         OPENROUTER,
-        Vendor(
-            name="deepseek",
-            base_url="https://api.deepseek.com",
-            key_variable="DEEPSEEK_API_KEY",
-            hosts=("api.deepseek.com",),
+        _remote(
+            "deepseek",
+            "https://api.deepseek.com",
             completions_root="/beta",
             token_limit_field=TokenLimitField.MAX_TOKENS,
             reasoning_back=True,
             reads_developer=False,
             responses=False,
         ),
-        Vendor(
-            name="groq",
-            base_url="https://api.groq.com/openai/v1",
-            key_variable="GROQ_API_KEY",
-            hosts=("api.groq.com",),
+        _remote(
+            "groq",
+            "https://api.groq.com/openai/v1",
             deny=frozenset({"logprobs", "top_logprobs", "logit_bias"}),
             suspects=(_OPENAI_ONLY - {"service_tier"},),
             message_deny=frozenset({"name", "reasoning_content"}),
@@ -190,10 +183,9 @@ PRESETS = {
             reads_reasoning=False,
             strict_messages=True,
         ),
-        Vendor(
-            name="mistral",
-            base_url="https://api.mistral.ai/v1",
-            key_variable="MISTRAL_API_KEY",
+        _remote(
+            "mistral",
+            "https://api.mistral.ai/v1",
             hosts=("api.mistral.ai", "codestral.mistral.ai"),
             token_limit_field=TokenLimitField.MAX_TOKENS,
             rename=(("seed", "random_seed"),),
@@ -214,71 +206,36 @@ PRESETS = {
             responses=False,
             strict_messages=True,
         ),
-        Vendor(
-            name="together",
-            base_url="https://api.together.xyz/v1",
-            key_variable="TOGETHER_API_KEY",
-            hosts=("api.together.xyz", "api.together.ai"),
-        ),
-        Vendor(
-            name="xai",
-            base_url="https://api.x.ai/v1",
-            key_variable="XAI_API_KEY",
-            hosts=("api.x.ai",),
+        _remote("together", "https://api.together.xyz/v1", hosts=("api.together.xyz", "api.together.ai")),
+        _remote(
+            "xai",
+            "https://api.x.ai/v1",
             suspects=(_OPENAI_ONLY, frozenset({"frequency_penalty", "presence_penalty"})),
             responses=True,
         ),
-        Vendor(
-            name="fireworks",
-            base_url="https://api.fireworks.ai/inference/v1",
-            key_variable="FIREWORKS_API_KEY",
-            hosts=("api.fireworks.ai",),
-        ),
-        Vendor(
-            name="cerebras",
-            base_url="https://api.cerebras.ai/v1",
-            key_variable="CEREBRAS_API_KEY",
-            hosts=("api.cerebras.ai",),
+        _remote("fireworks", "https://api.fireworks.ai/inference/v1"),
+        _remote(
+            "cerebras",
+            "https://api.cerebras.ai/v1",
             deny=frozenset({"frequency_penalty", "presence_penalty", "logit_bias"}),
             message_deny=frozenset({"reasoning_content"}),
             reads_developer=False,
             responses=False,
             strict_messages=True,
         ),
-        Vendor(
-            name="nvidia",
-            base_url="https://integrate.api.nvidia.com/v1",
-            key_variable="NVIDIA_API_KEY",
-            hosts=("integrate.api.nvidia.com",),
-        ),
-        Vendor(
-            name="huggingface",
-            base_url="https://router.huggingface.co/v1",
-            key_variable="HF_TOKEN",
-            hosts=("router.huggingface.co",),
-        ),
-        Vendor(
-            name="moonshot",
-            base_url="https://api.moonshot.ai/v1",
-            key_variable="MOONSHOT_API_KEY",
+        _remote("nvidia", "https://integrate.api.nvidia.com/v1"),
+        _remote("huggingface", "https://router.huggingface.co/v1", key_variable="HF_TOKEN"),
+        _remote(
+            "moonshot",
+            "https://api.moonshot.ai/v1",
             hosts=("api.moonshot.ai", "api.moonshot.cn"),
             suspects=(_OPENAI_ONLY, _SAMPLING),
             reasoning_back=True,
             reads_developer=False,
             responses=False,
         ),
-        Vendor(
-            name="deepinfra",
-            base_url="https://api.deepinfra.com/v1/openai",
-            key_variable="DEEPINFRA_API_KEY",
-            hosts=("api.deepinfra.com",),
-        ),
-        Vendor(
-            name="sambanova",
-            base_url="https://api.sambanova.ai/v1",
-            key_variable="SAMBANOVA_API_KEY",
-            hosts=("api.sambanova.ai",),
-        ),
+        _remote("deepinfra", "https://api.deepinfra.com/v1/openai"),
+        _remote("sambanova", "https://api.sambanova.ai/v1"),
         Vendor(
             name="azure",
             hosts=("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
@@ -290,10 +247,9 @@ PRESETS = {
             reads_reasoning=False,
             strict_messages=True,
         ),
-        Vendor(
-            name="gemini-openai",
-            base_url="https://generativelanguage.googleapis.com/v1beta/openai",
-            hosts=("generativelanguage.googleapis.com",),
+        _remote(
+            "gemini-openai",
+            "https://generativelanguage.googleapis.com/v1beta/openai",
             allow=frozenset(
                 {
                     *("model", "messages", "temperature", "top_p", "max_tokens"),
@@ -306,35 +262,28 @@ PRESETS = {
             responses=False,
             reads_signatures=True,
             strict_messages=True,
+            key_variable="",
         ),
-        Vendor(
-            name="ollama",
-            base_url="http://127.0.0.1:11434/v1",
-            hosts=("*:11434",),
+        _local(
+            "ollama",
+            11434,
             token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored: the output has no bound
             empty_content=True,
             heeds_tool_choice=False,
             reads_developer=False,
             responses=True,
         ),
-        Vendor(
-            name="lmstudio",
-            base_url="http://127.0.0.1:1234/v1",
-            hosts=("*:1234",),
+        _local(
+            "lmstudio",
+            1234,
             swaps=(ValueName("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
             reads_developer=False,
             responses=True,
         ),
-        Vendor(name="llamacpp", base_url="http://127.0.0.1:8080/v1", hosts=("*:8080",), reads_developer=False),
-        Vendor(
-            name="vllm",
-            base_url="http://127.0.0.1:8000/v1",
-            hosts=("*:8000",),
-            reads_developer=False,
-            responses=True,
-        ),
-        Vendor(name="jan", base_url="http://127.0.0.1:1337/v1", hosts=("*:1337",), reads_developer=False),
-        Vendor(name="koboldcpp", base_url="http://127.0.0.1:5001/v1", hosts=("*:5001",), reads_developer=False),
+        _local("llamacpp", 8080, reads_developer=False),
+        _local("vllm", 8000, reads_developer=False, responses=True),
+        _local("jan", 1337, reads_developer=False),
+        _local("koboldcpp", 5001, reads_developer=False),
         # For those who know better than the row their channel's host would find.
         Vendor(name="plain", suspects=()),
     )

@@ -7,6 +7,7 @@ vendor's names (``anthropic/claude-…``), so patterns begin with a star.
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -49,73 +50,45 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     """System messages may stand among the messages, right after the user's."""
 
 
+def _older(*patterns: str, **facts: Any) -> AnthropicModel:
+    """Models that take sampling parameters, and system messages only at the beginning."""
+    return AnthropicModel(patterns=patterns, **{"sampling": True, "system_inside": False} | facts)
+
+
+_BUDGET, _NONE = AnthropicThinking.BUDGET, AnthropicThinking.NONE
 ROWS = (
     AnthropicModel(patterns=("*claude-opus-5-5*", "*claude-fable-5-*", "*claude-mythos-5-*"), forced_tools=False),
     AnthropicModel(patterns=("*claude-sonnet-5-5*",), forced_tools=False, off="between_tools"),
     AnthropicModel(patterns=("*claude-haiku-5-*", "*claude-opus-5*", "*claude-sonnet-5*"), off="disabled"),
     AnthropicModel(patterns=("*claude-fable-5*", "*claude-mythos-5*", "*claude-opus-4-8*")),
     AnthropicModel(patterns=("*claude-opus-4-7*", "*claude-mythos-*"), system_inside=False),
-    AnthropicModel(
-        patterns=("*claude-opus-4-6*",),
-        efforts=("low", "medium", "high", "max"),
-        sampling=True,
-        one_sampler=True,
-        system_inside=False,
-    ),
-    AnthropicModel(
-        patterns=("*claude-sonnet-4-6*",),
-        efforts=("low", "medium", "high"),
-        sampling=True,
-        one_sampler=True,
-        system_inside=False,
-    ),
-    AnthropicModel(
-        patterns=("*claude-opus-4-5*", "*claude-sonnet-4-5*", "*claude-haiku-4-5*"),
+    _older("*claude-opus-4-6*", efforts=("low", "medium", "high", "max"), one_sampler=True),
+    _older("*claude-sonnet-4-6*", efforts=("low", "medium", "high"), one_sampler=True),
+    _older(
+        *("*claude-opus-4-5*", "*claude-sonnet-4-5*", "*claude-haiku-4-5*"),
         max_output=64_000,
-        thinking=AnthropicThinking.BUDGET,
-        sampling=True,
+        thinking=_BUDGET,
         one_sampler=True,
-        system_inside=False,
     ),
-    AnthropicModel(
-        patterns=("*claude-opus-4*", "*claude-sonnet-4*", "*claude-4-*", "*claude-3-7-*"),
-        thinking=AnthropicThinking.BUDGET,
-        sampling=True,
+    _older(
+        *("*claude-opus-4*", "*claude-sonnet-4*", "*claude-4-*", "*claude-3-7-*"),
+        thinking=_BUDGET,
         one_sampler=True,
         structured=False,
-        system_inside=False,
     ),
-    AnthropicModel(
-        patterns=("*claude-3-5-*",),
-        max_tokens=8192,
-        max_output=8192,
-        thinking=AnthropicThinking.NONE,
-        sampling=True,
-        structured=False,
-        system_inside=False,
-    ),
-    AnthropicModel(
-        patterns=("*claude-3-*", "*claude-2*", "*claude-instant*"),
+    _older("*claude-3-5-*", max_tokens=8192, max_output=8192, thinking=_NONE, structured=False),
+    _older(
+        *("*claude-3-*", "*claude-2*", "*claude-instant*"),
         max_tokens=4096,
         max_output=4096,
-        thinking=AnthropicThinking.NONE,
-        sampling=True,
+        thinking=_NONE,
         structured=False,
-        system_inside=False,
     ),
     AnthropicModel(patterns=("*claude-*",), max_output=None),
 )
 """The first row that fits counts. A Claude nobody knows yet is taken for a new one."""
 
-UNKNOWN = AnthropicModel(
-    patterns=(),
-    max_tokens=8192,
-    max_output=None,
-    thinking=AnthropicThinking.NONE,
-    sampling=True,
-    structured=False,
-    system_inside=False,
-)
+UNKNOWN = _older(max_tokens=8192, max_output=None, thinking=_NONE, structured=False)
 """For what is served in this dialect and is not a Claude: requests nothing that is not certain."""
 
 

@@ -6,6 +6,7 @@ From the vendor's model pages and migration guides as of November 2026.
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -48,6 +49,18 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     """Function responses may hold media."""
 
 
+def _older(*patterns: str, **facts: Any) -> GeminiModel:
+    """Models that take sampling parameters and penalties, sign nothing, and want media beside results."""
+    known: dict[str, Any] = {
+        "sampling": True,
+        "penalties": True,
+        "logprobs": True,
+        "signatures": False,
+        "media_results": False,
+    }
+    return GeminiModel(patterns=patterns, **known | {"thinking": GeminiThinking.BUDGET} | facts)
+
+
 ROWS = (
     GeminiModel(patterns=("*gemini-3.6-*", "*gemini-3.5-flash-lite*"), levels=LEVELS),
     GeminiModel(
@@ -57,59 +70,15 @@ ROWS = (
         penalties=True,
     ),
     GeminiModel(patterns=("*gemini-3.1-*", "*gemini-3-pro*"), sampling=True, penalties=True),
-    GeminiModel(
-        patterns=("*gemini-2.5-pro*",),
-        thinking=GeminiThinking.BUDGET,
-        budget_off=128,
-        sampling=True,
-        penalties=True,
-        logprobs=True,
-        signatures=False,
-        media_results=False,
-    ),
-    GeminiModel(
-        patterns=("*gemini-2.5-flash-lite*",),
-        thinking=GeminiThinking.BUDGET,
-        budget_minimal=512,
-        sampling=True,
-        penalties=True,
-        logprobs=True,
-        signatures=False,
-        media_results=False,
-    ),
-    GeminiModel(
-        patterns=("*gemini-2.5-*",),
-        thinking=GeminiThinking.BUDGET,
-        sampling=True,
-        penalties=True,
-        logprobs=True,
-        signatures=False,
-        media_results=False,
-    ),
-    GeminiModel(
-        patterns=("*gemini-2.0-*", "*gemini-1*"),
-        thinking=GeminiThinking.NONE,
-        sampling=True,
-        penalties=True,
-        logprobs=True,
-        signatures=False,
-        urls=False,
-        media_results=False,
-    ),
+    _older("*gemini-2.5-pro*", budget_off=128),
+    _older("*gemini-2.5-flash-lite*", budget_minimal=512),
+    _older("*gemini-2.5-*"),
+    _older("*gemini-2.0-*", "*gemini-1*", thinking=GeminiThinking.NONE, urls=False),
     GeminiModel(patterns=("*gemini-*",), max_output=None),
 )
 """The first row that fits counts. A Gemini nobody knows yet is taken for a new one."""
 
-UNKNOWN = GeminiModel(
-    patterns=(),
-    max_output=None,
-    thinking=GeminiThinking.NONE,
-    sampling=True,
-    penalties=True,
-    signatures=False,
-    urls=False,
-    media_results=False,
-)
+UNKNOWN = _older(max_output=None, thinking=GeminiThinking.NONE, logprobs=False, urls=False)
 """For what is served in this dialect and is not a Gemini: requests nothing that is not certain."""
 
 
