@@ -19,17 +19,18 @@ its smallest call is in ``SAMPLES`` of ``client.connect_card`` too, and in ``TES
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.answer import USUAL_FORM, AnswerForm
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import Failure
 from gateway.domain.media_size import NO_MEDIA, PromptMedia
 from gateway.domain.order import Order
-from gateway.domain.output_limit import OutputLimit
+from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
@@ -41,8 +42,6 @@ EMPTY = msgspec.Raw(b"[]")
 OPENAI_DIALECTS = frozenset({Dialect.OPENAI, Dialect.MOCK})
 LARGE = 256 << 10
 """Bytes of a body beyond which it is parsed beside the event loop."""
-HINT_PERCENT = 60
-"""Of the upper estimate of the input: what clients see before the input is reported is rather too low."""
 ANSWER_LIMIT = 64 << 20
 """Bytes of a plain answer, decompressed."""
 
@@ -133,6 +132,31 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     """After a failure, the order by which the same channel is called once more; None: it would not help."""
 
 
+def _lower_limit(request: InboundRequest, names: tuple[str, ...], limit: int) -> InboundRequest | None:
+    """The request with this limit, where it has a higher one under these names; None if that is not possible.
+
+    A budget for thinking in Anthropic's words stays below the limit, with room for an answer.
+    """
+    fields = {name: rawjson.raw(limit) for name in names if _is_above(request.fields.get(name), limit)}
+    thinking = rawjson.maybe(request.fields.get("thinking"))
+    if isinstance(thinking, dict) and _exceeds(thinking.get("budget_tokens"), limit - LEAST_OUTPUT):
+        if limit - LEAST_OUTPUT < 1024:  # the least that the API takes
+            return None
+        fields["thinking"] = rawjson.raw({**thinking, "budget_tokens": limit - LEAST_OUTPUT})
+    if not fields:
+        return None
+    changed: Fields = {**request.fields, **fields}
+    return msgspec.structs.replace(request, fields=changed, body=b"", output_cap=limit, lowered=limit)
+
+
+def _is_above(raw: msgspec.Raw | None, limit: int) -> bool:
+    return raw is not None and _exceeds(rawjson.maybe(raw), limit)
+
+
+def _exceeds(value: Any, limit: int) -> bool:
+    return type(value) is int and value > limit
+
+
 class InboundApi(Protocol):
     """One API. What has a default here is the same for most of them; a class that derives from this has it."""
 
@@ -164,6 +188,8 @@ class InboundApi(Protocol):
     """Clients repeat a failed request at once, whatever the answer says; see ``RecentFailures``."""
     ability: str = ""
     """What a channel may lack that has the rest of the API; empty: it is the API itself."""
+    caps: tuple[str, ...] = ()
+    """Fields that limit the output of each choice."""
     timed: bool = False
     """Answers tell how long they took: orders have a clock."""
 
@@ -183,7 +209,7 @@ class InboundApi(Protocol):
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
         """The request with this lower output limit of each choice; None if it cannot have one."""
-        return None
+        return _lower_limit(request, self.caps, limit)
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         """The request as every attempt begins with it: in the words of the API."""
@@ -198,7 +224,7 @@ class InboundApi(Protocol):
             created=ts // 1000,
             forward=request.forward,
             query=request.query,
-            input_hint=request.input_bound * HINT_PERCENT // 100,
+            input_hint=request.input_bound * 6 // 10,  # what clients see before the input is reported is rather too low
             form=request.form,
         )
 

@@ -11,8 +11,6 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.text import plain
 
-MESSAGE_LIMIT = 2000
-"""Characters of an upstream's message that are passed on."""
 BODY_LIMIT = 4 << 20
 """Bytes of a body that are looked at."""
 
@@ -281,7 +279,7 @@ def excerpt(body: bytes) -> str:
     return tidy(html.unescape(text), 200)
 
 
-def tidy(text: str, limit: int = MESSAGE_LIMIT) -> str:
+def tidy(text: str, limit: int = 2000) -> str:
     """Foreign text on one line without keys and queries of URLs."""
     text = " ".join(text[: 4 * limit].split())
     return plain(_KEY.sub("…", _QUERY.sub(r"\1", text)), limit)

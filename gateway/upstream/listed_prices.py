@@ -80,8 +80,6 @@ _PER_TOKEN = Decimal("0.002")
 """Dollars: the highest rate of a model is never that low for a million tokens, and never that high for one."""
 _MOST = Decimal(100_000)
 """Dollars a million tokens that nobody asks for."""
-_PICTURE_TOKENS = 50_000
-"""No picture counts as many input tokens."""
 _CONDITION = "min_prompt_tokens"
 
 
@@ -132,7 +130,7 @@ def _rates(holder: Mapping[str, Any], names: Sequence[str], unit: Unit) -> list[
 def _picture_fee(pricing: Mapping[str, Any], into: Nanos) -> Nanos | None:
     """What a picture in the request costs beside the input; OpenRouter's ``image`` is mostly what its tokens cost."""
     fee = _nanos(_dollars(pricing.get("image")), 1)
-    return fee if fee is not None and fee * MILLION > _PICTURE_TOKENS * into else None
+    return fee if fee is not None and fee * MILLION > 50_000 * into else None  # no picture counts as many tokens
 
 
 def _search_fee(pricing: Mapping[str, Any]) -> Nanos | None:

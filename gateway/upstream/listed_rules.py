@@ -19,7 +19,6 @@ from gateway.upstream.usage_counts import named_variant
 Read = Callable[[Mapping[str, Any]], Sequence[Nanos | None]]
 """Input, output, cached input and cache writes of an object with rates."""
 
-_MOST_TIMES = 100
 _WINDOWS = ("windows", "hours", "periods", "schedule", "times")
 _STARTS = ("start", "start_time", "from", "start_hour")
 _ENDS = ("end", "end_time", "to", "until", "end_hour")
@@ -110,7 +109,7 @@ def _factor(holder: Mapping[str, Any]) -> int | None:
         found = Decimal(str(holder.get("multiplier")))
     except InvalidOperation:
         return None
-    return int(found * MILLION) if found.is_finite() and 0 < found <= _MOST_TIMES else None
+    return int(found * MILLION) if found.is_finite() and 0 < found <= 100 else None
 
 
 def _hours(peak: Mapping[str, Any]) -> Iterator[PriceHours]:

@@ -39,11 +39,6 @@ from gateway.upstream.usage_counts import (
 )
 from gateway.upstream.usage_marks import PRICED_TIERS, SUSPECT, marks_of
 
-MOST_THOUGHTS = 200_000
-"""Tokens that a model thinks at most, where the request has no limit."""
-SLACK = 4096
-"""Input tokens that an upstream may add to what it was sent: words of its own, tools of its own."""
-
 
 class UsageLimits(msgspec.Struct, frozen=True, gc=False):
     """What a request can have used at most, to tell which of two readings is meant."""
@@ -188,7 +183,8 @@ def _sum(numbers: Iterable[object]) -> int | None:
 
 
 def _most_output(limits: UsageLimits) -> int:
-    return MOST_THOUGHTS if limits.output is None else limits.output
+    """Tokens; no model thinks more where the request has no limit."""
+    return 200_000 if limits.output is None else limits.output
 
 
 def _excludes_cache(report: Mapping[str, Any]) -> bool:
@@ -294,13 +290,16 @@ class UsageReports:
         self._reading = reading
 
     def _limits(self) -> UsageLimits:
-        """A token is at least a byte; media that are only named are few tokens more than their names."""
-        size = sum(len(memoryview(value)) for value in self._fields.values())
+        """A token is at least a byte; media that are only named are few tokens more than their names.
+
+        The upstream may add words and tools of its own.
+        """
+        size = sum(len(memoryview(value)) for value in self._fields.values()) + 4096
         try:
             limit = read_limit(self._fields)
         except BadRequest:
-            return UsageLimits(size + SLACK)
-        return UsageLimits(size + SLACK, None if limit.expected else limit.capped_total)
+            return UsageLimits(size)
+        return UsageLimits(size, None if limit.expected else limit.capped_total)
 
     def usage(self, tally: OutputCounter) -> Usage | None:
         """What was reported of an answer that brought this much.

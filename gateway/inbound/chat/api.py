@@ -26,7 +26,6 @@ from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.json_body import BOM, fields_of
-from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter
 from gateway.upstream.answer_reader import DialectAdapter
@@ -249,12 +248,10 @@ class ChatCompletions(InboundApi):
     name = "chat"
     stream_type = "text/event-stream; charset=utf-8"
     keep_alive = b": keep-alive\n\n"
+    caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         return parse_chat_request(request.body)
-
-    def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
-        return lower_limit(request, CAPS, limit)
 
     def adapter(self, dialect: Dialect, chat: DialectAdapter) -> Adapter:
         """The adapter by which a channel of this dialect is called. It writes answers as this API has them.

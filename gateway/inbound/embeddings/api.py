@@ -32,7 +32,6 @@ from gateway.upstream.overrides import with_parameters
 
 ANSWER_LIMIT = 256 << 20
 """Bytes: 2048 vectors of 3072 numbers are 130 MB of JSON."""
-MOST_DIMENSIONS = 1 << 16
 LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
 """Texts may be given as their tokens: 300,000 numbers and more in one request."""
 
@@ -98,7 +97,7 @@ def parse_embeddings_request(body: bytes) -> InboundRequest:
     if rawjson.is_null(fields.get("input")):
         raise missing_input(fields, "input")
     tokens = read_texts(fields, "input")
-    read_number(fields, "dimensions", MOST_DIMENSIONS)
+    read_number(fields, "dimensions", 1 << 16)
     read_field(fields, "encoding_format", _FORMAT, "float, base64 or null")
     repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
     repeated *= text_count(fields["input"]) if repeated else 0

@@ -17,7 +17,6 @@ from gateway.domain.order import Order
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import error_object
 from gateway.inbound.chat.conversation import finish_translation
-from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.messages.conversation import translate_messages
 from gateway.inbound.messages.deferred_tools import without_deferred_tools
 from gateway.inbound.messages.native import MessagesRelay, native_order
@@ -58,6 +57,7 @@ class Messages(InboundApi):
     id_prefix = "msg_"
     stream_rules = MessagesRules
     sticky = True
+    caps = ("max_tokens",)
     obstacle_code = NO_THREADS
     obstacle_param = "thread"
 
@@ -85,9 +85,6 @@ class Messages(InboundApi):
         if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel.preset, channel.base_url).name not in LOCAL:
             return ""
         return "keeps no conversations: send all messages without 'thread'"
-
-    def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
-        return lower_limit(request, ("max_tokens",), limit)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if channel.dialect is Dialect.ANTHROPIC:

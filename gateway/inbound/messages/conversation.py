@@ -4,6 +4,10 @@ What has no counterpart and may not be left out is refused with 400; all other f
 ``x-gateway-dropped-params``.
 """
 
+import hashlib
+import re
+from typing import Any
+
 import msgspec
 
 from gateway.domain import rawjson
@@ -23,24 +27,136 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import read_typed
-from gateway.inbound.messages.blocks import (
-    SOURCE,
-    ContentBlock,
-    MessagesTurn,
-    blocks_in,
-    has_text,
-    lenient_blocks,
-    media_of,
-    string_or_empty,
-    turns_in,
-    without_billing,
-)
-from gateway.inbound.messages.parameters import PARAMETERS, translate_parameters
 from gateway.inbound.messages.tools import read_tools
 from gateway.inbound.sealed import PLAIN_SEAL, unwrap
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
+_BILLING = b'"x-anthropic-billing-header:'
+_BILLING_LINE = re.compile(rb'"x-anthropic-billing-header:(?:[^"\\]|\\[^n])*(?:\\n)*')
+
+
+class BlockSource(msgspec.Struct, gc=False):
+    """Where an image or a document is."""
+
+    type: str = ""
+    media_type: str = ""
+    data: msgspec.Raw = NULL
+    url: msgspec.Raw = NULL
+    content: msgspec.Raw = NULL
+
+
+class ContentBlock(msgspec.Struct, gc=False):
+    """One block of a message."""
+
+    type: str
+    text: msgspec.Raw = NULL
+    source: msgspec.Raw = NULL
+    """An object, or the address of a search result."""
+    title: msgspec.Raw = NULL
+    content: msgspec.Raw = NULL
+    id: str = ""
+    name: str = ""
+    input: msgspec.Raw = NULL
+    tool_use_id: str = ""
+    tool_name: str = ""
+    is_error: bool | None = None
+    thinking: msgspec.Raw = NULL
+    signature: str = ""
+    cache_control: msgspec.Raw = NULL
+
+
+class MessagesTurn(msgspec.Struct, gc=False):
+    """One message; ``content`` is a string or an array of blocks."""
+
+    role: str
+    content: msgspec.Raw = NULL
+
+
+_BLOCKS = msgspec.json.Decoder(list[ContentBlock])
+_TURNS = msgspec.json.Decoder(list[MessagesTurn])
+SOURCE = msgspec.json.Decoder(BlockSource)
+
+
+def turns_in(messages: msgspec.Raw) -> list[MessagesTurn]:
+    """The messages. Raises BadRequest."""
+    return read_typed(_TURNS, messages, "messages")
+
+
+def without_billing(block: ContentBlock, *, first: bool) -> ContentBlock | None:
+    """A system block without the line that only Anthropic reads, and strips; None if that is all of it."""
+    if first and bytes(block.text).startswith(_BILLING):
+        text = b'"' + _BILLING_LINE.sub(b"", bytes(block.text), count=1)
+        block = msgspec.structs.replace(block, text=msgspec.Raw(text))
+    return block if has_text(block) else None
+
+
+def has_text(block: ContentBlock) -> bool:
+    """Whether it is a text that is not empty."""
+    return block.type == "text" and bytes(memoryview(block.text)[:1]) == b'"' and bytes(block.text) != b'""'
+
+
+def string_or_empty(raw: msgspec.Raw) -> msgspec.Raw:
+    """A JSON string, else an empty one."""
+    return raw if bytes(memoryview(raw)[:1]) == b'"' else rawjson.raw("")
+
+
+def blocks_in(content: msgspec.Raw, where: str) -> list[ContentBlock]:
+    """The blocks of a content, which may be one text. Raises BadRequest."""
+    start = bytes(memoryview(content)[:1])
+    if rawjson.is_null(content):
+        return []
+    if start == b'"':
+        return [ContentBlock("text", text=content)]
+    return read_typed(_BLOCKS, content, where)
+
+
+def lenient_blocks(content: msgspec.Raw) -> list[ContentBlock]:
+    """The blocks of a result that has whatever form its tool gives it."""
+    try:
+        return blocks_in(content, "")
+    except BadRequest:
+        return []
+
+
+def media_of(block: ContentBlock, where: str, name: str = "") -> MediaPart:
+    """An image, or a document with a name. Raises BadRequest for what only the vendor can open."""
+    source = read_typed(SOURCE, block.source, f"{where}.source")
+    if source.type == "url" and not name:
+        return MediaPart(url=_string(source.url, f"{where}.source.url"), cache=block.cache_control, where=where)
+    if source.type != "base64":
+        raise unsupported_param(f"{where}.source", f"an image of type '{source.type}' has no counterpart there")
+    kind, data = source.media_type.lower(), _string(source.data, f"{where}.source.data")
+    return MediaPart(type=kind, data=data, name=name, cache=block.cache_control, where=where)
+
+
+def _string(raw: msgspec.Raw, where: str) -> str:
+    if bytes(memoryview(raw)[:1]) != b'"':
+        raise BadRequest(f"{where} must be a string", code="invalid_type", param=where)
+    return rawjson.text(raw)
+
+
+PARAMETERS = frozenset(
+    {
+        *("max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "thinking", "output_config"),
+        *("output_format", "metadata", "service_tier"),
+    }
+)
+"""Fields that are read here."""
+_WORDS = {
+    "max_completion_tokens": "max_tokens",
+    "stop": "stop_sequences",
+    "reasoning_effort": "thinking",
+    "response_format": "output_config.format",
+    "safety_identifier": "metadata",
+    "service_tier": "service_tier",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+}
+"""The client's names, by those of chat completions."""
+_EFFORTS = {"xhigh": "high", "max": "high"}
+"""Efforts that many models with OpenAI's words do not know."""
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_TIERS = {"auto": "auto", "standard_only": "default"}
 _READ = frozenset({"model", "messages", "system", "stream", "tools", "tool_choice", *PARAMETERS})
 
 
@@ -203,3 +319,70 @@ def _signatures(content: bytes) -> dict[str, str]:
     found = rawjson.maybe(content)
     items = found.items() if isinstance(found, dict) else ()
     return {TOOLS.sent(name): value for name, value in items if isinstance(value, str)}
+
+
+class TranslatedParameters(msgspec.Struct, frozen=True):
+    """What goes into the request."""
+
+    fields: Fields
+    words: dict[str, str]
+    dropped: tuple[str, ...]
+    """The client's names of what is lost."""
+
+
+def translate_parameters(given: Fields) -> TranslatedParameters:
+    """The parameters in the words of chat completions. Raises BadRequest."""
+    out: Fields = {"max_completion_tokens": rawjson.raw(max(1, rawjson.value(given["max_tokens"])))}
+    out |= {name: given[name] for name in ("temperature", "top_p", "top_k") if not rawjson.is_null(given.get(name))}
+    if not is_nothing(stops := given.get("stop_sequences", NULL)) and read_typed(_LIST, stops, "stop_sequences"):
+        out["stop"] = stops
+    words = dict(_WORDS)
+    if (effort := _effort(given)) is not None:
+        out["reasoning_effort"] = rawjson.raw(_EFFORTS.get(effort, effort))
+        if rawjson.is_null(given.get("thinking")):
+            words["reasoning_effort"] = "output_config.effort"
+    if (schema := _schema(given)) is not None:
+        form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+        out["response_format"] = rawjson.raw(form)
+    dropped = _add_account(given, out)
+    return TranslatedParameters(out, words, dropped)
+
+
+def _effort(given: Fields) -> str | None:
+    """How hard to think, in a word; None if the client does not say."""
+    thinking, config = rawjson.maybe(given.get("thinking")), rawjson.maybe(given.get("output_config"))
+    kind = thinking.get("type") if isinstance(thinking, dict) else None
+    word = config.get("effort") if isinstance(config, dict) else None
+    if kind == "disabled":
+        return "none"
+    if kind == "enabled":
+        budget = thinking.get("budget_tokens") or 0
+        if not isinstance(budget, int):
+            raise BadRequest("thinking.budget_tokens must be an integer", param="thinking.budget_tokens")
+        return "low" if budget < 2048 else "medium" if budget < 8192 else "high"
+    return word if isinstance(word, str) else None
+
+
+def _schema(fields: Fields) -> Any:
+    """The schema that the answer must have."""
+    config = rawjson.maybe(fields.get("output_config"))
+    form = config.get("format") if isinstance(config, dict) else None
+    form = form or rawjson.maybe(fields.get("output_format"))
+    return form.get("schema") if isinstance(form, dict) and form.get("type") == "json_schema" else None
+
+
+def _add_account(given: Fields, out: Fields) -> tuple[str, ...]:
+    """Puts in what names the user, and the service tier; returns what cannot be expressed."""
+    dropped = []
+    metadata = rawjson.maybe(given.get("metadata"))
+    user = metadata.get("user_id") if isinstance(metadata, dict) else None
+    if isinstance(user, str) and user:  # it may hold ids of devices, and is too long there
+        out["safety_identifier"] = rawjson.raw(hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()[:32])
+    elif metadata:
+        dropped.append("metadata")
+    tier = rawjson.maybe(given.get("service_tier"))
+    if isinstance(tier, str) and tier in _TIERS:
+        out["service_tier"] = rawjson.raw(_TIERS[tier])
+    elif tier:
+        dropped.append("service_tier")
+    return tuple(dropped)

@@ -33,8 +33,6 @@ _QUIET = frozenset({"model", "messages", "system", "tools", "max_tokens", "strea
 _FORMS = (b'"format"', b'"schema"')
 _FORWARDED = re.compile("anthropic-.*")
 _SESSION = re.compile(r"_session_([0-9a-fA-F-]{8,64})\Z")
-LONGEST_SESSION = 512
-"""Characters of a client's name of a conversation that are read."""
 
 
 class _Turn(msgspec.Struct, gc=False):
@@ -177,7 +175,7 @@ def session_of(headers: Mapping[str, str], fields: Fields) -> str:
     if not name and "metadata" in fields:
         metadata = rawjson.maybe(fields["metadata"])
         name = _session_in(metadata.get("user_id")) if isinstance(metadata, dict) else ""
-    return (name or headers.get("session-id", "") or headers.get("session_id", ""))[:LONGEST_SESSION]
+    return (name or headers.get("session-id", "") or headers.get("session_id", ""))[:512]
 
 
 def _session_in(user: Any) -> str:

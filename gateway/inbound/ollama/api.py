@@ -25,7 +25,6 @@ from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.json_body import fields_of, unmask
-from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.ollama.render import (
     CHAT_LINES,
     GENERATE_LINES,
@@ -79,15 +78,13 @@ class OllamaChat(_Ollama):
     """``POST /api/chat`` as an ``InboundApi``."""
 
     shape: ClassVar[LineShape] = CHAT_LINES
+    caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         found = read_chat_request(*fields_of(request.body))
         if not request.headers.get("user-agent", "").startswith(PYTHON_CLIENT):
             return found
         return msgspec.structs.replace(found, form=AnswerForm(image_objects=True))
-
-    def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
-        return lower_limit(request, CAPS, limit)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """Every channel gets it translated."""

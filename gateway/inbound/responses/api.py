@@ -21,7 +21,6 @@ from gateway.domain.order import Order
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
 from gateway.inbound.chat.api import error_object
 from gateway.inbound.chat.conversation import finish_translation
-from gateway.inbound.lower_limit import lower_limit
 from gateway.inbound.relay import NativeStream
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.inbound.responses.compaction import CompactionRenderer, plan_compaction
@@ -66,6 +65,7 @@ class Responses(InboundApi):
     id_prefix = "resp_"
     stream_rules = ResponsesRules
     sticky = True
+    caps = ("max_output_tokens",)
     repeats_blindly = True
     timed = True
 
@@ -77,9 +77,6 @@ class Responses(InboundApi):
 
     def keeps_answer(self, request: InboundRequest) -> bool:
         return True
-
-    def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
-        return lower_limit(request, ("max_output_tokens",), limit)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if order.form.compacts:

@@ -20,8 +20,6 @@ Block = dict[str, Any]
 
 FIELD = "cache_control"
 """The field of a block that is a mark."""
-LEAST_BYTES = 2048
-"""Of a request. The vendor caches nothing below 1,024 tokens, for some models 4,096: a shorter one needs no marks."""
 
 _MARK = {"type": "ephemeral"}
 

@@ -96,7 +96,7 @@ def prepare(
     if cache_marks.FIELD in learned.dropped:
         if cache_marks.remove(body):
             parameters.drop(cache_marks.FIELD)
-    elif marks_cache(channel, learned) and conversation_of(order).size >= cache_marks.LEAST_BYTES:
+    elif marks_cache(channel, learned) and conversation_of(order).size >= 2048:  # bytes; less is never cached
         cache_marks.mark(body)
     return PreparedRequest(
         url=endpoint(root(channel), "/v1/messages"),

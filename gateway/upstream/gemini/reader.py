@@ -48,8 +48,6 @@ _PARTS = frozenset(
     {"text", "inlineData", "inline_data", "fileData", "executableCode", "codeExecutionResult", "thoughtSignature"}
 )
 """What is read of parts that call nothing. Others are of tools that the vendor runs, and not passed on."""
-MOST_ITEMS = 10_000
-"""Items of an array that is put together from its parts."""
 
 
 class _Candidate:
@@ -296,7 +294,7 @@ def _put(holder: Any, steps: list[str | int], value: Any) -> Any:
     step, *rest = steps
     if isinstance(step, int):
         items = holder if isinstance(holder, list) else []
-        if step >= MOST_ITEMS:
+        if step >= 10_000:
             raise ValueError("an array of arguments is too long")
         items += [None] * (step + 1 - len(items))
         items[step] = _put(items[step], rest, value)
