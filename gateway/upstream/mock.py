@@ -24,7 +24,7 @@ from gateway.domain.estimate import estimate
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import PreparedRequest
 from gateway.domain.prompt_size import prompt_tokens
-from gateway.upstream.adapter import Memory, SignsOfLife
+from gateway.upstream.adapter import Memory, Reply, SignsOfLife
 from gateway.upstream.failures import bad_response, too_slow
 
 Sleep = Callable[[float], Awaitable[object]]
@@ -141,10 +141,16 @@ class Mock:
         if plan.latency:
             await self._sleep(plan.latency / 1000)
         prompt = prompt_tokens(rawjson.fields(prepared.body))
+        return MockReply(channel, plan, self._content(request, plan, prompt), self._sleep)
+
+    def _content(self, request: MockRequest, plan: MockPlan, prompt: int) -> "MockContent":
+        if plan.status != 200:
+            return MockContent([_error(plan.status, request.model)])
+        if plan.html:
+            return MockContent([_PAGE])
         if request.input is not None:
-            return MockReply(channel, plan, MockVectors(request, plan, prompt), self._sleep)
-        body = MockBody(f"chatcmpl-demo{self._count:08d}", request, plan, prompt)
-        return MockReply(channel, plan, body, self._sleep)
+            return MockContent([_body(_vectors(request), {"prompt_tokens": prompt, "total_tokens": prompt}, plan)])
+        return _chat(f"chatcmpl-demo{self._count:08d}", request, plan, prompt)
 
 
 def plan_of(options: Mapping[str, str | int | float | bool], request: MockRequest) -> MockPlan:
@@ -174,120 +180,92 @@ def _set(plan: MockPlan, name: str, number: float | None) -> None:
         setattr(plan, name, number is None or bool(number))
 
 
-class MockBody:
-    """The words of one answer, whole or in events."""
+class MockContent(msgspec.Struct):
+    """One answer, before anything goes wrong with it."""
 
-    def __init__(self, answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> None:
-        self._head = {"id": answer_id, "created": 0, "model": request.model}
-        self._asked = request
-        self._plan = plan
-        self._call = self._tool_call()
-        words = [] if self._call else _WORD.findall(self._text()[:LONGEST])
-        limit = request.max_completion_tokens or request.max_tokens or len(words)
-        self._words = words[:limit]
-        cut = len(words) > limit or len(self._text()) > LONGEST
-        self._finish = "tool_calls" if self._call else "length" if cut else "stop"
-        choices = max(1, min(request.n or 1, 8))
-        self._choices = range(choices)
-        said = estimate("".join(self._words)) or estimate(str(self._call))
-        output = choices * said
-        self._usage = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
-
-    def _text(self) -> str:
-        if self._asked.model == "demo-story":
-            return STORY
-        if self._asked.model == "demo-flaky" and not _DIRECTIVE.search(self._asked.text):
-            return HELP
-        if _TOOL.search(self._asked.text) and not self._asked.tools:
-            return NO_TOOLS
-        return self._asked.text or "(nothing to echo)"
-
-    def _tool_call(self) -> dict[str, Any] | None:
-        match = _TOOL.search(self._asked.text)
-        if not match or not self._asked.tools:
-            return None
-        return {"id": "call_demo1", "type": "function", "function": {"name": match[1], "arguments": match[2] or "{}"}}
-
-    def error(self) -> bytes:
-        """The body of a failed answer."""
-        status = self._plan.status
-        kind, code = _SHAPES.get(status, ("server_error", None))
-        text = f"The demo upstream was asked to answer {status}."
-        if status in {401, 403}:
-            text += f" Its key has no access to model '{self._asked.model}'."
-        return msgspec.json.encode({"error": {"message": text, "type": kind, "param": None, "code": code}})
-
-    def whole(self) -> bytes:
-        """The body of a plain answer."""
-        if self._plan.html:
-            return _PAGE
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._words) or None, "refusal": None}
-        if self._call:
-            message["tool_calls"] = [self._call]
-        choices = [
-            {"index": i, "message": message, "logprobs": None, "finish_reason": self._finish} for i in self._choices
-        ]
-        out: dict[str, Any] = {**self._head, "object": "chat.completion", "choices": choices}
-        if not self._plan.no_usage:
-            out["usage"] = self._usage
-        body = msgspec.json.encode(out)
-        return body[: len(body) // 2] if self._plan.bad_json else body
-
-    def events(self) -> list[bytes]:
-        """The events of a stream."""
-        if self._plan.html:
-            return [_PAGE]
-        out = [self._event(i, {"role": "assistant", "content": ""}) for i in self._choices]
-        out += [self._event(i, {"content": word}) for word in self._words for i in self._choices]
-        if self._call:
-            out += [self._event(i, {"tool_calls": [{"index": 0, **self._call}]}) for i in self._choices]
-        out += [self._event(i, {}, self._finish) for i in self._choices]
-        if self._plan.bad_json:
-            out[len(out) // 2 : len(out) // 2] = 2 * [b'data: {"id": \n\n']  # a single one would be forgiven
-        options = self._asked.stream_options or {}
-        if options.get("include_usage") and not self._plan.no_usage:
-            chunk = {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": self._usage}
-            out.append(b"data: " + msgspec.json.encode(chunk) + b"\n\n")
-        return [*out, b"data: [DONE]\n\n"]
-
-    def _event(self, index: int, delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish}
-        chunk = {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
-        return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
-
-    @property
-    def said(self) -> int:
-        """How many events there are before the first that says why it ended."""
-        return len(self._choices) * (1 + (1 if self._call else len(self._words)))
-
-    @property
-    def streamed(self) -> bool:
-        """Whether a stream was requested."""
-        return bool(self._asked.stream)
+    pieces: list[bytes]
+    """Its body, or the events of a stream."""
+    said: int = 0
+    """How many events there are before the first that says why it ended."""
+    streamed: bool = False
 
 
-class MockVectors(MockBody):
+def _error(status: int, model: str) -> bytes:
+    kind, code = _SHAPES.get(status, ("server_error", None))
+    text = f"The demo upstream was asked to answer {status}."
+    if status in {401, 403}:
+        text += f" Its key has no access to model '{model}'."
+    return msgspec.json.encode({"error": {"message": text, "type": kind, "param": None, "code": code}})
+
+
+def _body(answer: dict[str, Any], usage: dict[str, int], plan: MockPlan) -> bytes:
+    body = msgspec.json.encode(answer if plan.no_usage else {**answer, "usage": usage})
+    return body[: len(body) // 2] if plan.bad_json else body
+
+
+def _text(request: MockRequest) -> str:
+    if request.model == "demo-story":
+        return STORY
+    if request.model == "demo-flaky" and not _DIRECTIVE.search(request.text):
+        return HELP
+    if _TOOL.search(request.text) and not request.tools:
+        return NO_TOOLS
+    return request.text or "(nothing to echo)"
+
+
+def _tool_call(request: MockRequest) -> dict[str, Any] | None:
+    match = _TOOL.search(request.text)
+    if not match or not request.tools:
+        return None
+    return {"id": "call_demo1", "type": "function", "function": {"name": match[1], "arguments": match[2] or "{}"}}
+
+
+def _chat(answer_id: str, request: MockRequest, plan: MockPlan, prompt: int) -> MockContent:
+    """A chat completion."""
+    call, text = _tool_call(request), _text(request)
+    words = [] if call else _WORD.findall(text[:LONGEST])
+    limit = request.max_completion_tokens or request.max_tokens or len(words)
+    cut, words = len(words) > limit or len(text) > LONGEST, words[:limit]
+    finish = "tool_calls" if call else "length" if cut else "stop"
+    choices = range(max(1, min(request.n or 1, 8)))
+    output = len(choices) * (estimate("".join(words)) or estimate(str(call)))
+    usage = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
+    head = {"id": answer_id, "created": 0, "model": request.model}
+    if not request.stream:
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(words) or None, "refusal": None}
+        if call:
+            message["tool_calls"] = [call]
+        said = [{"index": i, "message": message, "logprobs": None, "finish_reason": finish} for i in choices]
+        return MockContent([_body({**head, "object": "chat.completion", "choices": said}, usage, plan)])
+    deltas = [{"role": "assistant", "content": ""}, *({"content": word} for word in words)]
+    deltas += [{"tool_calls": [{"index": 0, **call}]}] if call else []
+    steps: list[tuple[dict[str, Any], str | None]] = [(delta, None) for delta in deltas] + [({}, finish)]
+    events = [
+        _event(head, [{"index": i, "delta": delta, "logprobs": None, "finish_reason": reason}])
+        for delta, reason in steps
+        for i in choices
+    ]
+    if plan.bad_json:
+        events[len(events) // 2 : len(events) // 2] = 2 * [b'data: {"id": \n\n']  # a single one would be forgiven
+    if (request.stream_options or {}).get("include_usage") and not plan.no_usage:
+        events.append(_event(head, [], usage=usage))
+    return MockContent([*events, b"data: [DONE]\n\n"], len(choices) * len(deltas), streamed=True)
+
+
+def _event(head: dict[str, Any], choices: list[dict[str, Any]], **more: object) -> bytes:
+    chunk = {**head, "object": "chat.completion.chunk", "choices": choices, **more}
+    return b"data: " + msgspec.json.encode(chunk) + b"\n\n"
+
+
+def _vectors(request: MockRequest) -> dict[str, Any]:
     """Embeddings: each word of a text is a direction, found by its hash; a vector of length 1 is their sum."""
-
-    def __init__(self, request: MockRequest, plan: MockPlan, prompt: int) -> None:
-        super().__init__("", MockRequest(model=request.model), plan, prompt)
-        self._vectors = request
-        self._usage = {"prompt_tokens": prompt, "total_tokens": prompt}
-
-    def whole(self) -> bytes:
-        """The body of the answer."""
-        if self._plan.html:
-            return _PAGE
-        size = max(1, min(self._vectors.dimensions or 256, 4096))
-        vectors = [_vector(text, size) for text in self._vectors.inputs[:2048]]
-        base64_wanted = self._vectors.encoding_format == "base64"
-        written: list[Any] = [_pack(one) for one in vectors] if base64_wanted else [list(one) for one in vectors]
-        data = [{"object": "embedding", "index": i, "embedding": one} for i, one in enumerate(written)]
-        out: dict[str, Any] = {"object": "list", "data": data, "model": self._vectors.model}
-        if not self._plan.no_usage:
-            out["usage"] = self._usage
-        body = msgspec.json.encode(out)
-        return body[: len(body) // 2] if self._plan.bad_json else body
+    size = max(1, min(request.dimensions or 256, 4096))
+    vectors = [_vector(text, size) for text in request.inputs[:2048]]
+    packed = request.encoding_format == "base64"
+    data = [
+        {"object": "embedding", "index": i, "embedding": _pack(one) if packed else one} for i, one in enumerate(vectors)
+    ]
+    return {"object": "list", "data": data, "model": request.model}
 
 
 def _vector(text: str, size: int) -> tuple[float, ...]:
@@ -305,39 +283,37 @@ def _pack(vector: tuple[float, ...]) -> str:
     return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
-class MockReply:
-    """Implements ``adapter.Reply``."""
+class MockReply(Reply):
+    """Its answer, with what is to go wrong on the way."""
 
-    def __init__(self, channel: Channel, plan: MockPlan, body: MockBody, sleep: Sleep) -> None:
+    def __init__(self, channel: Channel, plan: MockPlan, content: MockContent, sleep: Sleep) -> None:
         self._channel = channel
         self._plan = plan
-        self._body = body
+        self._content = content
         self._sleep = sleep
         self.status = plan.status
-        streamed = body.streamed and plan.status == 200
-        kind = "text/html" if plan.html else "text/event-stream" if streamed else "application/json"
+        kind = "text/html" if plan.html else "text/event-stream" if content.streamed else "application/json"
         self.headers: Mapping[str, str] = {"content-type": kind}
         if plan.retry_after:
             self.headers = {**self.headers, "retry-after": plan.retry_after}
 
     async def read(self, limit: int, memory: Memory) -> bytes:
+        body = b"".join(self._content.pieces)
         if self.status != 200:
-            return self._body.error()[:limit]
+            return body[:limit]
         if self._plan.silence is not None:
             await self._fall_silent("total", self._channel.timeouts.total)
         if self._plan.cut is not None:
             raise AttemptFailed(bad_response(self._channel, "it was cut off, as requested"))
-        body = self._body.whole()
         if not memory.take(len(body)):
             await memory.wait(len(body))
         return body
 
     async def chunks(self, signs: SignsOfLife | None = None) -> AsyncIterator[bytes]:
-        events = self._body.events()
-        plan = self._plan
+        events, plan = self._content.pieces, self._plan
         stop = len(events)
         if plan.cut is not None:
-            stop = min(plan.cut, self._body.said)
+            stop = min(plan.cut, self._content.said)
         if plan.silence is not None:
             stop = min(plan.silence, stop)
         if plan.speed > 0:
