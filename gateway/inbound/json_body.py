@@ -38,6 +38,8 @@ class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 USUAL = BodyLimits()
 
+PIECE = 4 << 10
+"""Bytes of a body that are split at once."""
 SHORT = 512
 """Bytes of a skeleton that is remembered; as many of them are."""
 
@@ -65,11 +67,7 @@ def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
     Raises BadRequest with the position where a parser would stop.
     """
     body = body.removeprefix(BOM)
-    plain = body.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in body else body
-    parts = plain.split(b'"', MAX_QUOTES + 1)
-    if len(parts) > MAX_QUOTES + 1:
-        raise BadRequest(f"the body has more than {MAX_QUOTES // 2} strings", code="too_complex")
-    skeleton = b"s".join(parts[0::2])
+    skeleton = _skeleton(body)
     keys = _known_keys(skeleton) if len(skeleton) <= SHORT else _keys(skeleton, limits)
     digit = b""
     try:
@@ -119,6 +117,28 @@ def _parse_masked(body: bytes) -> Fields:
         raise _no_object() from error
     except msgspec.DecodeError as error:
         raise _invalid(error) from error
+
+
+def _skeleton(body: bytes) -> bytes:
+    """Returns the body with each string replaced by ``s``. Raises BadRequest if it has too many.
+
+    It is split piece by piece: the end of a string that is longer than a piece is found in a fiftieth of the time that
+    splitting it takes.
+    """
+    plain = body.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in body else body
+    bare, quotes, start = list[bytes](), 0, 0
+    while start < len(plain):
+        parts = plain[start : start + PIECE].split(b'"')
+        bare.append(b"s".join(parts[0::2]))
+        quotes += len(parts) - 1
+        start += PIECE
+        if len(parts) % 2 == 0:  # it ends within a string
+            bare.append(b"s")
+            quotes += 1
+            start = plain.find(b'"', start) + 1 or len(plain)
+        if quotes > MAX_QUOTES:
+            raise BadRequest(f"the body has more than {MAX_QUOTES // 2} strings", code="too_complex")
+    return b"".join(bare)
 
 
 def _keys(skeleton: bytes, limits: BodyLimits = USUAL) -> int:

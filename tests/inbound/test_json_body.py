@@ -218,6 +218,22 @@ def test_digits_in_texts_are_not_numbers() -> None:
     assert read(body) == json.loads(body)
 
 
+@pytest.mark.parametrize("size", [*range(4070, 4106), 8190, 8193, 20_000])
+def test_what_follows_a_text_is_checked_wherever_the_text_ends(size: int) -> None:
+    text = b"[{1e999" + b"," * (size - 7)
+    fields, _ = fields_of(b'{"text": "%b", "n": 1234567890123456789}' % text)
+    assert len(bytes(fields["text"])) == size + 2
+    for wrong, code in (
+        (b'{"text": "%b", "n": 12345678901234567890}', "invalid_value"),
+        (b'{"text": "%b", "text": 1}', "duplicate_key"),
+        (b'{"text": "%b", "deep": ' + b"[" * 64 + b"]" * 64 + b"}", "too_deep"),
+        (b'{"text": "%b\\", "text": 1}', "invalid_json"),
+    ):
+        with pytest.raises(BadRequest) as refused:
+            fields_of(wrong % text)
+        assert refused.value.code == code
+
+
 @pytest.mark.parametrize("spare", [0, -1])
 def test_the_structure_is_bounded_exactly(spare: int) -> None:
     body = b'{"a":[' + b"1," * (MAX_STRUCTURE - 2 - spare) + b"1]}"
