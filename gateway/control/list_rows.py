@@ -31,6 +31,8 @@ _PLACES = (
     (r"https?://api\.moonshot\.", "moonshotai"),
 )
 """Addresses of vendors that the list does not know them by."""
+_HUGGING_FACE = re.compile(r"https?://router\.huggingface\.co(/v1)?/?$")
+_ARN = re.compile(r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]+):\d*:(foundation-model|inference-profile)/(?P<model>.+)")
 _ALIASES = {
     "bedrock": "aws",
     "fireworks_ai": "fireworks",
@@ -114,8 +116,10 @@ class ListNames(msgspec.Struct, frozen=True):
     short_names: dict[str, set[str]] = {}
     """All names that a vendor's rows have, without what is in front of them, by vendor; filled on first use."""
 
-    def vendor(self, base_url: str) -> "Provider | None":
-        """The vendor that is at an address."""
+    def vendor(self, base_url: str, model: str = "") -> "Provider | None":
+        """The vendor that is at an address; of Hugging Face's router the one that a model's name ends with."""
+        if _HUGGING_FACE.match(base_url):
+            return self._called(f"huggingface_{model.lower().rpartition(':')[2]}")
         for pattern, name in _PLACES:
             if re.match(pattern, base_url):
                 return self._called(name)
@@ -131,6 +135,10 @@ class ListNames(msgspec.Struct, frozen=True):
 
     def row(self, vendor: "Provider", name: str, base_url: str = "") -> ListRow:
         """What applies to a model by the name the vendor calls it."""
+        if (arn := _ARN.match(name.lower())) and vendor.id == "aws":
+            name, base_url = arn["model"], f"https://bedrock-runtime.{arn['region']}.amazonaws.com"
+        if vendor.id == "openrouter" and name.endswith(":free"):
+            return ListRow(amounts=(0, 0, None), rule="for free variants")
         why = ""
         for spelling in spellings(vendor.id, name):
             row = vendor.find_model(spelling)
@@ -171,7 +179,7 @@ class ListNames(msgspec.Struct, frozen=True):
 
     def _of_maker(self, vendor: "Provider", name: str) -> ListRow | None:
         """The price of the model's maker, where the vendor asks that; the reason if it is known and does not apply."""
-        short = name.lower().rpartition("/")[2]
+        short = name.lower().rpartition("/")[2].replace("gpt-35", "gpt-3.5")
         if vendor.id not in _MAKERS:
             return None
         maker = next((who for start, who in _MAKERS[vendor.id] if short.startswith(start)), "")
@@ -248,6 +256,8 @@ def _spellings(vendor: str, name: str) -> Iterator[str]:
             yield found[0]
     if vendor == "aws":
         yield _REGION.sub("", name)
+    if vendor.startswith("huggingface"):
+        yield name.rpartition(":")[0]
 
 
 def _more(vendor: str, name: str, base_url: str) -> tuple[int, int, int | None] | None:

@@ -140,13 +140,13 @@ class PriceList:
 
     def __call__(self, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
         """The list price of a channel's model."""
-        vendor = self._vendor(channel)
         name = served.upstream_name
+        vendor = self._vendor(channel, name)
         return None if vendor is None else self._price(vendor, name, name, now, channel.base_url)
 
     def hint(self, channel: Channel, upstream: str) -> str:
         """Why a channel's model has no list price, and the closest names that have one; empty without a list."""
-        vendor = self._vendor(channel)
+        vendor = self._vendor(channel, upstream)
         if vendor is None:
             return ""
         why, near = self._names.row(vendor, upstream, channel.base_url).why, self._names.near(vendor, upstream)
@@ -159,9 +159,9 @@ class PriceList:
             self._as_of = list_date([row for vendor in self._vendors for row in vendor.models], now)
         return self._as_of
 
-    def _vendor(self, channel: Channel) -> "Provider | None":
+    def _vendor(self, channel: Channel, model: str) -> "Provider | None":
         for url in (channel.base_url, vendor_of(channel.preset, "").base_url):
-            if (vendor := self._names.vendor(url)) is not None:
+            if (vendor := self._names.vendor(url, model)) is not None:
                 return vendor
         return None
 

@@ -22,6 +22,8 @@ MISTRAL = "https://api.mistral.ai/v1"
 FIREWORKS = "https://api.fireworks.ai/inference/v1"
 OPENROUTER = "https://openrouter.ai/api/v1"
 XAI = "https://api.x.ai/v1"
+HUGGING_FACE = "https://router.huggingface.co/v1"
+ARN = "arn:aws:bedrock:"
 
 
 def channel(url: str) -> Channel:
@@ -56,6 +58,12 @@ def channel(url: str) -> Channel:
         (OPENROUTER, "openai/gpt-4.1:online", 2, 8),
         (OPENROUTER, "openai/gpt-4.1:floor", 2, 8),
         (OPENROUTER, "openai/gpt-oss-20b:free", 0, 0),
+        (OPENROUTER, "meta-llama/llama-3.1-405b-instruct:free", 0, 0),
+        (HUGGING_FACE, "openai/gpt-oss-120b:groq", 0.15, 0.75),
+        (HUGGING_FACE, "openai/gpt-oss-120b:cerebras", 0.35, 0.75),
+        (BEDROCK, f"{ARN}us-east-1::foundation-model/anthropic.claude-sonnet-4-5-20250929-v1:0", 3.3, 16.5),
+        (BEDROCK, f"{ARN}eu-west-1:123456789012:inference-profile/eu.amazon.nova-lite-v1:0", 0.078, 0.312),
+        (AZURE, "gpt-35-turbo-0125", 0.5, 1.5),
         (BEDROCK, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", 3.3, 16.5),
         (BEDROCK, "global.anthropic.claude-sonnet-4-5-20250929-v1:0", 3, 15),
         (BEDROCK, "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", 3.3, 16.5),
@@ -101,6 +109,11 @@ async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, firs
         (BEDROCK, "us-gov.amazon.nova-lite-v1:0", "no price for the region 'us-gov'"),
         (FRANKFURT, "deepseek.v3.2", ""),
         (FRANKFURT, "amazon.nova-lite-v1:0", "no price for the region 'eu'"),
+        (BEDROCK, f"{ARN}eu-central-1::foundation-model/amazon.nova-lite-v1:0", "no price for the region 'eu'"),
+        (BEDROCK, f"{ARN}us-east-1:123456789012:application-inference-profile/a1b2", "not in the list of AWS Bedrock"),
+        (HUGGING_FACE, "openai/gpt-oss-120b", ""),
+        (HUGGING_FACE, "openai/gpt-oss-120b:fastest", ""),
+        (HUGGING_FACE, "openai/gpt-4.1:groq", "not in the list of HuggingFace (groq)"),
         (IOWA, "claude-sonnet-5-5", "regional ones cost more"),
         (AZURE, "eu/gpt-4.1", "global deployments only"),
         (FOUNDRY, "kimi-k3", "only the price of moonshotai, its maker"),
