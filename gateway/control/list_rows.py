@@ -32,7 +32,9 @@ _PLACES = (
 )
 """Addresses of vendors that the list does not know them by."""
 _HUGGING_FACE = re.compile(r"https?://router\.huggingface\.co(/v1)?/?$")
-_ARN = re.compile(r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]+):\d*:(foundation-model|inference-profile)/(?P<model>.+)")
+_ARN = re.compile(
+    r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]+):\d*:(foundation-model|inference-profile)/(?P<model>.+)"
+)
 _ALIASES = {
     "bedrock": "aws",
     "fireworks_ai": "fireworks",
@@ -136,9 +138,12 @@ class ListNames(msgspec.Struct, frozen=True):
     def row(self, vendor: "Provider", name: str, base_url: str = "") -> ListRow:
         """What applies to a model by the name the vendor calls it."""
         if (arn := _ARN.match(name.lower())) and vendor.id == "aws":
-            name, base_url = arn["model"], f"https://bedrock-runtime.{arn['region']}.amazonaws.com"
+            return self._row_of(vendor, arn["model"], f"https://bedrock-runtime.{arn['region']}.amazonaws.com")
         if vendor.id == "openrouter" and name.endswith(":free"):
             return ListRow(amounts=(0, 0, None), rule="for free variants")
+        return self._row_of(vendor, name, base_url)
+
+    def _row_of(self, vendor: "Provider", name: str, base_url: str) -> ListRow:
         why = ""
         for spelling in spellings(vendor.id, name):
             row = vendor.find_model(spelling)

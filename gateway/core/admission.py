@@ -5,7 +5,7 @@ holds money. A new rule is a check in ``admit`` or ``entry_for``, which the queu
 code also needs a row in ``docs/error_codes.py``.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import ceil
 from typing import Final
@@ -14,6 +14,7 @@ import msgspec
 
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry, narrow_to_api
+from gateway.core.model_prices import upstream_price
 from gateway.core.quota import (
     CallNeed,
     HoldPlan,
@@ -36,6 +37,7 @@ from gateway.domain.group import Group
 from gateway.domain.human_values import count_text
 from gateway.domain.output_limit import LEAST_OUTPUT
 from gateway.domain.patterns import near_names
+from gateway.domain.price import Price
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
@@ -200,7 +202,13 @@ def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
     context, effects = call.context, model.effects
     multiplier, hold = context.group.multiplier, context.token.hold_output
     price = context.catalog.prices_at(effects.prices, context.visit.ts)
-    need = need_of(context.request, effects, price, multiplier, recall, hold_output=hold)
+
+    def prices_of(name: str) -> Iterator[Price]:
+        registry, ts = context.catalog.registry, context.visit.ts
+        found = (upstream_price(channel, name, registry, ts) for channel, _ in effects.offers)
+        return (one for one in found if one is not None)
+
+    need = need_of(context.request, effects, price, multiplier, recall, hold_output=hold, prices_of=prices_of)
     return ModelNeed(model.name, need, price, effects.plain)
 
 

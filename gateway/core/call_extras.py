@@ -1,13 +1,15 @@
 """Call extras: what a call may be billed for beside plain text, judged by its request before it is sent."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
-from gateway.domain.cost import CallExtras
+from gateway.domain.cost import CallExtras, highest_cost
 from gateway.domain.media_size import NO_MEDIA
+from gateway.domain.price import Price
+from gateway.domain.units import MILLION, Nanos
 from gateway.inbound.api import InboundRequest
 
 _SEARCH_OPTIONS = ("web_search_options", "search_parameters", "plugins")
@@ -42,6 +44,32 @@ def _always_searches(channel: Channel, served: ServedModel) -> bool:
     name = served.upstream_name
     made_for_it = "search" in name or name.endswith(":online") or name.rpartition("/")[2].startswith("sonar")
     return made_for_it or ".perplexity.ai" in channel.base_url
+
+
+def advice_cost(tools: bytes, input_tokens: int, prices_of: Callable[[str], Iterable[Price]]) -> Nanos:
+    """The most that the advisor models among a request's tools may cost, which read all of the conversation.
+
+    Without a number of its uses three are counted, and 4,096 tokens of output without a limit.
+    """
+    if b'"advisor' not in tools:
+        return Nanos(0)
+    try:
+        offered = msgspec.json.decode(tools, type=list[_Tool])
+    except msgspec.MsgspecError:
+        return Nanos(0)
+    total = 0
+    for tool in offered:
+        if tool.type.startswith("advisor"):
+            most = [highest_cost(price, input_tokens, tool.max_tokens, MILLION) for price in prices_of(tool.model)]
+            total += max(0, tool.max_uses) * max(most, default=0)
+    return Nanos(total)
+
+
+class _Tool(msgspec.Struct):
+    type: str = ""
+    model: str = ""
+    max_uses: int = 3
+    max_tokens: int = 4096
 
 
 _ANY_TIER = ("flex", "priority", "fast")

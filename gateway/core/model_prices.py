@@ -5,6 +5,7 @@ name or the name it has there; the price imported for that channel, which its up
 zero at a local server; the price that came with the model's name, such as the demo's.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -45,6 +46,22 @@ def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Pr
     if is_free_server(channel):
         return Price(model=served.name, input=Nanos(0), output=Nanos(0), source=LOCAL_SOURCE)
     return named or meant
+
+
+def upstream_price(channel: Channel, name: str, registry: Registry, moment: Millis) -> Price | None:
+    """The price in force of a model by the name that a channel's upstream has for it; None: it is not known.
+
+    A name with a date is the same model as that name without one.
+    """
+    short = _DATE.sub("", name)
+    for served in channel.models:
+        if _DATE.sub("", served.upstream_name) == short:
+            price = channel_price(channel, served, registry.prices)
+            return None if price is None else in_force(price, moment)
+    return None
+
+
+_DATE = re.compile(r"-20\d{6}$")
 
 
 def is_free_server(channel: Channel) -> bool:

@@ -28,7 +28,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from gateway.core.call_extras import call_extras
+from gateway.core.call_extras import advice_cost, call_extras
 from gateway.core.quota_refusals import Headroom, Scope, Shortage, budget_warning, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, budget_name, window_end, window_start
@@ -187,10 +187,11 @@ def need_of(
     recall: Recall = nothing_recalled,
     *,
     hold_output: int = 0,
+    prices_of: Callable[[str], Iterable[Price]] = lambda _: (),
 ) -> CallNeed:
     """Returns what a call needs at the channels of one model. Raises BadRequest if it has too many caps to read.
 
-    ``hold_output`` is the token's.
+    ``hold_output`` is the token's. ``prices_of`` gives the prices that these channels ask for another of their models.
     """
     tokens = request.input_bound + effects.added_input
     if request.remote_input:
@@ -205,6 +206,8 @@ def need_of(
         tokens += max([request.media.bound(served.upstream_name) for _, served in effects.offers], default=0)
     output = _output(request, effects)
     extras = call_extras(request, effects.offers) if price is not None and (price.extras or price.rules) else PLAIN
+    if advice := advice_cost(bytes(request.fields.get("tools", b"")), tokens + output[2], prices_of):
+        extras = msgspec.structs.replace(extras, advice=advice)
     if not hold_output:
         return _priced_need(tokens, output, price, multiplier, extras)
     need = _priced_need(tokens, _held_output(output, hold_output, request.choices, effects), price, multiplier, extras)

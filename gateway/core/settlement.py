@@ -13,14 +13,15 @@ from typing import Final
 import msgspec
 
 from gateway.core.call import Call
+from gateway.core.model_prices import upstream_price
 from gateway.domain.call import FailureKind, Outcome, Record
 from gateway.domain.cost import cost, highest_cost
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.estimate import Calibration
-from gateway.domain.price import Rates, rates
+from gateway.domain.price import Price, Rates, rates
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.usage import NOTHING, PICTURES, Usage, UsageSource, canonical
+from gateway.domain.usage import NOTHING, OTHER_PARTS, PICTURES, Usage, UsageSource, canonical
 from gateway.inbound.api import InboundRequest
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.redaction import quotes
@@ -69,19 +70,8 @@ class Meter:
         reported = stream.reported
         if reported is None:
             return canonical(Usage(input=self.prompt(call), output=output, source=UsageSource.ESTIMATED))
-        return canonical(
-            Usage(
-                input=reported.input or self.prompt(call),
-                cached=reported.cached,
-                cache_write=reported.cache_write,
-                cache_write_long=reported.cache_write_long,
-                output=max(reported.output, output),
-                reasoning=reported.reasoning,
-                source=UsageSource.PARTIAL,
-                parts=reported.parts,
-                variant=reported.variant,
-            )
-        )
+        known = {"input": reported.input or self.prompt(call), "output": max(reported.output, output)}
+        return canonical(msgspec.structs.replace(reported, **known, source=UsageSource.PARTIAL))
 
     def unanswered(self, call: Call) -> Usage:
         """Returns the usage of a plain call that was cancelled while its upstream worked: the prompt was read there."""
@@ -134,8 +124,8 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
     charged, first_byte = usage.source is not _NOT_USED, call.delivery.first_byte
     priced, marks = None, result.marks
     if charged and attempt.price is not None:
-        priced = rates(attempt.price, usage.input, context.group.multiplier, usage.variant)
-        marks = without_charged(marks, usage, attempt.price) if marks else marks
+        priced = _rates_of(usage, call, attempt.price)
+        marks = without_charged(marks, usage, attempt.price, priced) if marks else marks
         usage = _with_pictures(usage, call, priced)
     possible = _possible(call, charged=charged) if result.billed else {}
     return Record(
@@ -179,6 +169,20 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         retry=visit.retry,
         marks=marks + _marks(call),
     )
+
+
+def _rates_of(usage: Usage, call: Call, price: Price) -> Rates:
+    """Returns the rates of a usage, with those of another model that worked on the answer, if its price is known."""
+    route, context = call.attempt.route, call.context
+    at = rates(price, usage.input, context.group.multiplier, usage.variant)
+    if route is None or not usage.other_model:
+        return at
+    others = upstream_price(route.channel, usage.other_model, context.catalog.registry, context.visit.ts)
+    if others is None:
+        return at
+    tokens = sum(count for name, count in usage.parts.items() if name in OTHER_PARTS and name != "other_output")
+    text = rates(others, tokens, at.multiplier, usage.variant).text
+    return msgspec.structs.replace(at, extras={**(at.extras or {}), **dict(zip(OTHER_PARTS, text, strict=True))})
 
 
 def _with_pictures(usage: Usage, call: Call, at: Rates) -> Usage:

@@ -26,6 +26,7 @@ from gateway.domain.usage import (
     INPUT_PARTS,
     LONGEST_WRITE,
     MODALITIES,
+    OTHER_PARTS,
     OUTPUT_PARTS,
     PICTURES,
     SEARCHES,
@@ -47,6 +48,8 @@ class CallExtras(msgspec.Struct, frozen=True, gc=False):
     pictures: int = 0
     variants: tuple[str, ...] = ()
     """How it may be processed, beside the standard way."""
+    advice: Nanos = Nanos(0)
+    """What other models may cost that work on the answer."""
 
 
 PLAIN = CallExtras()
@@ -97,14 +100,14 @@ def highest_cost(
     Any part of the input may be read from a cache or written to one, the output may be of any kind, and a shorter input
     may fall into a more expensive tier.
     """
-    if not (price.tiers or price.extras or extras.variants):  # as most are
+    if not (price.tiers or price.extras or extras.variants or extras.advice):  # as most are
         into = max(price.input, price.cached_input or 0, price.cache_write or 0, price.cache_write_long or 0)
         return _round(input_tokens * into + output_tokens * price.output + price.per_call * MILLION, multiplier)
     most = _highest(price, input_tokens, output_tokens, extras)
     for variant in extras.variants:
         if (other := of_variant(price, variant)) is not None:
             most = max(most, _highest(other, input_tokens, output_tokens, extras))
-    return _round(most, multiplier)
+    return _round(most + extras.advice * MILLION, multiplier)
 
 
 def _highest(price: Price, input_tokens: int, output_tokens: int, extras: CallExtras) -> int:
@@ -165,6 +168,9 @@ def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]
             count = parts.get(name, 0)
             left -= count
             yield name, count, at.part(name), at.output
+        for name, instead in zip(OTHER_PARTS, at.text, strict=True):
+            yield name, parts.get(name, 0), at.part(name), instead
+        left -= parts.get("other_output", 0)
         for name in UNITS:
             yield name, parts.get(name, 0) * MILLION, at.part(name), 0
     if usage.reasoning and REASONING in extras:
@@ -183,7 +189,6 @@ def counts_billed(usage: Usage, at: Rates) -> list[tuple[int, str, int]]:
         "long cache write": usage.cache_write_long,
         "output": usage.output,
     }
-    base = (at.input, at.cached_input, at.cache_write, at.long_write, at.output)
     more: list[tuple[int, str, int]] = []
     for name, count, rate, instead in parts_billed(usage, at) if at.extras else ():
         if name in UNITS:
@@ -191,7 +196,7 @@ def counts_billed(usage: Usage, at: Rates) -> list[tuple[int, str, int]]:
         elif rate != instead:
             counts[_WHOLES.get(name, "output")] -= count
             more.append((count, RATE_WORDS[name], rate))
-    rows = [*((count, name, rate) for (name, count), rate in zip(counts.items(), base, strict=True)), *more]
+    rows = [*((count, name, rate) for (name, count), rate in zip(counts.items(), at.text, strict=True)), *more]
     return [row for row in rows if row[0]]
 
 
@@ -199,6 +204,10 @@ _WHOLES = {
     **dict.fromkeys(INPUT_PARTS, "input"),
     **dict.fromkeys(CACHED_PARTS, "cached input"),
     LONGEST_WRITE: "long cache write",
+    "other_input": "input",
+    "other_cached": "cached input",
+    "other_write": "cache write",
+    "other_write_long": "long cache write",
 }
 UNIT_WORDS: Final = frozenset(RATE_WORDS[name] for name in UNITS)
 _SCALE = MILLION * MILLION

@@ -18,6 +18,7 @@ from gateway.domain.usage import (
     INPUT_PARTS,
     LONGEST_WRITE,
     MODALITIES,
+    OTHER_PARTS,
     PARTS,
     PICTURES,
     UNITS,
@@ -36,6 +37,11 @@ RATE_WORDS: Final[Mapping[str, str]] = {
     LONGEST_WRITE: "cache write for 12 hours",
     CITATIONS: CITATIONS,
     REASONING: REASONING,
+    "other_input": "another model's input",
+    "other_cached": "another model's cached input",
+    "other_write": "another model's cache write",
+    "other_write_long": "another model's long cache write",
+    "other_output": "another model's output",
     "searches": "web search",
     "file_searches": "file search",
     PICTURES: "picture",
@@ -191,7 +197,14 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
             return extras.get(name.replace("cached", "input"), self.cached_input)
         if name == LONGEST_WRITE:
             return self.long_write
+        if name in OTHER_PARTS:
+            return self.text[OTHER_PARTS.index(name)]
         return 0 if name in UNITS else self.output
+
+    @property
+    def text(self) -> tuple[int, int, int, int, int]:
+        """What text costs, in the order of ``OTHER_PARTS``."""
+        return self.input, self.cached_input, self.cache_write, self.long_write, self.output
 
 
 def in_force(price: Price, moment: Millis) -> Price:

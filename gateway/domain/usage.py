@@ -34,7 +34,11 @@ PICTURES: Final = "images"
 """Pictures in a request, for which some vendors charge a fee."""
 UNITS: Final = (*SEARCHES, PICTURES)
 """Counts of other things than tokens, each with a price for one."""
+OTHER_PARTS: Final = ("other_input", "other_cached", "other_write", "other_write_long", "other_output")
+"""Text tokens of another model that worked on the answer, at that model's price: input that is neither cached nor
+written, the cached, the written, those of these that are kept for an hour, and output."""
 PARTS: Final = (*INPUT_PARTS, *CACHED_PARTS, LONGEST_WRITE, *OUTPUT_PARTS, CITATIONS, *UNITS)
+"""Those that a price may have a rate for."""
 
 PART_WORDS: Final[Mapping[str, str]] = {
     **{f"input_{kind}": f"of the input {kind}" for kind in MODALITIES},
@@ -42,6 +46,11 @@ PART_WORDS: Final[Mapping[str, str]] = {
     LONGEST_WRITE: "written to the cache for 12 hours",
     **{f"output_{kind}": f"of the output {kind}" for kind in MODALITIES},
     CITATIONS: "of the output citations",
+    "other_input": "of the input another model's",
+    "other_cached": "of the cached input another model's",
+    "other_write": "written to the cache by another model",
+    "other_write_long": "written to the cache for an hour by another model",
+    "other_output": "of the output another model's",
     "searches": "web searches",
     "file_searches": "file searches",
     PICTURES: "pictures in the request",
@@ -70,10 +79,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     source: UsageSource = UsageSource.NONE
     parts: Mapping[str, int] = {}
     """By the names in ``PARTS``: how much of the counts above is audio, images, video or citations, or is cached for 12
-    hours; and the numbers of ``UNITS``. Zeros are left out. ``input_audio`` includes ``cached_audio``."""
+    hours; and the numbers of ``UNITS``. Zeros are left out. ``input_audio`` includes ``cached_audio``. By those in
+    ``OTHER_PARTS``: how much is ``other_model``\'s."""
     variant: str = ""
     """The processing named in the answer, unless it is the standard one: ``flex``, ``priority``, ``fast``,
     ``batch``."""
+    other_model: str = ""
+    """A model beside the one that was called that worked on the answer, such as an advisor."""
 
     @property
     def total(self) -> int:
@@ -106,6 +118,7 @@ def canonical(usage: Usage) -> Usage:
         reasoning=min(max(0, usage.reasoning), outputs),
         source=usage.source,
         variant=usage.variant,
+        other_model=usage.other_model,
     )
     return msgspec.structs.replace(found, parts=_parts(usage.parts, found)) if usage.parts else found
 
@@ -131,6 +144,9 @@ def _parts(given: Mapping[str, int], whole: Usage) -> dict[str, int]:
     for name in (*OUTPUT_PARTS, CITATIONS):
         out[name] = min(max(0, given.get(name, 0)), left)
         left -= out[name]
+    long = whole.cache_write_long - out[LONGEST_WRITE]
+    most = (fresh, cached, whole.cache_write - whole.cache_write_long, long, left)
+    out |= {name: min(max(0, given.get(name, 0)), room) for name, room in zip(OTHER_PARTS, most, strict=True)}
     out |= {name: max(0, given.get(name, 0)) for name in UNITS}
     return {name: count for name, count in out.items() if count}
 

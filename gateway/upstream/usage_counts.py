@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.domain.usage import CITATIONS, LONGEST_WRITE, MODALITIES, PARTS
+from gateway.domain.usage import CITATIONS, LONGEST_WRITE, MODALITIES, OTHER_PARTS, PARTS
 
 PLAUSIBLE = 20_000_000
 """Tokens: ten times the largest context on offer. No call has more."""
@@ -130,8 +130,47 @@ def parts_of(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, 
         if "search" in name and name not in SEARCH_COUNTS:
             kind = kind_of_search(name)
             out[kind] = out.get(kind, 0) + count
+    out |= other_steps(report)[1]
     named = next((uses[name] for name in SEARCH_COUNTS if name in uses), 0)
     return out if "searches" in out or not named else {**out, "searches": named}
+
+
+OTHER_STEPS = ("advisor", "fallback")
+"""How the types begin of Anthropic's iterations that another model made."""
+
+
+def other_steps(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
+    """The model that made iterations beside the one that was called, and its tokens by ``OTHER_PARTS``.
+
+    Empty without such a model, with several, and if a count is none.
+    """
+    steps = report.get("iterations")
+    found = [step for step in steps if _is_others(step)] if isinstance(steps, list) else []
+    models = {str(step.get("model") or "") for step in found}
+    counts = [_text_counts(step) for step in found]
+    if (
+        len(models) != 1
+        or "" in models
+        or not all(type(count) is int and count >= 0 for row in counts for count in row)
+    ):
+        return "", {}
+    return models.pop(), {
+        name: sum(column) for name, column in zip(OTHER_PARTS, zip(*counts, strict=True), strict=True)
+    }
+
+
+def _is_others(step: object) -> bool:
+    return isinstance(step, dict) and str(step.get("type")).startswith(OTHER_STEPS)
+
+
+def _text_counts(step: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Input, cached, written for a short and a long time, and output; in Anthropic's reports these are apart."""
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+    fresh, cached, write, output = (step.get(name) or 0 for name in names)
+    made = step.get("cache_creation")
+    long = (made.get("ephemeral_1h_input_tokens") or 0) if isinstance(made, dict) else 0
+    short = write - long if type(write) is int and type(long) is int else -1
+    return fresh, cached, short, long, output
 
 
 def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
@@ -141,7 +180,10 @@ def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
     """
     holder = next((found for name in _TOOLS if isinstance(found := report.get(name), dict)), {})
     out: dict[str, int] = {}
-    for name, value in (*holder.items(), *((name, report.get(name)) for name in (CITATION_TOKENS, *SEARCH_COUNTS))):
+    for name, value in (
+        *holder.items(),
+        *((name, report.get(name)) for name in (CITATION_TOKENS, *SEARCH_COUNTS, _AUDIO)),
+    ):
         count = next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
         if type(count) is int and 0 < count <= 1_000_000:
             out[name] = count
@@ -150,6 +192,8 @@ def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
 
 CITATION_TOKENS = "citation_tokens"
 """Perplexity's: tokens of sources that were read."""
+_AUDIO = "prompt_audio_seconds"
+"""Mistral's."""
 
 
 def kind_of_search(name: str) -> str:

@@ -7,20 +7,24 @@ The record shows the others, so that a bill that is higher than the ledger can b
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.domain.price import Price, of_variant
+from gateway.domain.price import Price, Rates, of_variant
 from gateway.domain.text import plain
 from gateway.domain.usage import CITATIONS, Usage
-from gateway.upstream.usage_counts import CITATION_TOKENS, SEARCH_COUNTS, kind_of_search, named_variant, tool_uses
+from gateway.upstream.usage_counts import (
+    CITATION_TOKENS,
+    OTHER_STEPS,
+    SEARCH_COUNTS,
+    kind_of_search,
+    named_variant,
+    tool_uses,
+    variant_of,
+)
 
 SUSPECT = "suspect_usage"
 """Mark of a record whose report could not be true as it stood; see ``usage_report``."""
 EXTRA = "upstream_extra"
 """Mark of a record of a call that costs something at the upstream beside its tokens."""
-PRICED_TIERS = frozenset({"priority", "fast"})
-"""Service tiers in which tokens have another price."""
 _USUAL_PLACES = frozenset({"", "global", "not_available", "unknown"})
-_OTHER_STEPS = ("advisor", "fallback")
-"""Types of iterations that another model made."""
 
 
 def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
@@ -34,11 +38,11 @@ def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
     return marks if cost is None else (*marks, f"upstream_cost={cost:.12g}")
 
 
-def without_charged(marks: tuple[str, ...], usage: Usage, price: Price) -> tuple[str, ...]:
-    """The marks of a call, without the extras that its price charges: searches, citations, a service tier."""
+def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, at: Rates) -> tuple[str, ...]:
+    """The marks of a call, without the extras that its price charges: searches, citations, a service tier, advice."""
     if not any(mark.startswith(EXTRA) for mark in marks):
         return marks
-    charged = set(usage.parts) & set((of_variant(price, usage.variant) or price).extras)
+    charged = set(usage.parts) & set(at.extras or ())
     if of_variant(price, usage.variant) is not None:
         charged.add(usage.variant)
     left = []
@@ -58,6 +62,8 @@ def _part_of(extra: str) -> str:
         return named_variant(value)
     if name == CITATION_TOKENS:
         return CITATIONS
+    if name == "iteration":
+        return "other_output"
     return kind_of_search(name) if "search" in name or name in SEARCH_COUNTS else ""
 
 
@@ -76,13 +82,13 @@ def reported_cost(report: Mapping[str, Any]) -> float | None:
 def _other_prices(report: Mapping[str, Any]) -> Iterator[str]:
     if report.get("speed") == "fast":
         yield "speed:fast"
-    tier, place = report.get("service_tier"), report.get("inference_geo")
-    if isinstance(tier, str) and tier in PRICED_TIERS:
+    place, tier = report.get("inference_geo"), variant_of({**report, "speed": None})
+    if tier:
         yield f"service_tier:{tier}"
     if isinstance(place, str) and place not in _USUAL_PLACES:
         yield f"inference_geo:{plain(place, 40)}"
     steps = report.get("iterations")
     for step in steps if isinstance(steps, list) else ():
         kind = step.get("type") if isinstance(step, dict) else None
-        if isinstance(kind, str) and kind.startswith(_OTHER_STEPS):
+        if isinstance(kind, str) and kind.startswith(OTHER_STEPS):
             yield f"iteration:{plain(kind, 40)}"

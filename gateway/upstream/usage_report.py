@@ -34,10 +34,11 @@ from gateway.upstream.usage_counts import (
     PLAUSIBLE,
     counts_of,
     named_variant,
+    other_steps,
     parts_of,
     variant_of,
 )
-from gateway.upstream.usage_marks import PRICED_TIERS, SUSPECT, marks_of
+from gateway.upstream.usage_marks import SUSPECT, marks_of
 
 
 class UsageLimits(msgspec.Struct, frozen=True, gc=False):
@@ -83,6 +84,7 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
             source=UsageSource.REPORTED if "output" in counts and not found.partial else UsageSource.PARTIAL,
             parts=parts_of(report, counts),
             variant="" if PLAIN.issuperset(report) else variant_of(report),
+            other_model=other_steps(report)[0],
         )
     )
     return UsageReading(usage, suspect, corrected=suspect or not _shows(report, usage))
@@ -236,8 +238,6 @@ class UsageReports:
         self._reading: UsageReading | None = None
         self._timed: UsageReading | None = None
         self._output_sum = 0
-        self._tier = ""
-        """The service tier of the answer, if tokens have another price in it."""
         self._variant = ""
         """How it was processed, if the answer says so beside its report."""
         self.suspect = False
@@ -254,9 +254,7 @@ class UsageReports:
         if report is None or rawjson.is_null(report):
             report = _elsewhere(chunk)
         if "service_tier" in chunk:
-            tier = rawjson.maybe(chunk["service_tier"])
-            self._tier = tier if isinstance(tier, str) and tier in PRICED_TIERS else ""
-            self._variant = named_variant(tier)
+            self._variant = named_variant(rawjson.maybe(chunk["service_tier"]))
         if report is not None:
             self._take(report, summed=self._choices > 1 and "timings" in chunk)
             self.final = final
@@ -342,9 +340,9 @@ class UsageReports:
     def marks(self) -> tuple[str, ...]:
         """For the record: doubt, extras, and the cost if the upstream named one (OpenRouter does)."""
         doubt: tuple[str, ...] = (SUSPECT,) if self.suspect else ()
-        if not self._tier and PLAIN.issuperset(self._known):
+        if not self._variant and PLAIN.issuperset(self._known):
             return doubt
-        return marks_of({"service_tier": self._tier, **self._known}, suspect=self.suspect)
+        return marks_of({"service_tier": self._variant, **self._known}, suspect=self.suspect)
 
 
 def _merge(known: dict[str, Any], more: dict[str, Any], *, falls: bool) -> tuple[dict[str, Any], bool]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.call_extras import call_extras
+from gateway.core.call_extras import advice_cost, call_extras
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
-from gateway.domain.cost import cost, highest_cost
+from gateway.domain.cost import CallExtras, cost, highest_cost
 from gateway.domain.price import Price, PriceRule, rates
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import Usage
@@ -111,3 +111,22 @@ def test_searches_are_held_for_where_a_vendor_may_make_them(
 
 def test_a_fee_is_held_for_each_picture() -> None:
     assert held(channel(), service_tier="default", messages=[PICTURE]) == 12 * DOLLAR + 3 * DOLLAR // 50
+
+
+@pytest.mark.parametrize(
+    ("tools", "calls", "output"),
+    [
+        (b'[{"type":"advisor_20260301","name":"advisor","model":"big","max_uses":2,"max_tokens":2000}]', 2, 2000),
+        (b'[{"type":"advisor_20260301","model":"big"},{"type":"custom","input_schema":{}}]', 3, 4096),
+        (b'[{"type":"advisor_20260301","model":"another"}]', 0, 0),
+        (b'[{"type":"custom","name":"advisor","model":"big"}]', 0, 0),
+        (b'[{"type":"advisor_20260301","max_uses":"x"}]', 0, 0),
+        (b"", 0, 0),
+    ],
+)
+def test_each_use_of_an_advisor_is_held_for_at_its_own_price(tools: bytes, calls: int, output: int) -> None:
+    big = Price(model="big", input=Nanos(5 * DOLLAR), output=Nanos(25 * DOLLAR))
+    most = advice_cost(tools, 10_000, lambda name: [big] if name == "big" else [])
+    assert most == calls * (10_000 * 5_000 + output * 25_000)
+    plain, held = (highest_cost(PRICE, 10, 10, 2 * MILLION, CallExtras(advice=nanos)) for nanos in (Nanos(0), most))
+    assert held == plain + 2 * most

@@ -13,6 +13,7 @@ TOKEN_PARTS = (
     *("input_audio", "input_image", "input_video", "cached_audio", "cached_image", "cached_video"),
     *("cache_write_12h", "output_audio", "output_image", "output_video", "citations"),
 )
+OTHERS = ("other_input", "other_cached", "other_write", "other_write_long", "other_output")
 PARTS = (*TOKEN_PARTS, "searches", "file_searches")
 COUNTS = st.integers(0, 80)
 USAGES = st.builds(
@@ -23,7 +24,7 @@ USAGES = st.builds(
     cache_write_long=COUNTS,
     output=COUNTS,
     reasoning=COUNTS,
-    parts=st.dictionaries(st.sampled_from(PARTS), COUNTS),
+    parts=st.dictionaries(st.sampled_from([*PARTS, *OTHERS]), COUNTS),
     variant=st.sampled_from(["", "flex", "priority"]),
 ).map(canonical)
 SUMS = st.integers(0, 10**13).map(Nanos)
@@ -71,7 +72,7 @@ def test_no_call_costs_more_than_its_bound(price: Price, usage: Usage, now: int,
     assert cost(usage, rates(price, usage.input, 1_500_001, usage.variant)) <= most
 
 
-@given(USAGES, st.sets(st.sampled_from([*TOKEN_PARTS, "reasoning"])))
+@given(USAGES, st.sets(st.sampled_from([*TOKEN_PARTS, *OTHERS, "reasoning"])))
 def test_where_every_token_costs_the_same_all_tokens_cost_that_once(usage: Usage, own: set[str]) -> None:
     price = Price(
         model="m",
@@ -82,7 +83,7 @@ def test_where_every_token_costs_the_same_all_tokens_cost_that_once(usage: Usage
     assert cost(usage, rates(price, usage.input, MILLION)) == 7 * (usage.input + usage.output)
 
 
-@given(USAGES, st.sampled_from(TOKEN_PARTS))
+@given(USAGES, st.sampled_from([*TOKEN_PARTS, *OTHERS]))
 def test_a_part_with_a_rate_of_its_own_costs_that_instead_of_the_usual_one(usage: Usage, name: str) -> None:
     usual = Price(model="m", input=Nanos(MILLION), output=Nanos(MILLION))
     price = Price(model="m", input=Nanos(MILLION), output=Nanos(MILLION), extras={name: Nanos(5 * MILLION)})

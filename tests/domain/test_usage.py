@@ -46,6 +46,7 @@ def test_the_total_is_input_and_output() -> None:
 
 
 FEW = st.integers(-5, 60)
+OTHERS = ("other_input", "other_cached", "other_write", "other_write_long", "other_output")
 MIXED = st.builds(
     Usage,
     input=FEW,
@@ -54,7 +55,7 @@ MIXED = st.builds(
     cache_write_long=FEW,
     output=FEW,
     reasoning=FEW,
-    parts=st.dictionaries(st.sampled_from(PARTS), FEW),
+    parts=st.dictionaries(st.sampled_from([*PARTS, *OTHERS]), FEW),
 )
 
 
@@ -64,11 +65,13 @@ def test_no_part_is_in_two_places(usage: Usage) -> None:
     part = found.parts.get
     kinds = ("audio", "image", "video")
     fresh = sum(part(f"input_{kind}", 0) - part(f"cached_{kind}", 0) for kind in kinds)
-    assert 0 <= fresh <= found.input - found.cached - found.cache_write
+    assert 0 <= fresh + part("other_input", 0) <= found.input - found.cached - found.cache_write
     assert all(part(f"cached_{kind}", 0) <= part(f"input_{kind}", 0) for kind in kinds)
-    assert sum(part(f"cached_{kind}", 0) for kind in kinds) <= found.cached
-    assert part("cache_write_12h", 0) <= found.cache_write_long
-    assert sum(part(f"output_{kind}", 0) for kind in kinds) + part("citations", 0) <= found.output
+    assert sum(part(f"cached_{kind}", 0) for kind in kinds) + part("other_cached", 0) <= found.cached
+    assert part("cache_write_12h", 0) + part("other_write_long", 0) <= found.cache_write_long
+    assert part("other_write", 0) <= found.cache_write - found.cache_write_long
+    outputs = sum(part(f"output_{kind}", 0) for kind in kinds)
+    assert outputs + part("citations", 0) + part("other_output", 0) <= found.output
     assert all(count > 0 for count in found.parts.values())
     assert canonical(found) == found
 

@@ -99,6 +99,10 @@ def _cost(record: Record) -> int:
         *((written, at.cache_write), (record.cache_write_long, long_rate)),
     )
     nanos_millionths = sum(n * rate for n, rate in parts) + record.output * at.output + at.per_call * 10**6
+    others = {"other_input": at.input, "other_output": at.output, "other_cached": at.cached_input}
+    others |= {"other_write": at.cache_write, "other_write_long": long_rate}
+    own = at.extras or {}
+    nanos_millionths += sum(record.parts.get(n, 0) * (own[n] - rate) for n, rate in others.items() if n in own)
     whole, rest = divmod(nanos_millionths * at.multiplier, 10**12)
     return whole + (2 * rest >= 10**12)
 

@@ -131,6 +131,41 @@ def test_parts_are_read_in_the_words_of_each_vendor(report: dict[str, Any], part
     assert reading.usage.parts == parts
 
 
+STEP = {"type": "message", "input_tokens": 100, "output_tokens": 10}
+ADVICE = {
+    "type": "advisor_message",
+    "model": "claude-opus",
+    "input_tokens": 50,
+    "cache_read_input_tokens": 30,
+    "cache_creation_input_tokens": 20,
+    "cache_creation": {"ephemeral_5m_input_tokens": 15, "ephemeral_1h_input_tokens": 5},
+    "output_tokens": 40,
+}
+COUNTED = {"other_input": 50, "other_cached": 30, "other_write": 15, "other_write_long": 5, "other_output": 40}
+
+
+@pytest.mark.parametrize(
+    ("steps", "model", "parts"),
+    [
+        ([STEP, ADVICE, STEP], "claude-opus", COUNTED),
+        ([STEP, ADVICE, ADVICE], "claude-opus", {name: 2 * count for name, count in COUNTED.items()}),
+        (
+            [{**STEP, "type": "fallback_message", "model": "claude-y"}],
+            "claude-y",
+            {"other_input": 100, "other_output": 10},
+        ),
+        ([STEP, ADVICE, {**ADVICE, "model": "claude-sonnet"}], "", {}),
+        ([STEP, {**ADVICE, "model": None}], "", {}),
+        ([STEP, {**ADVICE, "output_tokens": "many"}], "", {}),
+        ([STEP, 7], "", {}),
+    ],
+)
+def test_what_another_model_used_is_a_part_of_the_usage(steps: list[Any], model: str, parts: dict[str, int]) -> None:
+    reading = read({"input_tokens": 100, "output_tokens": 10, "iterations": steps})
+    assert reading is not None
+    assert (reading.usage.other_model, reading.usage.parts) == (model, parts)
+
+
 def test_citations_and_thoughts_of_a_search_are_billed_beside_the_answer() -> None:
     report = {"prompt_tokens": 40, "completion_tokens": 900, "reasoning_tokens": 500, "citation_tokens": 300}
     reading = read(report)

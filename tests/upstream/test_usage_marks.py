@@ -19,6 +19,11 @@ from gateway.upstream.usage_marks import marks_of
         ({"tool_usage": {"web_search": {"num_requests": 3}}}, ("upstream_extra=web_search:3",)),
         ({"speed": "fast", "service_tier": "priority"}, ("upstream_extra=speed:fast,service_tier:priority",)),
         ({"inference_geo": "us"}, ("upstream_extra=inference_geo:us",)),
+        ({"service_tier": "flex"}, ("upstream_extra=service_tier:flex",)),
+        ({"service_tier": "batch"}, ("upstream_extra=service_tier:batch",)),
+        ({"trafficType": "ON_DEMAND_PRIORITY"}, ("upstream_extra=service_tier:priority",)),
+        ({"trafficType": "ON_DEMAND"}, ()),
+        ({"prompt_audio_seconds": 60}, ("upstream_extra=prompt_audio_seconds:60",)),
         (
             {"iterations": [{"type": "message"}, {"type": "advisor_message"}]},
             ("upstream_extra=iteration:advisor_message",),
