@@ -235,11 +235,6 @@ def tier_of(text: str) -> Tier:
     )
 
 
-def tiers_of(text: str) -> list[Tier]:
-    """Returns the tiers in a text, separated by spaces or commas, shortest inputs first."""
-    return sorted(map(tier_of, text.replace(",", " ").split()), key=lambda tier: tier.above)
-
-
 def written_tier(tier: Tier) -> str:
     """Returns the tier as it is typed."""
     brief = brief_count(tier.above)

@@ -1,16 +1,16 @@
 """The fields of a price, and their kinds: amounts of dollars, prices for longer inputs, rates, and rules."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORDS, Field, Kind, Option
-from gateway.domain.human_values import tier_of, tiers_of, written_tier
+from gateway.domain.human_values import tier_of, written_tier
 from gateway.domain.money import dollars, nanos_of
-from gateway.domain.price import RATE_NAMES, PriceRule, Tier
-from gateway.domain.rule_text import rate_of, rates_of, rule_of, rules_of, written_rates, written_rule
+from gateway.domain.price import RATE_NAMES, Tier
+from gateway.domain.rule_text import rate_of, rule_of, written_rates, written_rule
 from gateway.domain.units import Millis, Nanos
 
 
@@ -40,82 +40,51 @@ class Dollars(Kind[Nanos | None]):
         return "" if value is None else dollars(value)
 
 
-class PriceTiers(Kind[tuple[Tier, ...]]):
-    """Prices for longer inputs, shortest first; a command takes one an option."""
+class Several(Kind[Any]):
+    """What a price has any number of; a command takes one an option, a form all of them in one text."""
 
-    metavar = "ABOVE=INPUT/OUTPUT"
-
-    def options(self, field: Field) -> Sequence[Option]:
-        (option,) = super().options(field)
-        return [msgspec.structs.replace(option, read=lambda text, _: tier_of(text), multiple=True)]
-
-    def change(self, field: Field, given: Mapping[str, Any], before: tuple[Tier, ...]) -> Any:
-        tiers = sorted(given.get(field.name) or (), key=lambda tier: tier.above)
-        return tuple(tiers) or msgspec.UNSET
-
-    def text(self, value: tuple[Tier, ...]) -> str:
-        return " ".join(map(written_tier, value))
-
-    def read(self, text: str, now: Millis) -> tuple[Tier, ...]:
-        return () if text.strip().lower() in NONE_WORDS else tuple(tiers_of(text))
-
-    def arguments(self, field: Field, before: tuple[Tier, ...], after: tuple[Tier, ...]) -> Sequence[str]:
-        return [] if before == after else [word for tier in after for word in (field.flags, written_tier(tier))]
-
-    def show(self, value: tuple[Tier, ...]) -> str:
-        return self.text(value)
-
-
-class PriceRates(Kind[Mapping[str, Nanos]]):
-    """Rates by their names; a command takes one an option."""
-
-    metavar = "NAME=DOLLARS"
+    def __init__(
+        self,
+        metavar: str,
+        one: Callable[[str], Any],
+        gather: Callable[[Iterable[Any]], Any],
+        written: Callable[[Any], Sequence[str]],
+        *,
+        between: str = " ",
+    ) -> None:
+        """``one`` reads one, ``gather`` makes the value of those that were read, ``written`` the texts of a value."""
+        self.metavar = metavar
+        self._one, self._gather, self._written = one, gather, written
+        self._between = between
+        """What stands between them; without a sign of its own a comma may, too."""
 
     def options(self, field: Field) -> Sequence[Option]:
         (option,) = super().options(field)
-        return [msgspec.structs.replace(option, read=lambda text, _: rate_of(text), multiple=True)]
+        return [msgspec.structs.replace(option, read=lambda text, _: self._one(text), multiple=True)]
 
-    def change(self, field: Field, given: Mapping[str, Any], before: Mapping[str, Nanos]) -> Any:
-        rates = given.get(field.name)
-        return dict(rates) if rates else msgspec.UNSET
+    def change(self, field: Field, given: Mapping[str, Any], before: Any) -> Any:
+        return self._gather(given.get(field.name) or ()) or msgspec.UNSET
 
-    def text(self, value: Mapping[str, Nanos]) -> str:
-        return written_rates(value)
+    def text(self, value: Any) -> str:
+        return self._between.join(self._written(value))
 
-    def read(self, text: str, now: Millis) -> dict[str, Nanos]:
-        return {} if text.strip().lower() in NONE_WORDS else rates_of(text)
+    def read(self, text: str, now: Millis) -> Any:
+        sign = self._between.strip()
+        parts = text.split(sign) if sign else text.replace(",", " ").split()
+        none = text.strip().lower() in NONE_WORDS
+        return self._gather([] if none else [self._one(part) for part in parts if part.strip()])
 
-    def arguments(self, field: Field, before: Mapping[str, Nanos], after: Mapping[str, Nanos]) -> Sequence[str]:
-        return [] if before == after else [word for one in self.text(after).split() for word in (field.flags, one)]
-
-    def show(self, value: Mapping[str, Nanos]) -> str:
-        return self.text(value)
+    def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
+        return [] if before == after else [word for one in self._written(after) for word in (field.flags, one)]
 
 
-class PriceRules(Kind[tuple[PriceRule, ...]]):
-    """Rules, in the order in which they are looked at; a command takes one an option."""
+def _by_length(tiers: Iterable[Tier]) -> tuple[Tier, ...]:
+    return tuple(sorted(tiers, key=lambda tier: tier.above))
 
-    metavar = "WHEN=INPUT/OUTPUT"
 
-    def options(self, field: Field) -> Sequence[Option]:
-        (option,) = super().options(field)
-        return [msgspec.structs.replace(option, read=lambda text, _: rule_of(text), multiple=True)]
-
-    def change(self, field: Field, given: Mapping[str, Any], before: tuple[PriceRule, ...]) -> Any:
-        return tuple(given.get(field.name) or ()) or msgspec.UNSET
-
-    def text(self, value: tuple[PriceRule, ...]) -> str:
-        return "; ".join(map(written_rule, value))
-
-    def read(self, text: str, now: Millis) -> tuple[PriceRule, ...]:
-        return () if text.strip().lower() in NONE_WORDS else rules_of(text)
-
-    def arguments(self, field: Field, before: tuple[PriceRule, ...], after: tuple[PriceRule, ...]) -> Sequence[str]:
-        return [] if before == after else [word for rule in after for word in (field.flags, written_rule(rule))]
-
-    def show(self, value: tuple[PriceRule, ...]) -> str:
-        return self.text(value)
-
+TIERS = Several("ABOVE=INPUT/OUTPUT", tier_of, _by_length, lambda tiers: [*map(written_tier, tiers)])
+RATES = Several("NAME=DOLLARS", rate_of, dict, lambda rates: written_rates(rates).split())
+RULES = Several("WHEN=INPUT/OUTPUT", rule_of, tuple, lambda rules: [*map(written_rule, rules)], between="; ")
 
 PRICE: Sequence[Field] = (
     Field(
@@ -166,7 +135,7 @@ PRICE: Sequence[Field] = (
     ),
     Field(
         name="tiers",
-        kind=PriceTiers(),
+        kind=TIERS,
         label="Longer inputs",
         help="Prices for longer inputs: 200k=6/22.50[/CACHED[/CACHE WRITE[/LONG CACHE WRITE]]]. May be repeated. "
         "Without CACHED, cached tokens of such inputs cost the INPUT given there.",
@@ -176,7 +145,7 @@ PRICE: Sequence[Field] = (
     ),
     Field(
         name="extras",
-        kind=PriceRates(),
+        kind=RATES,
         label="Further rates",
         help=f"Dollars per million tokens of a kind, or for each search or picture: {', '.join(RATE_NAMES)}. "
         "May be repeated.",
@@ -186,7 +155,7 @@ PRICE: Sequence[Field] = (
     ),
     Field(
         name="rules",
-        kind=PriceRules(),
+        kind=RULES,
         label="Other prices",
         help="What it costs in some hours, from a day on, or for a service tier: 'mon-fri 01:00-04:00 UTC = 5/20', "
         "'from 2027-01-01 = 3/12 cached=0.30', 'flex = 1.25/5'. May be repeated.",

@@ -24,11 +24,6 @@ _AMOUNTS: Final = {
 _MINUTE_MS = 60_000
 
 
-def rates_of(text: str) -> dict[str, Nanos]:
-    """Returns the rates of ``input_audio=32 searches=0.01``. Raises BadRequest for other names."""
-    return dict(map(rate_of, text.replace(",", " ").split()))
-
-
 def rate_of(text: str) -> tuple[str, Nanos]:
     """Returns the rate of ``input_audio=32``. Raises BadRequest for another name."""
     name, equals, amount = text.partition("=")
@@ -40,11 +35,6 @@ def rate_of(text: str) -> tuple[str, Nanos]:
 def written_rates(rates: Mapping[str, Nanos]) -> str:
     """Returns rates as they are typed."""
     return " ".join(f"{name}={_plain(nanos)}" for name, nanos in rates.items())
-
-
-def rules_of(text: str) -> tuple[PriceRule, ...]:
-    """Returns the rules of a text, separated by ``;``. Raises BadRequest."""
-    return tuple(rule_of(part) for part in text.split(";") if part.strip())
 
 
 def rule_of(text: str) -> PriceRule:

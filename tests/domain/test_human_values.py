@@ -24,7 +24,6 @@ from gateway.domain.human_values import (
     pause_text,
     span_of,
     tier_of,
-    tiers_of,
     written_tier,
     zoned_time,
 )
@@ -199,12 +198,6 @@ def test_no_digit_of_a_threshold_is_lost() -> None:
 def test_a_cache_write_price_brings_the_cached_one_with_it() -> None:
     tier = Tier(above=1000, input=Nanos(DOLLAR), output=Nanos(0), cache_write=Nanos(2 * DOLLAR))
     assert written_tier(tier) == "1k=1/0/1/2"
-
-
-def test_several_come_in_their_order() -> None:
-    assert [tier.above for tier in tiers_of("1M=4/8  200k=2/4")] == [200_000, 1_000_000]
-    assert tiers_of("200k=2/4, 1M=4/8") == tiers_of("200k=2/4 1M=4/8")
-    assert tiers_of("  ") == []
 
 
 @pytest.mark.parametrize("text", ["6/22", "200k=6", "200k=", "x=1/2", "200k=1/-2", "200k=1/2/3/4/5/6"])
