@@ -52,8 +52,6 @@ class LikeBody(msgspec.Struct, frozen=True, kw_only=True):
     """A model that has a price here, or a model of the price list: ``gpt-4o``, ``groq/llama-3.1-8b-instant``."""
 
 
-SOURCES = 2
-"""Of prices, that a sentence names."""
 EDITABLE = (
     "input",
     "output",
@@ -163,7 +161,7 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
         count = count_text(sum(map(len, prices.values())), "price")
         await commit_many(
             edits,
-            f"imported {count} from {first_of([*sources], SOURCES)}",
+            f"imported {count} from {first_of([*sources], 2)}",
             f"the import of {count} is reverted",
             *(Change("channels", id_, with_price(registry.channels[id_], own)) for id_, own in prices.items()),
         )

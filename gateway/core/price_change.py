@@ -9,8 +9,6 @@ from gateway.domain.price import RATE_WORDS, Price, Rates, rates
 from gateway.domain.units import DOLLAR, MILLION, Millis
 from gateway.domain.usage import UNITS
 
-STEEP = 2
-"""A rate that grows by more than this factor needs a look."""
 SLIP = 10
 """A rate that changes by this factor, up or down, is probably in another unit."""
 LEAST, MOST = DOLLAR // 10_000, 1_000 * DOLLAR
@@ -70,7 +68,7 @@ def _leap(before: int, after: int) -> str:
         return "was free"
     if after >= SLIP * before > 0 or before >= SLIP * after > 0:
         return "looks like another unit"
-    return "rises steeply" if after > STEEP * before else ""
+    return "rises steeply" if after > 2 * before else ""
 
 
 def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:

@@ -7,9 +7,6 @@ from gateway.domain.errors import GatewayError, RateLimited
 from gateway.domain.text import word
 from gateway.domain.units import DOLLAR
 
-GRANT_DOLLARS: Final = 10
-"""The grant that is advised, if it suffices."""
-
 WRONG_PATH_ADVICE: Final = "Check the channel's base URL."
 """The end of a message about a path that an upstream does not know."""
 REDIRECT_ADVICE: Final = "Set the base URL to the upstream's real address."
@@ -112,7 +109,7 @@ def _grant(error: GatewayError) -> str:
         return ""
     missing = error.details.get("missing_nanos")
     amount = missing // DOLLAR + 1 if isinstance(missing, int) else 0
-    return f"top up: 'tollkeeper account grant {max(GRANT_DOLLARS, amount)}'"
+    return f"top up: 'tollkeeper account grant {max(10, amount)}'"
 
 
 def _limit(error: GatewayError) -> str:

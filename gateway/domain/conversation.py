@@ -14,8 +14,6 @@ import msgspec
 from gateway.domain.answer import SealKind
 from gateway.domain.rawjson import NULL
 
-BLANK_LIMIT = 64 << 10
-"""The longest text, in bytes, that is checked for being blank."""
 _BLANK = re.compile(rb'"(?:[ ]|\\[nrt])*"')
 _GAP = rb"\n\n"
 
@@ -33,7 +31,8 @@ class TextPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def blank(self) -> bool:
         """Returns whether the text is blank, which some vendors refuse."""
-        return len(memoryview(self.raw)) <= BLANK_LIMIT and _BLANK.fullmatch(bytes(self.raw)) is not None
+        # only texts of up to 64 KiB are checked
+        return len(memoryview(self.raw)) <= 64 << 10 and _BLANK.fullmatch(bytes(self.raw)) is not None
 
 
 class MediaPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):

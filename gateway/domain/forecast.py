@@ -10,9 +10,6 @@ from gateway.domain.budget import Window, window_start
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 
-MIN_ELAPSED = 0.02
-"""The share of a window that must have passed before a forecast is made."""
-
 FAR_MS = 366 * 86_400_000
 """A forecast beyond this, in milliseconds, is not given as a date."""
 
@@ -20,8 +17,6 @@ DAY_MS = 86_400_000
 """With less than a day of calls the balance has no forecast."""
 
 WEEK_MS = 7 * DAY_MS
-
-DAYS_OF_A_WEEK = 7
 
 PACE_DAYS = 7
 """The days whose spending is the pace of the balance, today included."""
@@ -62,7 +57,8 @@ def pace_span(budget: BudgetView, now: Millis, since: Millis) -> int:
     """Returns the milliseconds of a budget's pace; 0 while it is too early to tell."""
     begun = max(window_start(budget.window, now), since)
     whole = (budget.resets_at_ms or now + WEEK_MS) - begun
-    return now - begun if now - begun >= whole * MIN_ELAPSED else 0
+    # before that it is too early for a forecast
+    return now - begun if now - begun >= whole * 0.02 else 0
 
 
 def pace_start(now: Millis) -> Millis:
@@ -104,6 +100,6 @@ def _span(first: Millis | None, now: Millis) -> int:
 def _moment(ms: int, now: int) -> str:
     """Returns ``Thu 16:00`` while that is unique, else ``3 Dec``."""
     then, today = (datetime.fromtimestamp(moment / 1000).astimezone().date() for moment in (ms, now))
-    if ms >= now and (then - today).days < DAYS_OF_A_WEEK:
+    if ms >= now and (then - today).days < 7:
         return f"{datetime.fromtimestamp(ms / 1000).astimezone():%a %H:%M}"
     return f"{then.day} {then:%b}" if then.year == today.year else f"{then.day} {then:%b %Y}"

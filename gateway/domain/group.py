@@ -61,10 +61,6 @@ class FormerName(msgspec.Struct, frozen=True, kw_only=True):
     until: Millis
 
 
-UPLOAD_MS = 60_000
-"""Milliseconds of an upload: a call begins with it, and gets the name its group has at the end of it."""
-
-
 def hidden_aliases(group: GroupFields) -> list[str]:
     """Returns names of fallbacks that the group itself does not show: no token can use them."""
     names = (fallback.model for fallback in group.fallbacks if not is_pattern(fallback.model))
@@ -89,7 +85,8 @@ class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
 def as_successor(group: Group, old: Group, groups: Mapping[str, Group], now: Millis) -> Group:
     """Returns the group that succeeds one with another name, and owns its calls from now on."""
     former = FormerName(name=old.name, since=old.since, until=Millis(now + 1))
-    since = begin_of(group.name, groups) or Millis(now - UPLOAD_MS)
+    # a call begins with its upload, and gets the name that its group has at the end of that
+    since = begin_of(group.name, groups) or Millis(now - 60_000)
     return msgspec.structs.replace(group, former=(*old.former, former), since=since)
 
 

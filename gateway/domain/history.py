@@ -26,17 +26,11 @@ ACCEPT_HEADER = "X-Tollkeeper-Accept"
 REVIVES_KEY = "revives_key"
 """The code of the question whether a key or token may work again."""
 
-WORD_LIMIT = 60
-"""The most characters of each part of a source."""
-
 RUN = "run"
 """The command that starts a program with a token of its own."""
 
 NOTHING_CHANGED = "nothing was changed"
 """The result of an edit that changed nothing; the history does not have it."""
-
-EDITED_CHARS = 24
-"""The most characters of a value before and after an edit, in a list."""
 
 
 def where_they_differ(before: str, after: str, limit: int) -> tuple[str, str]:
@@ -99,7 +93,7 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 def source_of(header: str) -> ChangeSource:
     """Returns the source in a header. Unknown parts are left out."""
-    given = {name: plain(values[0], WORD_LIMIT) for name, values in parse_qs(header).items()}
+    given = {name: plain(values[0], 60) for name, values in parse_qs(header).items()}
     via = given.get("via", "")
     return ChangeSource(
         via="console" if via == "console" else "command" if via == "command" else "api",
@@ -169,7 +163,7 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
         fields = changed[0].fields if len(changed) == 1 else []
         if len(fields) == 1 and fields[0].before + fields[0].after and self.kind == "change":
             before, after = fields[0].before or "default", fields[0].after or "default"
-            before, after = where_they_differ(before, after, EDITED_CHARS)
+            before, after = where_they_differ(before, after, 24)
             return "; ".join([f"{fields[0].field}: {before} -> {after}", *others])
         names = dict.fromkeys(field.field for one in changed for field in one.fields)
         return "; ".join([", ".join(names), *others])

@@ -576,12 +576,9 @@ def _warning(subject: str, budget: SpentBudget) -> dict[str, Any]:
     }
 
 
-STEADY_MS = 2_000
-"""Milliseconds by which a moment differs at most when it is computed again."""
-
-
 def _steady(before: Millis | None, now: Millis | None) -> Millis | None:
-    return before if before is not None and now is not None and abs(now - before) < STEADY_MS else now
+    # a moment that is computed again differs by less
+    return before if before is not None and now is not None and abs(now - before) < 2_000 else now
 
 
 def _cause(attempt: Attempt) -> tuple[FailureKind | None, int]:

@@ -18,8 +18,6 @@ from gateway.domain.text import mask, plain
 from gateway.domain.token import PREFIX, Token, TokenState, state_of
 from gateway.domain.units import ChannelId, Millis, TokenId
 
-KEPT = 1_000
-"""How many keys that once worked are remembered, the newest."""
 REFERENCE = "env:"
 
 _TOKEN_KEY = re.compile(rf"{PREFIX}[0-9A-Za-z]{{43}}(?![0-9A-Za-z])")
@@ -168,7 +166,8 @@ def retirements(changes: Iterable[Change], before: Registry, after: Registry, no
     gone = [msgspec.structs.replace(key, removed=key.owner not in there) for key in had if key.digest not in has]
     again = [Change("retired", one, None) for one in has if one in before.retired]
     kept = sorted(before.retired.values(), key=lambda one: one.since)
-    over = kept[: max(0, len(kept) + len(gone) - KEPT)] if gone else []
+    # the newest are remembered
+    over = kept[: max(0, len(kept) + len(gone) - 1_000)] if gone else []
     dropped = [Change("retired", one.digest, None) for one in over if one.digest not in has]
     return [*again, *dropped, *(Change("retired", key.digest, key) for key in gone)]
 

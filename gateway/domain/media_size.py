@@ -24,21 +24,10 @@ _PICTURES = (
     (re.compile(r"qwen|qvq|glm|kimi|llama|nova|grok|phi|internvl|minicpm|command-a|aya|ernie|doubao"), 16_384),
 )
 """Tokens of one picture by the model's name; the first matching row counts."""
-UNKNOWN_PICTURE = 5_000
-"""The least for a picture of an unknown model family: its address or its few bytes say little."""
-PAGE_TEXT = 3_000
-"""Tokens of the text on a page, beside its picture."""
-SOUND_BYTES = 32
-"""Bytes of base64 text per token of sound: 32 tokens a second, at 8 kbit/s."""
-FILM_BYTES = 16
 TEXT_BYTES = 3
 """Bytes per token of what counts as text."""
-FETCHED_TOKENS = 100_000
-"""Tokens of a document that the vendor has or fetches itself: a hundred pages, as far as is known here."""
 PAGE_BYTES = 2_000
 """The bytes of a page, for a document whose pages cannot be counted: hardly any page has fewer."""
-MOST_INFLATED = 8 << 20
-"""How many bytes of a document's packed parts are examined."""
 _PAGE = re.compile(rb"/Type\s*/Page\b")
 _PACKED = b"/ObjStm"
 _NEAR = 400
@@ -60,14 +49,18 @@ class PromptMedia(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Returns the most tokens that it may count at a model of this name, as its vendor calls it."""
         name = model.lower()
         known = next((tokens for pattern, tokens in _PICTURES if pattern.search(name)), 0)
-        picture = known or UNKNOWN_PICTURE
+        # the address or the few bytes of a picture say little
+        picture = known or 5_000
         pictures = self.pictures * picture
-        sound, film = self.sound_bytes // SOUND_BYTES, self.film_bytes // FILM_BYTES
+        # 32 tokens of sound a second, at 8 kbit/s as base64
+        sound, film = self.sound_bytes // 32, self.film_bytes // 16
         if not known:
             pictures = max(pictures, self.picture_bytes // TEXT_BYTES)
             sound, film = self.sound_bytes // TEXT_BYTES, self.film_bytes // TEXT_BYTES
-        pages = self.pages * (PAGE_TEXT + picture)
-        return pictures + pages + sound + film + self.fetched * FETCHED_TOKENS
+        # a page has its text beside its picture
+        pages = self.pages * (3_000 + picture)
+        # a document that the vendor has or fetches may have a hundred pages
+        return pictures + pages + sound + film + self.fetched * 100_000
 
 
 NO_MEDIA = PromptMedia()
@@ -80,7 +73,8 @@ def count_pages(text: bytes) -> int:
     except (binascii.Error, ValueError):
         return 1 + len(text) // PAGE_BYTES
     pages = _pages_in(document)
-    left, at = MOST_INFLATED, document.find(_PACKED)
+    # bytes of packed parts that are looked through
+    left, at = 8 << 20, document.find(_PACKED)
     while at >= 0 and left > 0:
         part = _inflate(document, at, left)
         left -= max(_NEAR, len(part))

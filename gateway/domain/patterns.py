@@ -11,8 +11,6 @@ from functools import lru_cache
 NOT = "!"
 ALIKE = 0.6
 """How much of two names must agree, from 0 to 1."""
-SLIPS = 3
-"""How many letters of a mistyped name may be missing in a similar one."""
 COMPARED = 200
 """How many names are compared letter by letter, at some 10 microseconds each, on the event loop."""
 
@@ -57,7 +55,8 @@ def _spelled_alike(typed: str, names: Iterable[str]) -> list[str]:
     letters, size = set(typed), len(typed)
     fitting = (one for one in names if 2 * min(len(one), size) >= ALIKE * (len(one) + size))
     missing = {one: len(letters.difference(one.casefold())) for one in fitting}
-    near = (one for one, count in missing.items() if count <= SLIPS)
+    # letters that are typed wrong
+    near = (one for one, count in missing.items() if count <= 3)
     return sorted(near, key=lambda one: (missing[one], abs(len(one) - size)))[:COMPARED]
 
 

@@ -6,8 +6,6 @@ from gateway.domain.call import Record
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 
 MARK = "upstream_cost="
-APART = 0.10
-"""Share of the larger amount by which the two differ before that is worth an incident."""
 LEAST = Nanos(1_000)
 """Amounts that differ by less are rounded differently."""
 
@@ -28,4 +26,5 @@ def price_gap(record: Record) -> tuple[Nanos, Nanos] | None:
         return None
     charged, reported = Nanos(record.cost * MILLION // record.rates.multiplier), Nanos(round(dollars * DOLLAR))
     gap = abs(charged - reported)
-    return (charged, reported) if gap > max(LEAST, APART * max(charged, reported)) else None
+    # less than a tenth is not worth an incident
+    return (charged, reported) if gap > max(LEAST, 0.1 * max(charged, reported)) else None

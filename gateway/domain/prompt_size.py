@@ -17,16 +17,12 @@ from gateway.domain.json_text import plain_escapes, refuse_repeated
 from gateway.domain.media_size import NO_MEDIA, PromptMedia, count_pages
 
 IMAGE_TOKENS = 800
-MEDIA_BYTES_PER_TOKEN = 100
-"""Bytes of base64 text per token of audio and documents, for an estimate."""
 MESSAGE_TOKENS = 4
 """Tokens of a message beside its text; a call costs three more."""
 CALL_TOKENS = 3
 SEAL_BYTES_PER_TOKEN = 8
 
 BOUND_BYTES_PER_TOKEN = 3
-BOUND_BYTES_PER_NUMBER = 2
-"""Bytes per token of a text given as tokens: a digit and a comma."""
 BOUND_TOOLS_TOKENS = 600
 """Tokens that vendors add to the prompt about tools in general; Anthropic up to 530, also for a structured answer."""
 BOUND_TOOL_TOKENS = 60
@@ -102,7 +98,8 @@ def bound_of(
     together = b"".join(shown)
     if together and _NUMBERS.search(together):
         numbers = [value for value in shown if _NUMBERS.search(bytes(value))]
-        tokens += sum(len(memoryview(value)) // BOUND_BYTES_PER_NUMBER for value in numbers)
+        # a digit and a comma
+        tokens += sum(len(memoryview(value)) // 2 for value in numbers)
     media = NO_MEDIA
     special = [value for value in given if _has_sign(bytes(value), signs)]
     if together and _has_sign(together, _SIGNS):
@@ -151,7 +148,7 @@ def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: i
     return (
         estimate.estimate("\n".join(parts.texts))
         + IMAGE_TOKENS * parts.pictures
-        + (parts.document_bytes + parts.sound_bytes + parts.film_bytes) // MEDIA_BYTES_PER_TOKEN
+        + (parts.document_bytes + parts.sound_bytes + parts.film_bytes) // 100
         + parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
         + MESSAGE_TOKENS * messages
     )

@@ -234,11 +234,9 @@ def speed_of(call: CallView) -> float | None:
     if call.first_byte_ms is None or not call.output_tokens:
         return None
     ms = call.duration_ms - call.first_byte_ms
-    return call.output_tokens * 1000 / ms if ms >= AT_ONCE_MS else None
+    # what comes at once has no meaningful speed
+    return call.output_tokens * 1000 / ms if ms >= 20 else None
 
-
-AT_ONCE_MS = 20
-"""Output that arrived within so many milliseconds gives no meaningful speed."""
 
 SORT_KEYS: Mapping[str, Callable[[CallView], Any]] = {
     "time": attrgetter("time_ms"),

@@ -10,9 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.domain.views import CallView
 
-WINDOW_MS = 120_000
-"""Milliseconds: SDKs wait up to a minute before they try again."""
-
 
 def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
     """Returns the id of the call before each retry, by the retry's id, as far as it is among these calls."""
@@ -45,4 +42,5 @@ def _common(call: CallView) -> tuple[str, str, str, str]:
 
 
 def _ended_shortly_before(before: CallView, call: CallView) -> bool:
-    return 0 <= call.time_ms - (before.time_ms + before.duration_ms) <= WINDOW_MS
+    # SDKs wait up to a minute before they try again
+    return 0 <= call.time_ms - (before.time_ms + before.duration_ms) <= 120_000

@@ -320,7 +320,8 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
         if self.state == "running" or self.outcome == Outcome.LOST or not self.failed_tries:
             return Millis(0)
         waited = self.duration_ms - self.overhead_us // 1000 - sum(attempt.ms for attempt in self.attempts)
-        return Millis(waited if waited >= _NOTICEABLE_MS else 0)
+        # what is shorter is the gateway's own work
+        return Millis(waited if waited >= 50 else 0)
 
     def attempt_status(self, attempt: Attempt) -> str:
         """Returns an attempt's status, ``cut off`` for a partial answer, ``no answer``, or who did not wait for one."""
@@ -336,10 +337,6 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
         is known.
         """
         return conversion(self.api, native=self.native) if self.channel and self.outcome != Outcome.LOST else ""
-
-
-_NOTICEABLE_MS = 50
-"""Shorter times are the gateway's own work."""
 
 
 def conversion(api: str, *, native: bool) -> str:
