@@ -54,6 +54,8 @@ PAGES = (
     PageInfo(id="settings", name="Settings", about="every setting: its value, default and meaning"),
 )
 
+PAGE_IDS = tuple(page.id for page in PAGES)
+
 
 def _act(scope: str, verb: str, keys: str, label: str, help: str, command: str = "", *, shown: bool = True) -> Action:  # noqa: A002 - the field's name
     return Action(scope=scope, verb=verb, keys=keys, label=label, help=help, command=command, shown=shown)

@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -26,42 +26,20 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.events import IncidentChanged, Snapshot
 from gateway.domain.units import Millis
 from tui import global_actions, plain_mode, preferences, saved_state, terminal, themes
-from tui.actions import PAGES, Action, actions_in, bindings
+from tui.actions import PAGE_IDS, PAGES, Action, actions_in, bindings
 from tui.exit_status import CrashReportingApp, ExitStatus, write_report
 from tui.feed import ConsoleFeed
 from tui.global_actions import available_actions
 from tui.glyphs import ASCII, UNICODE, Asciify, wants_ascii
 from tui.key_queue import DIALOG_WORKERS
-from tui.pages.base import AnyPage, ConsolePage
+from tui.keymap import Keymap
+from tui.pages.base import AnyPage, ConsolePage, page_class
 from tui.screens import PageScreen, page_screen
 from tui.session import ConsoleSession, ServerLauncher, ServerLink
-from tui.widgets.dialogs import drop_outdated, keep_newest, toast
+from tui.widgets.dialogs import keep_newest, toast
 from tui.widgets.footer import Footer
 from tui.widgets.header import Header
 from tui.widgets.search_input import open_palette
-
-
-class LazyPages(Mapping[str, type[AnyPage]]):
-    """The classes of pages by id. A page's file is loaded when it is first needed: that halves the start."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self._names = names
-
-    def __getitem__(self, page: str) -> type[AnyPage]:
-        found: type[AnyPage] = getattr(importlib.import_module(f"tui.pages.{page}"), self._names[page])
-        return found
-
-    def __contains__(self, page: object) -> bool:
-        return page in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-PAGE_CLASSES = LazyPages({info.id: f"{info.name}Page" for info in PAGES})
 
 
 def palette() -> type[Provider]:
@@ -77,7 +55,6 @@ STYLESHEET = Path(__file__).with_name("console.tcss")
 class Console(CrashReportingApp[ExitStatus]):
     """The app; its result is the exit status."""
 
-    page_classes = PAGE_CLASSES
     CSS_PATH = STYLESHEET
     TITLE = "tollkeeper"
     ENABLE_COMMAND_PALETTE = True
@@ -134,7 +111,7 @@ class Console(CrashReportingApp[ExitStatus]):
             messages.display = False  # as Textual sets it after the first frame, which would be laid out again
         self.set_keymap(self.session.preferences.keymap.bindings())
         page = self.session.state.page
-        await self.action_page(page if page in PAGE_CLASSES else PAGES[0].id)
+        await self.action_page(page if page in PAGE_IDS else PAGE_IDS[0])
         screen = self.screen_stack[0]
         assert isinstance(screen, PageScreen)  # noqa: S101 - narrows the type
         screen.open()
@@ -153,11 +130,12 @@ class Console(CrashReportingApp[ExitStatus]):
 
     async def action_page(self, page: str) -> None:
         """Open a page; it is created when first opened."""
-        if page not in PAGE_CLASSES:
+        if page not in PAGE_IDS:
             return
         switcher = self.query_one(ContentSwitcher)
         if not switcher.query(f"#{page}"):
-            await switcher.mount(PAGE_CLASSES[page](self.session))
+            made: AnyPage = page_class(page)
+            await switcher.mount(made(self.session))
         switcher.current = self.session.state.page = page
         self.query_one(Header).page = page
         footer = self.query_one(Footer)
@@ -189,7 +167,6 @@ class Console(CrashReportingApp[ExitStatus]):
             return
         if stamp != self._drawn:
             self._drawn = stamp
-            drop_outdated(self)
             headers.first().renew()
         if stamp != self._page_drawn and not self.screen.is_modal:
             self._page_drawn = stamp
@@ -234,13 +211,7 @@ class Console(CrashReportingApp[ExitStatus]):
 
 def actions_by_page() -> dict[str, list[Action]]:
     """All actions that can be run on each page, by its name."""
-    return {
-        info.name: [
-            *(a for a in actions_in(*PAGE_CLASSES[info.id].scopes) if a.verb in PAGE_CLASSES[info.id].verbs),
-            *actions_in("app"),
-        ]
-        for info in PAGES
-    }
+    return {info.name: [*page_class(info.id).actions(Keymap()), *actions_in("app")] for info in PAGES}
 
 
 def _connect(app: Console) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.domain.call import NOT_ERRORS, NOT_UPSTREAM, Outcome, wait_of
 from gateway.domain.events import (
     AnyEvent,
     Balance,
@@ -23,7 +22,7 @@ from gateway.domain.events import (
 from gateway.domain.incidents import Incidents
 from gateway.domain.present_names import PresentNames, present_names_of
 from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, SumRow, TokenView
+from gateway.domain.views import AccountView, ChannelView, GroupView, ModelView, Status, TokenView
 from tui.calls import CallRing
 from tui.trends import Pulse
 
@@ -52,8 +51,8 @@ class Board:
         self.incidents = Incidents()
         self.failures = 0
         """Calls with a failed attempt since this console opened."""
-        self.today: SumRow | None = None
-        """Sums since local midnight, once they were fetched; settled calls are added."""
+        self.today: tuple[int, int] | None = None
+        """Nano-dollars and tokens since local midnight, once they were fetched; settled calls are added."""
         self.stopping: Millis | None = None
         """When the server will be gone at the latest; None while it serves."""
         self.tables = 0
@@ -81,7 +80,10 @@ class Board:
             self.calls.settle(event.call)
             self.pulse.add(event.call)
             self.failures += any(attempt.kind is not None for attempt in event.call.attempts)
-            self._spend(event)
+            if self.today is not None:
+                nanos, tokens = self.today
+                used = event.call.input_tokens + event.call.output_tokens
+                self.today = (nanos + event.call.cost_nanos, tokens + used)
         else:
             self._apply_other(event)
 
@@ -131,33 +133,3 @@ class Board:
         self.names = present_names_of(event)
         self.refuses_unpriced = event.refuses_unpriced
         self.unpriced = frozenset(model.name for model in event.models if model.price is None)
-
-    def _spend(self, event: CallSettled) -> None:
-        if self.today is not None:
-            self.today = sums_with(self.today, event)
-
-
-def sums_with(row: SumRow, event: CallSettled) -> SumRow:
-    """The sums with one more call."""
-    call, wait = event.call, wait_of(event.call.marks)
-    return SumRow(
-        key=row.key,
-        name=row.name,
-        calls=row.calls + call.count,
-        errors=row.errors + (call.count if not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS else 0),
-        input_tokens=row.input_tokens + call.input_tokens,
-        cached_tokens=row.cached_tokens + call.cached_tokens,
-        output_tokens=row.output_tokens + call.output_tokens,
-        cost_nanos=row.cost_nanos + call.cost_nanos,  # type: ignore[arg-type]
-        possible_nanos=row.possible_nanos + call.possible_nanos,  # type: ignore[arg-type]
-        duration_ms=row.duration_ms + call.duration_ms,
-        first_byte_ms=row.first_byte_ms + (call.first_byte_ms or 0),
-        refused=row.refused + (call.count if call.outcome == Outcome.REFUSED else 0),
-        repeats=row.repeats + call.count - 1,
-        first_bytes=row.first_bytes + (call.first_byte_ms is not None),
-        refused_ms=row.refused_ms + (call.duration_ms if call.outcome == Outcome.REFUSED else 0),
-        lost=row.lost + (call.outcome == Outcome.LOST),
-        waited_ms=row.waited_ms
-        + (0 if call.first_byte_ms is None or wait is None else min(wait.ms, call.first_byte_ms)),
-        aborts=row.aborts + (not 200 <= call.status < 300 and call.outcome in NOT_UPSTREAM),
-    )

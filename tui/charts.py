@@ -126,14 +126,11 @@ def stack_bars(
 ) -> list[list[ChartCell]]:
     """Stacked bars one cell wide, as rows of cells from the top down; the first series is at the bottom.
 
-    With ``patterns``, and in ASCII, a cell shows one series, and ``patterns`` gives each series a fill of its own.
+    With ``patterns`` a cell shows one series, which has a fill of its own.
     """
     top = top or max(map(sum, columns), default=0) or 1
-    exact = not patterns and not glyphs.ascii
-    stacks = [
-        _exact_stack(column, height, glyphs, top) if exact else _stack(column, height, glyphs, top, patterns=patterns)
-        for column in columns
-    ]
+    stack = _pattern_stack if patterns else _exact_stack
+    stacks = [stack(column, height, glyphs, top) for column in columns]
     return [[stack[row] for stack in stacks] for row in reversed(range(height))]
 
 
@@ -219,7 +216,7 @@ def _exact_cell(ends: Sequence[int], low: int, glyphs: Glyphs) -> ChartCell:
     if ends[-1] < high:  # the end of the bar
         return ChartCell(glyphs.blocks[ends[-1] - low], _largest(parts))
     if len(parts) == 1:
-        return ChartCell(glyphs.blocks[FULL], parts[0][1])
+        return ChartCell(glyphs.fills[0], parts[0][1])
     return ChartCell(glyphs.blocks[parts[0][0]], parts[0][1], _largest(parts[1:]))
 
 
@@ -228,30 +225,17 @@ def _largest(parts: Sequence[tuple[int, int]]) -> int:
     return max(parts, key=lambda part: (part[0], -part[1]))[1]
 
 
-def _stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float, *, patterns: bool) -> list[ChartCell]:
-    """One bar from the bottom up: whole cells by what is at their middle, the last one by eighths."""
-    total = sum(column)
-    cells = []
+def _pattern_stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float) -> list[ChartCell]:
+    """One bar from the bottom up, in whole cells by what is at their middle: a part would look like another series."""
+    total, cells = sum(column), []
     for row in range(height):
         low, high = row / height * top, (row + 1) / height * top
-        if total >= high:
-            middle = (low + high) / 2
-            plain = ChartCell(glyphs.fills[0], _series_at(column, middle))
-            cells.append(_pattern_cell(column, middle, glyphs) if patterns else plain)
-        elif patterns and total > low:  # whole cells: a part of one would look like another series
-            drawn = row == 0 or total - low >= (high - low) / 2
-            cells.append(_pattern_cell(column, (low + total) / 2, glyphs) if drawn else BLANK)
-        elif total > low:
-            eighths = max(1, round((total - low) / (high - low) * FULL))
-            cells.append(ChartCell(glyphs.blocks[min(FULL, eighths)], _series_at(column, (low + total) / 2)))
+        if total >= high or (total > low and (row == 0 or total - low >= (high - low) / 2)):
+            series = _series_at(column, (low + min(total, high)) / 2)
+            cells.append(ChartCell(glyphs.fills[series % len(glyphs.fills)], series))
         else:
             cells.append(BLANK)
     return cells
-
-
-def _pattern_cell(column: Sequence[float], value: float, glyphs: Glyphs) -> ChartCell:
-    series = _series_at(column, value)
-    return ChartCell(glyphs.fills[series % len(glyphs.fills)], series)
 
 
 def _series_at(column: Sequence[float], value: float) -> int:

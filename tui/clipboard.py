@@ -25,10 +25,6 @@ from tui.widgets.dialogs import toast
 LIMIT = 70_000
 """Bytes of text that terminals take in one sequence."""
 
-SAID = 200
-"""Characters of the message: it covers the page for a while."""
-
-UNABLE = "this terminal does not accept copied text"
 NOTE = "If nothing arrives, your terminal may block it: docs/console.md, Copying."
 
 TAKES_OSC52 = ("KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "GHOSTTY_RESOURCES_DIR", "WT_SESSION")
@@ -39,7 +35,7 @@ GOOD_TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "c
 
 def copy_text(node: DOMNode, text: str, said: str) -> None:
     """Copy a text, and say so, briefly of a long one; or show it, to be selected by hand."""
-    said = said if len(said) <= SAID else f"{said[: SAID - 1]}\N{HORIZONTAL ELLIPSIS}"
+    said = said if len(said) <= 200 else f"{said[:199]}\N{HORIZONTAL ELLIPSIS}"  # it covers the page for a while
     small = len(text.encode()) <= LIMIT
     programs = clipboard_programs(os.environ)
     osc = accepts_osc52(os.environ) if small else False
@@ -52,7 +48,8 @@ def copy_text(node: DOMNode, text: str, said: str) -> None:
     elif osc is None:
         toast(node, f"{said}\n{NOTE}")
     else:
-        node.app.push_screen(CopyByHand(text, UNABLE if small else "the text is too long for the terminal to copy"))
+        unable = "this terminal does not accept copied text"
+        node.app.push_screen(CopyByHand(text, unable if small else "the text is too long for the terminal to copy"))
 
 
 def accepts_osc52(environ: Mapping[str, str]) -> bool | None:

@@ -56,15 +56,24 @@ class EntityForm:
         """It edits the entity ``like``, or creates a ``copy`` of it; ``source``: what fills the inputs without one."""
         self._noun = noun
         self._table = table
-        self._session = session
-        self._edited = None if copy else like
+        self.session = session
+        self.edited = None if copy else like
+        """What is edited; None: the form creates."""
         self._blank = blank
-        self._before = self._edited or blank
+        self._before = self.edited or blank
         """What the form is compared with: a new entity has the defaults."""
         self._source = like or source or blank
         """What fills the inputs."""
         if like is not None and copy:
             self._source = msgspec.structs.replace(like, name=f"{like.name}-2")
+
+    def fields(self) -> list[FormField]:
+        """The inputs of the form."""
+        return self.inputs()
+
+    def live(self, values: Values) -> str:
+        """A sentence about the values that are in the form now."""
+        return ""
 
     def inputs(self, **changes: Mapping[str, Any]) -> list[FormField]:
         """The inputs in the order of the table; ``changes`` replace attributes of single inputs."""
@@ -81,10 +90,10 @@ class EntityForm:
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
         """The equivalent command; ``more`` are options beside those of the table. Raises BadRequest for bad texts."""
-        if self._edited is None:
+        if self.edited is None:
             words = [self._noun, "add", texts["name"] or "NAME"]
             return shlex.join([*words, *more, *self.arguments(texts, but=["name"])])
-        name = getattr(self._edited, "name", None)
+        name = getattr(self.edited, "name", None)
         words = [self._noun, "set"] if name is None else [self._noun, "edit", name]
         return shlex.join([*words, *more, *self.arguments(texts)])
 
@@ -104,7 +113,7 @@ class EntityForm:
             value=kind.text(getattr(self._source, field.name)),
             hint=field.placeholder,
             options=kind.choices,
-            suggest=[Suggestion(name) for name in known_names(self._session.board, kind.completes)],
+            suggest=[Suggestion(name) for name in known_names(self.session.board, kind.completes)],
             many=kind.many,
             advanced=field.advanced,
             default=kind.text(getattr(self._blank, field.name)),
@@ -116,7 +125,7 @@ class EntityForm:
         value = getattr(self._source, field.name)
         if text == field.kind.text(value) and (text.strip() or not field.kind.required):
             return field.kind.part(value)
-        return field.kind.read(text, self._session.now())
+        return field.kind.read(text, self.session.now())
 
     def _entity(self, values: Values, but: Sequence[str] = ()) -> dict[str, Any]:
         """The attributes with what the inputs hold; of what no input changes the very same values."""
@@ -124,6 +133,6 @@ class EntityForm:
         for field in self._table:
             if field.name not in but:
                 value = found.setdefault(field.name, getattr(self._source, field.name))
-                if self._edited is None or values[field.id] != field.kind.part(value):  # views show more than is sent
+                if self.edited is None or values[field.id] != field.kind.part(value):  # views show more than is sent
                     found[field.name] = field.kind.put(value, values[field.id])
         return found

@@ -27,24 +27,9 @@ def after_leaving(address: str, program: str = "tollkeeper") -> ExitStatus:
     return ExitStatus(f"console closed; {where} ('{program}' reopens it, '{program} stop' stops the server)")
 
 
-def after_stopping(program: str = "tollkeeper") -> ExitStatus:
-    """The server stopped as well; ``program`` is the command line that starts it where it was."""
-    return ExitStatus(f"server stopped ('{program}' starts it again)")
-
-
 def while_draining() -> ExitStatus:
     """The server stops by itself."""
     return ExitStatus("console closed; the server stops when its running calls have finished")
-
-
-def without_server(program: str = "tollkeeper") -> ExitStatus:
-    """There was no server to leave behind."""
-    return ExitStatus(f"console closed; no server is running ('{program}' starts one)")
-
-
-def after_signal(number: int) -> ExitStatus:
-    """A signal ended the console."""
-    return ExitStatus("", 128 + number)
 
 
 REPORT = "console-crash.log"

@@ -17,10 +17,6 @@ from tui.session import AttachedServer, ServerLink
 STOPPED = "it stopped"
 """The reason when the connection ended without another one."""
 
-FIRST_WAIT_S = 0.1
-LONGEST_WAIT_S = 2.0
-"""Seconds between checks for a server that is gone."""
-
 
 class ConsoleFeed:
     """Runs for as long as the console does."""
@@ -72,12 +68,12 @@ class ConsoleFeed:
         except GatewayError as error:
             self._post(self.Disconnected(error.message, error))
             return
-        wait = FIRST_WAIT_S
+        wait = 0.1
         while True:
             self._received = False
             self._post(self.Connected(attached))
             self._post(self.Disconnected(await self._listen(attached.client)))
-            wait = FIRST_WAIT_S if self._received else min(LONGEST_WAIT_S, wait * 2)
+            wait = 0.1 if self._received else min(2.0, wait * 2)
             attached = await self._reconnect(wait)
 
     async def _listen(self, client: "control.ControlClient") -> str:
@@ -102,7 +98,7 @@ class ConsoleFeed:
                     self._post(self.Disconnected(error.message))
             elif (found := await self._link.find()) is not None:
                 return found
-            wait = min(LONGEST_WAIT_S, wait * 1.5)
+            wait = min(2.0, wait * 1.5)
 
     async def _start_requested(self, wait: float) -> bool:
         try:

@@ -39,9 +39,9 @@ async def choose_theme(app: Console) -> None:
     if not app.colour:
         toast(app, "NO_COLOR is set, so there is only one theme", bad=True)
         return
-    names, before = theme_names(app.session), app.theme
-    options = [(name, THEME_NOTES.get(name, "yours, from console.toml")) for name in names]
-    chosen = await app.push_screen_wait(choices.ChooseOne("Theme", options, before, partial(apply_theme, app)))
+    before = app.theme
+    dialog = choices.ChooseOne("Theme", theme_options(app.session), before, partial(apply_theme, app))
+    chosen = await app.push_screen_wait(dialog)
     apply_theme(app, chosen or before)
 
 
@@ -53,9 +53,10 @@ THEME_NOTES = {
 }
 
 
-def theme_names(session: ConsoleSession) -> list[str]:
-    """The built-in themes, then the owner's own."""
-    return [*themes.NAMES, *(theme.name for theme in session.preferences.themes)]
+def theme_options(session: ConsoleSession) -> list[tuple[str, str]]:
+    """Names and descriptions of the built-in themes, then of the owner's own."""
+    own = ((theme.name, "yours, from console.toml") for theme in session.preferences.themes)
+    return [*THEME_NOTES.items(), *own]
 
 
 def apply_theme(app: Console, name: str) -> None:
@@ -70,7 +71,7 @@ def apply_theme(app: Console, name: str) -> None:
 
 def shown_theme(session: ConsoleSession, name: str, *, colour: bool) -> str:
     """The theme to use: the first for an unknown name, and none of them without colours."""
-    known = name if name in theme_names(session) else themes.NAMES[0]
+    known = name if name in dict(theme_options(session)) else themes.NAMES[0]
     return known if colour else themes.PLAIN
 
 
@@ -85,13 +86,7 @@ def help(app: Console) -> None:  # noqa: A001 - the verb's name
 
 def available_actions(page: ConsolePage, keymap: Keymap) -> list[Action]:
     """The actions available on a page with their keys, its own first."""
-    own = [a for scope in page.scopes for a in keymap.actions_in(scope) if a.verb in page.verbs]
-    return [*own, *(a for a in keymap.actions_in("app") if a.verb in VERBS)]
-
-
-async def undo(app: Console) -> None:
-    """Undo the last change; ask first if it was made elsewhere, or if what it removes was used."""
-    await changes.undo_change(app)
+    return [*page.actions(keymap), *(a for a in keymap.actions_in("app") if a.verb in VERBS)]
 
 
 async def confirm_revival(app: Console, reasons: Sequence[str]) -> bool:
@@ -104,28 +99,19 @@ def history(app: Console) -> None:
     app.push_screen(changes.HistoryScreen(app.session))
 
 
-async def redo(app: Console) -> None:
-    """Redo the change that was undone last."""
-    await changes.undo_change(app, redo=True)
-
-
 def note_start(app: Console) -> None:
     """No server runs here: one is being started."""
     app.session.link = "starting"
 
 
 def warn_of_budget(app: Console, incident: Incident) -> None:
-    """Most of a budget is spent, or all of it: one message, for as long as that is so.
+    """Most of a budget is spent, or all of it: one message.
 
     To be called before the board has the incident, which also changes with each call that is refused for it.
     """
-    board, reason = app.session.board, incident.reason
-
-    def known() -> bool:
-        return any((one.id, one.reason, one.ended) == (incident.id, reason, None) for one in board.incidents.newest())
-
-    if not known():
-        toast(app, f"Of the {safe(incident.budget, 80)}, {safe(reason, 80)}.", bad=True, holds=known)
+    known = [(one.id, one.reason, one.ended) for one in app.session.board.incidents.newest()]
+    if (incident.id, incident.reason, None) not in known:
+        toast(app, f"Of the {safe(incident.budget, 80)}, {safe(incident.reason, 80)}.", bad=True)
 
 
 def restart(app: Console) -> None:
@@ -134,19 +120,13 @@ def restart(app: Console) -> None:
         app.session.link = "starting"
         app.feed.start_server()
     else:
-        toast(app, "The server is running.", holds=lambda: app.session.link == "attached")
-
-
-def suspend(app: Console) -> None:
-    """Back to the shell for a while."""
-    app.action_suspend_process()
+        toast(app, "The server is running.")
 
 
 async def stop(app: Console) -> None:
     """Ask, let running calls finish, stop the server, then quit."""
     if app.session.link != "attached":
-        text = f"The server is not running. Press {app.session.key('app.leave')} to quit."
-        toast(app, text, holds=lambda: app.session.link != "attached")
+        toast(app, f"The server is not running. Press {app.session.key('app.leave')} to quit.")
         return
     if await app.push_screen_wait(Confirm("Stop the server?", await _stop_warning(app.session), "Stop")):
         await stop_and_leave(app)
@@ -176,14 +156,15 @@ async def stop_and_leave(app: Console) -> None:
     except Unavailable:
         app.exit(exit_status.while_draining())
         return
-    app.exit(exit_status.after_stopping(app.session.restart_command))
+    app.exit(exit_status.ExitStatus(f"server stopped ('{app.session.restart_command}' starts it again)"))
 
 
 async def leave(app: Console) -> None:
     """Quit as the settings say: the server keeps running, unless it was started here and ``stop_on_leave`` is set."""
     session = app.session
     if session.link != "attached":  # also after a stop, which the board still shows
-        app.exit(exit_status.without_server(session.restart_command))
+        text = f"console closed; no server is running ('{session.restart_command}' starts one)"
+        app.exit(exit_status.ExitStatus(text))
     elif session.board.stopping is not None:
         app.exit(exit_status.while_draining())
     elif session.started_here and await _stops_on_leave(session):
@@ -277,19 +258,19 @@ async def fetch_today(app: Console) -> None:
         summary = await app.session.client.summary(since=window_start(Window.DAY, now))
     except GatewayError:
         return
-    board.today = summary.total
+    board.today = (summary.total.cost_nanos, summary.total.input_tokens + summary.total.output_tokens)
     board.tables += 1
 
 
 VERBS: Mapping[str, AppVerb] = {
     "theme": choose_theme,
     "help": help,
-    "undo": undo,
-    "redo": redo,
+    "undo": lambda app: changes.undo_change(app),  # noqa: PLW0108 - its file is loaded when it is first needed
+    "redo": lambda app: changes.undo_change(app, redo=True),
     "history": history,
     "start": restart,
     "wizard": first_steps,
-    "suspend": suspend,
+    "suspend": lambda app: app.action_suspend_process(),
     "mouse": mouse,
     "ascii": ascii_only,
     "stop": stop,

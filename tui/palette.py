@@ -22,9 +22,9 @@ from tui import format as fmt
 from tui.actions import PAGES, Action, PageInfo, key_text
 from tui.board import Board
 from tui.calls import AnyCall
-from tui.global_actions import THEME_NOTES, apply_theme, available_actions, go_to, theme_names
-from tui.listing import sortable_columns
-from tui.pages.base import AnyPage, ConsolePage
+from tui.columns import sortable_columns
+from tui.global_actions import apply_theme, available_actions, go_to, theme_options
+from tui.pages.base import AnyPage, ConsolePage, page_class
 from tui.pages.list_page import ListPage, details, select_row, set_filter, sort_by_title
 from tui.pages.settings_table import setting_names
 from tui.text import safe
@@ -56,12 +56,11 @@ class NamedRow(msgspec.Struct, frozen=True):
 
 HERE, ENTITY = 1.3, 1.2
 """Weights of the open page's actions, and of names."""
-CALL = 200.0
-"""Score of a call whose id was typed."""
-
 CALL_ID = re.compile(r"(?:req_)?[0-9a-f]{6,}", re.IGNORECASE)
-LIST_VERBS = frozenset({"full", "filter", "sort", "reverse", "columns", "mark", "marked", "bulk", "export", "back"})
-"""Verbs of a list that have nothing to do with the selected row."""
+LIST_VERBS = frozenset(
+    {"full", "filter", "sort", "reverse", "columns", "mark", "marked", "bulk", "export", "back", "new"}
+)
+"""Verbs that have nothing to do with the selected row."""
 FIRST = 3
 """How many names are offered before typing, and calls for a part of an id."""
 
@@ -76,7 +75,7 @@ class Palette(Provider):
         for score, _, entry in heapq.nlargest(100, (one for one in scored if one[0] > 0), key=lambda one: one[0]):
             yield Hit(score, highlight(entry.text, query), entry.run, text=entry.text, help=entry.about)
         for entry in key_entries(app, query):
-            yield Hit(CALL, Content(entry.text), entry.run, text=entry.text, help=entry.about)
+            yield Hit(200.0, Content(entry.text), entry.run, text=entry.text, help=entry.about)
         async for hit in _calls(app, query):
             yield hit
 
@@ -97,13 +96,11 @@ def entries(app: Console) -> Iterator[PaletteEntry]:
     yield from order_entries(here)
     for info in PAGES:
         if info.id != here.id:
-            kind: type[AnyPage] = app.page_classes[info.id]
-            actions = (a for scope in kind.scopes for a in keymap.actions_in(scope) if a.verb in kind.verbs)
-            yield from (_remote_entry(app, info, action) for action in actions)
+            yield from (_remote_entry(app, info, action) for action in page_class(info.id).actions(keymap))
     for name, label, about, verb in setting_names(app.session):
         yield PaletteEntry(f"Setting: {label}", about, partial(go_to, app, "settings", name, verb))
-    for name in theme_names(app.session):
-        yield PaletteEntry(f"Theme: {name}", THEME_NOTES.get(name, "yours"), partial(apply_theme, app, name))
+    for name, about in theme_options(app.session):
+        yield PaletteEntry(f"Theme: {name}", about, partial(apply_theme, app, name))
 
 
 def page_entries(app: Console) -> Iterator[PaletteEntry]:
@@ -156,9 +153,8 @@ def combined_entries(app: Console, query: str) -> Iterator[PaletteEntry]:
     keymap = app.session.preferences.keymap
     rows = [row for row in named_rows(app.session.board) if any(word in row.name.casefold() for word in words)]
     for row in [row for row in rows if row.noun != "price"][:40]:  # each stands for some ten entries
-        kind: type[AnyPage] = app.page_classes[row.page]
-        for action in (a for scope in kind.scopes for a in keymap.actions_in(scope)):
-            if action.verb in kind.verbs and action.verb not in LIST_VERBS and action.verb != "new":
+        for action in page_class(row.page).actions(keymap):
+            if action.verb not in LIST_VERBS:
                 run = partial(go_to, app, row.page, row.key, action.verb)
                 about = f"{row.noun} {row.name}: {action.help}"
                 yield PaletteEntry(f"{row.name}: {action.label}{_key(action)}", about, run, ENTITY)
@@ -249,7 +245,7 @@ async def _calls(app: Console, query: str) -> Hits:
         when = fmt.moment(call.time_ms if isinstance(call, CallView) else call.ts, app.session.now()).strip()
         text = f"Call {safe(call.id)}"
         about = f"{safe(call.model, 60)}, {when}"
-        yield Hit(CALL, highlight(text, typed), partial(show_call, app, call.id), text=text, help=about)
+        yield Hit(200.0, highlight(text, typed), partial(show_call, app, call.id), text=text, help=about)
 
 
 async def _find_recorded(client: "control.ControlClient", part: str) -> list[CallView]:

@@ -63,12 +63,8 @@ def note(problems: Collection[str]) -> str:
     """What to show at the start about problems; empty if there are none."""
     if not problems:
         return ""
-    more = f"\nand {len(problems) - MOST} more: page Settings, {NAME}" if len(problems) > MOST else ""
-    return f"{NAME}: " + "\n".join([*problems][:MOST]) + more
-
-
-MOST = 3
-"""Problems in one message."""
+    more = f"\nand {len(problems) - 3} more: page Settings, {NAME}" if len(problems) > 3 else ""
+    return f"{NAME}: " + "\n".join([*problems][:3]) + more
 
 
 def create(home: Path) -> bool:

@@ -6,7 +6,8 @@ from contextlib import suppress
 from textual.pilot import Pilot
 
 from gateway.config import Config
-from tui.app import PAGE_CLASSES, Console, now
+from tui.actions import PAGE_IDS
+from tui.app import Console, now
 from tui.exit_status import ExitStatus
 from tui.glyphs import UNICODE
 from tui.saved_state import SavedState
@@ -26,7 +27,7 @@ async def _draw(config: Config) -> str:
     async with app.run_test(size=SIZE) as pilot:
         if not await _attached(app, pilot):
             return ""
-        for page in PAGE_CLASSES:
+        for page in PAGE_IDS:
             await app.action_page(page)
             await pilot.pause()
         lines = [strip.text for strip in app.screen._compositor.render_strips()]  # noqa: SLF001 - what is on the screen

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from textual.app import App
 
-from tui.exit_status import after_signal
+from tui.exit_status import ExitStatus
 
 
 def is_gone(handle: int) -> bool:
@@ -48,7 +48,7 @@ def watch(app: App[Any]) -> None:
     """Watch the terminal for as long as the app runs."""
     app.set_interval(2.0, exit_if_gone, name="terminal")
     app.app_resume_signal.subscribe(app, lambda _: app.refresh(layout=True))  # the shell has drawn over what was there
-    on_terminate(lambda number: app.exit(after_signal(number)))
+    on_terminate(lambda number: app.exit(ExitStatus("", 128 + number)))
 
 
 def has_few_colours(environ: Mapping[str, str]) -> bool:

@@ -55,22 +55,15 @@ def hours(count: int, now: Millis) -> list[Millis]:
     return [Millis(last - back * HOUR_MS) for back in reversed(range(count))]
 
 
-MINUTE = 60_000
-MINUTE_S = 60
-MINUTES = 60
-SAMPLES = 200
-"""Calls used for the error rate and the median."""
-
-
 class Pulse:
-    """Counts by the second in which a call ended; the clock is a parameter."""
+    """Counts by the second in which a call ended, the error rate and the median; the clock is a parameter."""
 
     def __init__(self) -> None:
         self._seconds: dict[int, int] = {}
         self._repeats: dict[int, int] = {}
         """Of these, the refusals beyond the first that a record stands for."""
-        self._failed: deque[bool] = deque(maxlen=SAMPLES)
-        self._first: deque[int] = deque(maxlen=SAMPLES)
+        self._failed: deque[bool] = deque(maxlen=200)
+        self._first: deque[int] = deque(maxlen=200)
 
     def add(self, call: CallView) -> None:
         """Count one ended call, or all the calls that a record of refusals stands for."""
@@ -78,8 +71,8 @@ class Pulse:
         self._seconds[second] = self._seconds.get(second, 0) + call.count
         if call.count > 1:
             self._repeats[second] = self._repeats.get(second, 0) + call.count - 1
-        if len(self._seconds) > 2 * MINUTES * MINUTE_S:
-            oldest = max(self._seconds) - MINUTES * MINUTE_S
+        if len(self._seconds) > 7_200:  # of the last hour, and as many more
+            oldest = max(self._seconds) - 3_600
             self._seconds = {at: n for at, n in self._seconds.items() if at > oldest}
             self._repeats = {at: n for at, n in self._repeats.items() if at > oldest}
         self._failed.append(not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS)
@@ -90,14 +83,14 @@ class Pulse:
         """Calls that ended in each of the last minutes; the last are the 60 seconds up to now."""
         found = [0] * count
         for second, calls in self._seconds.items():
-            back = (now // 1000 - second) // MINUTE_S
+            back = (now // 1000 - second) // 60
             if -1 <= back < count:  # the server's clock may be a little ahead
                 found[-1 - max(0, back)] += calls
         return found
 
     def repeats(self, now: int) -> int:
         """How many calls of the last 60 seconds have no row of their own: refusals that a record counts."""
-        return sum(count for second, count in self._repeats.items() if -1 <= (now // 1000 - second) // MINUTE_S < 1)
+        return sum(count for second, count in self._repeats.items() if -1 <= (now // 1000 - second) // 60 < 1)
 
     @property
     def samples(self) -> int:

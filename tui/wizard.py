@@ -16,6 +16,7 @@ from rich.cells import cell_len
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.money import dollars, nanos_of
+from gateway.domain.pair_kinds import REFERENCE
 from gateway.domain.price_view import PriceView
 from gateway.domain.units import Nanos
 from gateway.domain.upstream_views import PresetView, SavedChannel
@@ -24,6 +25,7 @@ from gateway.domain.views import ChannelView, NewToken, Offer
 from tui import format as fmt
 from tui.board import Board
 from tui.cli_commands import cli_command
+from tui.pages.channel_actions import discovered_body
 from tui.session import ConsoleSession
 from tui.text import cell, safe
 from tui.widgets.choices import MultiSelect
@@ -78,7 +80,7 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
     sources = [*found, DEMO, ADDRESS]
 
     async def save(values: Values) -> ChannelView:
-        body = None if values["source"] == DEMO else _body(values, found, known)
+        body = None if values["source"] == DEMO else channel_body(values, found, known)
         return await choose(values, body)
 
     return FormPlan(
@@ -140,11 +142,10 @@ def token_plan(session: ConsoleSession) -> FormPlan:
 
 async def create_channel(session: ConsoleSession, body: Body | None) -> ChannelView:
     """Create the channel of this body; without a body, the existing demo or a new one. Raises GatewayError."""
-    if body is None:
-        mocks = [one for one in session.board.channels if one.dialect == Dialect.MOCK]
-        there = next((one for one in mocks if one.name == "demo"), mocks[0] if mocks else None)
-        return there or await session.client.add_channel({"name": "demo", "dialect": Dialect.MOCK.value})
-    return await session.client.add_channel(body)
+    mocks = [one for one in session.board.channels if one.dialect == Dialect.MOCK]
+    if body is None and mocks:
+        return next((one for one in mocks if one.name == "demo"), mocks[0])
+    return await session.client.add_channel(body or {"name": "demo", "dialect": Dialect.MOCK.value})
 
 
 def offer_only(models: Sequence[ServedModel]) -> Body:
@@ -194,33 +195,29 @@ def models_intro(channel: ChannelView, *, refused: bool = False) -> str:
     return f"{text} Models without a price are {effect}. Page 5 changes prices."
 
 
-def _body(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> Body:
-    offer = found.get(values["source"])
-    if offer is not None:
-        body = {"name": values["name"] or offer.name, "dialect": offer.dialect, "base_url": offer.base_url}
-        given = {"key": values["key"] or offer.key, "preset": offer.preset, "models": msgspec.to_builtins(offer.models)}
-        return body | {name: value for name, value in given.items() if value}
-    if not values["base_url"]:
+def channel_body(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> Body:
+    """The request body of a new channel. Raises BadRequest if its address is missing."""
+    if (offer := found.get(values["source"])) is not None:
+        body = discovered_body(offer, ())
+    elif not values["base_url"]:
         raise BadRequest("an address is required, for example https://api.openai.com/v1", param="base_url")
-    if (preset := known.get(values["base_url"])) is not None:
-        body = {"name": values["name"] or preset.name, "preset": preset.name}
-        return body | ({"key": values["key"]} if values["key"] else {})
-    name = values["name"] or _name_of(values["base_url"])
-    body = {"name": name, "dialect": Dialect.OPENAI.value, "base_url": values["base_url"]}
-    return body | ({"key": values["key"]} if values["key"] else {})
+    elif (preset := known.get(values["base_url"])) is not None:
+        body = {"name": preset.name, "preset": preset.name}
+    else:
+        url = values["base_url"]
+        body = {"name": _name_of(url), "dialect": Dialect.OPENAI.value, "base_url": url}
+    return body | {name: values[name] for name in ("name", "key") if values[name]}
 
 
 def _channel_command(values: Mapping[str, str], found: Mapping[str, Offer], known: PresetsByName) -> str:
-    offer = found.get(values["source"])
     if values["source"] == DEMO:
         return "channel show demo"
-    if (preset := known.get(values["base_url"].strip())) is not None and values["source"] == ADDRESS:
-        name = values["name"] or preset.name
-        return cli_command("channel", "add", name, preset=preset.name, key="-" if values["key"] else None)
-    url = offer.base_url if offer else values["base_url"] or "URL"
-    key = (offer.key if offer else "") or ("-" if values["key"] else None)
-    name = values["name"] or (offer.name if offer else _name_of(url) or "NAME")
-    return cli_command("channel", "add", name, base_url=url, key=key or None)
+    body = channel_body(values, found, known)
+    key = body.get("key")
+    shown = "-" if key and not key.startswith(REFERENCE) else key
+    if "base_url" in body:
+        return cli_command("channel", "add", body["name"], base_url=body["base_url"], key=shown)
+    return cli_command("channel", "add", body["name"], preset=body["preset"], key=shown)
 
 
 def _about(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> str:
@@ -337,9 +334,7 @@ class WizardSteps:
         self._texts: dict[str, Mapping[str, str]] = {}
         """What was typed in a step that was left for another, by its form's title."""
         self._saved: dict[str, Mapping[str, str]] = {}
-        """What was saved in a step, by the same."""
-        self._drafts: set[str] = set()
-        """The titles of those in which something was typed that is not saved."""
+        """What was saved in a step, or offered at first, by the same."""
         self._chosen: tuple[str, Collection[str]] = ("", ())
         """The models selected when their step was left, and the channel they are of."""
         self._offered: tuple[str, Collection[str]] = ("", ())
@@ -396,16 +391,15 @@ class WizardSteps:
         """The form of a step, with what was typed when it was left before."""
         before = self._texts.get(plan.title, {})
         fields = [_with_text(field, before.get(field.id, field.value)) for field in plan.fields]
-        offered = {field.id: field.value for field in plan.fields}
+        self._saved.setdefault(plan.title, {field.id: field.value for field in plan.fields})
 
         def keep(texts: Mapping[str, str], saved: bool) -> None:  # noqa: FBT001
             self._texts[plan.title] = texts
             if saved:
                 self._saved[plan.title] = texts
-            is_draft = texts != self._saved.get(plan.title, offered)
-            (self._drafts.add if is_draft else self._drafts.discard)(plan.title)
 
-        asked = msgspec.structs.replace(plan, fields=fields, keep=keep, drafted=bool(self._drafts))
+        drafted = any(texts != self._saved[title] for title, texts in self._texts.items())
+        asked = msgspec.structs.replace(plan, fields=fields, keep=keep, drafted=drafted)
         return await self._app.push_screen_wait(Form(asked))
 
     async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:

@@ -13,7 +13,7 @@ from gateway.domain.events import (
 )
 from gateway.domain.incidents import Incident
 from gateway.domain.units import Millis
-from tests.tui.stage import NOW, FakeClient, account, call, calls, running, status, sums, token
+from tests.tui.stage import NOW, FakeClient, account, call, calls, running, status, token
 from tui.alerts import alerts
 from tui.board import Board
 
@@ -45,19 +45,9 @@ def test_settled_calls_are_added_to_what_was_spent_today() -> None:
     made = board()
     made.apply(CallSettled(seq=1, call=call(7, NOW)))
     assert made.today is None
-    made.today = sums("", calls(10))
-    made.apply(CallSettled(seq=2, call=call(8, NOW)))
-    assert made.today == sums("", [*calls(10), call(8, NOW)])
-
-
-def test_a_refusal_counts_as_often_as_it_was_repeated() -> None:
-    made = Board()
-    made.today = sums("", calls(10))
-    refused = call(8, NOW, status=429, outcome="refused", marks=["repeated=6"])
-    made.apply(CallSettled(seq=1, call=refused))
-    before = sums("", calls(10))
-    added = made.today.calls - before.calls, made.today.errors - before.errors, made.today.refused - before.refused
-    assert added == (7, 7, 7)
+    made.today = (100, 20)
+    made.apply(CallSettled(seq=2, call=call(8, NOW, cost_nanos=7, input_tokens=30, output_tokens=4)))
+    assert made.today == (107, 54)
 
 
 def test_tables_are_replaced_whole() -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from gateway.config import Config
 from tests.tui.stage import NOW
+from tui.columns import Column, fit_columns, sortable_columns
 from tui.glyphs import UNICODE
-from tui.listing import Column, ListRows, PageListing, RowCache, fit_columns, row_filter, sortable_columns
+from tui.listing import ListRows, PageListing, RowCache, row_filter
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 

@@ -10,8 +10,10 @@ from textual.widgets import OptionList
 from tests.tui.owner import KEY, Owner, press, screen, settle, shown
 from tests.tui.stage import FakeClient, calls, console, token
 from tui.actions import ACTIONS, PAGES
-from tui.app import PAGE_CLASSES, Console
+from tui.app import Console
 from tui.exit_status import ExitStatus
+from tui.keymap import Keymap
+from tui.pages.base import page_class
 from tui.palette import PaletteEntry, combined_entries, entity_entries, entries, highlight, match, named_rows
 from tui.widgets.form import Form
 
@@ -70,8 +72,7 @@ async def test_every_verb_of_every_page_is_offered_from_everywhere(page: str) ->
             action.label
             for info in PAGES
             for action in ACTIONS
-            if action.scope in ("app", *PAGE_CLASSES[info.id].scopes)
-            and (action.scope == "app" or action.verb in PAGE_CLASSES[info.id].verbs)
+            if action.scope == "app" or action in page_class(info.id).actions(Keymap())
         }
         assert wanted - offered == set()
 

@@ -1,5 +1,6 @@
 import msgspec
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import Input
 
 from gateway.domain.channel import ServedModel
@@ -8,6 +9,8 @@ from gateway.domain.units import Nanos
 from gateway.domain.views import ChannelView, Offer
 from tests.tui.owner import KEY, Owner, preset, press, public, said, screen, settle, shown, until
 from tests.tui.stage import DOLLAR, channel, console, model, token, words
+from tui.app import Console
+from tui.exit_status import ExitStatus
 from tui.pages.live import LivePage
 from tui.widgets.connect import Connect
 from tui.widgets.form import Form, FormRow, Values
@@ -100,6 +103,12 @@ def test_a_channel_is_named_after_its_host(url: str, name: str) -> None:
     assert name_of(url) == name
 
 
+async def step(app: Console, pilot: Pilot[ExitStatus], number: int, *keys: str) -> None:
+    """Press keys that lead to this step."""
+    await press(app, pilot, *keys)
+    await until(app, pilot, f"First steps, {number} of 4")
+
+
 def fresh() -> Owner:
     """A home in which nothing was done yet."""
     owner = Owner(0)
@@ -130,13 +139,10 @@ async def test_the_demo_leads_to_a_call_with_its_receipt_in_four_steps() -> None
     owner = fresh()
     async with public(owner), shown("live", owner) as (app, pilot, _):
         owner.records = Owner().records
-        await press(app, pilot, "=25", "enter")
-        await until(app, pilot, "First steps, 2 of 4")
+        await step(app, pilot, 2, "=25", "enter")
         assert said(app, ".command") == "$ tollkeeper channel show demo"
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 3 of 4")
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 4 of 4")
+        await step(app, pilot, 3, "enter")
+        await step(app, pilot, 4, "enter")
         await press(app, pilot, "enter")
         await until(app, pilot, owner.records[0].id)
         assert isinstance(app.screen, Connect)
@@ -149,14 +155,12 @@ async def test_the_demo_leads_to_a_call_with_its_receipt_in_four_steps() -> None
 
 async def test_an_address_makes_a_channel_and_its_models_are_chosen() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 2 of 4")
+        await step(app, pilot, 2, "enter")
         await press(app, pilot, "right", "enter")
         assert said(app, "#wrong-base_url").startswith("an address is required")
         await press(app, pilot, "=https://api.acme.com/v1", "down", "=sk-1")
         assert said(app, ".command") == "$ tollkeeper channel add acme --base-url https://api.acme.com/v1 --key -"
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 3 of 4")
+        await step(app, pilot, 3, "enter")
         assert "model-a   no price yet" in screen(app)
         await press(app, pilot, "space", "enter")
         made = {"name": "acme", "dialect": "openai", "base_url": "https://api.acme.com/v1", "key": "sk-1"}
@@ -171,10 +175,8 @@ async def test_known_prices_are_shown_beside_the_models_to_choose_from() -> None
     assert price is not None
     owner.new_prices = (msgspec.structs.replace(price, model="model-a", source="genai-prices 0.2.3"),)
     async with shown("live", owner) as (app, pilot, _):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "right", "down", "=https://api.acme.com/v1", "enter")
-        await until(app, pilot, "First steps, 3 of 4")
+        await step(app, pilot, 2, "enter")
+        await step(app, pilot, 3, "right", "down", "=https://api.acme.com/v1", "enter")
         assert "Known prices were set for 1 of them" in screen(app)
         assert "model-a   3 / 15" in screen(app)
         assert "model-b   no price yet" in screen(app)
@@ -197,8 +199,7 @@ async def test_what_is_found_on_this_machine_comes_first() -> None:
         assert said(app, ".live") == (
             "openai at https://api.openai.com/v1: its key stays in the environment, as env:OPENAI_API_KEY"
         )
-        await press(app, pilot, "left", "enter")
-        await until(app, pilot, "First steps, 3 of 4")
+        await step(app, pilot, 3, "left", "enter")
         ((verb, body),) = owner.did
         assert (verb, body["name"], body["preset"], body["models"]) == (
             "add_channel",
@@ -210,41 +211,28 @@ async def test_what_is_found_on_this_machine_comes_first() -> None:
 
 async def test_back_shows_what_was_typed_and_the_same_answer_makes_no_second_channel() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "enter")
-        await until(app, pilot, "First steps, 3 of 4")
-        await press(app, pilot, "b")
-        await until(app, pilot, "First steps, 2 of 4")
+        await step(app, pilot, 2, "enter")
+        await step(app, pilot, 3, "right", "tab", "=https://api.acme.com/v1", "enter")
+        await step(app, pilot, 2, "b")
         assert "https://api.acme.com/v1" in screen(app)
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 3 of 4")
+        await step(app, pilot, 3, "enter")
         assert [did[0] for did in owner.did] == ["add_channel"]
 
 
 async def test_back_keeps_what_was_typed_in_every_step() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "down", "=sk-1", "pageup")
-        await until(app, pilot, "First steps, 1 of 4")
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 2 of 4")
+        await step(app, pilot, 2, "enter")
+        await step(app, pilot, 1, "right", "tab", "=https://api.acme.com/v1", "down", "=sk-1", "pageup")
+        await step(app, pilot, 2, "enter")
         assert "https://api.acme.com/v1" in screen(app)
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 3 of 4")
-        await press(app, pilot, "space", "b")
-        await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 3 of 4")
+        await step(app, pilot, 3, "enter")
+        await step(app, pilot, 2, "space", "b")
+        await step(app, pilot, 3, "enter")
         assert "[ ] model-a" in screen(app)
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 4 of 4")
-        await press(app, pilot, "=notebook", "pageup")
-        await until(app, pilot, "First steps, 3 of 4")
+        await step(app, pilot, 4, "enter")
+        await step(app, pilot, 3, "=notebook", "pageup")
         assert "[ ] model-a" in screen(app)
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 4 of 4")
+        await step(app, pilot, 4, "enter")
         assert "notebook" in screen(app)
         assert owner.did[0][1]["key"] == "sk-1"
         assert [did[0] for did in owner.did].count("add_channel") == 1
@@ -252,20 +240,14 @@ async def test_back_keeps_what_was_typed_in_every_step() -> None:
 
 async def test_escape_asks_about_models_selected_before_going_back_but_not_once_they_are_saved() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "enter")
-        await until(app, pilot, "First steps, 3 of 4")
-        await press(app, pilot, "space", "b")
-        await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 3 of 4")
+        await step(app, pilot, 2, "enter")
+        await step(app, pilot, 3, "right", "tab", "=https://api.acme.com/v1", "enter")
+        await step(app, pilot, 2, "space", "b")
+        await step(app, pilot, 3, "enter")
         await press(app, pilot, "escape")
         assert "Your changes to the list are lost." in screen(app)
-        await press(app, pilot, "escape", "enter")
-        await until(app, pilot, "First steps, 4 of 4")
-        await press(app, pilot, "pageup")
-        await until(app, pilot, "First steps, 3 of 4")
+        await step(app, pilot, 4, "escape", "enter")
+        await step(app, pilot, 3, "pageup")
         await press(app, pilot, "escape")
         assert words(app)[0].startswith("Continue any time")
         assert [did[0] for did in owner.did] == ["add_channel", "edit_channel"]
@@ -273,54 +255,40 @@ async def test_escape_asks_about_models_selected_before_going_back_but_not_once_
 
 async def test_escape_asks_about_what_was_typed_before_going_back_but_not_once_it_is_saved() -> None:
     async with shown("live", fresh()) as (app, pilot, _):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "pageup")
-        await until(app, pilot, "First steps, 1 of 4")
+        await step(app, pilot, 2, "enter")
+        await step(app, pilot, 1, "right", "tab", "=https://api.acme.com/v1", "pageup")
         await press(app, pilot, "escape")
         assert "Discard what you entered?" in screen(app)
-        await press(app, pilot, "escape", "enter")
-        await until(app, pilot, "First steps, 2 of 4")
+        await step(app, pilot, 2, "escape", "enter")
         await press(app, pilot, "escape")
         assert "Discard what you entered?" in screen(app)
-        await press(app, pilot, "escape", "enter")
-        await until(app, pilot, "First steps, 3 of 4")
-        await press(app, pilot, "b")
-        await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "pageup")
-        await until(app, pilot, "First steps, 1 of 4")
+        await step(app, pilot, 3, "escape", "enter")
+        await step(app, pilot, 2, "b")
+        await step(app, pilot, 1, "pageup")
         await press(app, pilot, "escape")
         assert words(app)[0].startswith("Continue any time")
 
 
 async def test_another_answer_takes_the_place_of_the_channel_made_before() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "right", "tab", "=https://api.acme.com/v1", "enter")
-        await until(app, pilot, "First steps, 3 of 4")
-        await press(app, pilot, "b")
-        await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "left", "enter")
-        await until(app, pilot, "First steps, 3 of 4")
+        await step(app, pilot, 2, "enter")
+        await step(app, pilot, 3, "right", "tab", "=https://api.acme.com/v1", "enter")
+        await step(app, pilot, 2, "b")
+        await step(app, pilot, 3, "left", "enter")
         assert [did[:2] for did in owner.did][1:] == [("remove_channel", "ch_acme")]
 
 
 async def test_back_from_the_channel_is_the_balance_and_there_is_nothing_before_it() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
-        await press(app, pilot, "=20", "enter")
-        await until(app, pilot, "First steps, 2 of 4")
-        await press(app, pilot, "pageup")
-        await until(app, pilot, "First steps, 1 of 4")
-        await press(app, pilot, "pageup", "enter")
-        await until(app, pilot, "First steps, 2 of 4")
+        await step(app, pilot, 2, "=20", "enter")
+        await step(app, pilot, 1, "pageup")
+        await step(app, pilot, 2, "pageup", "enter")
         assert owner.did == [("grant", 8 * DOLLAR, "first steps")]
 
 
 async def test_the_demo_asks_for_no_address_key_or_name() -> None:
     async with shown("live", fresh()) as (app, pilot, _):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 2 of 4")
+        await step(app, pilot, 2, "enter")
         rows = {row.field.id: row for row in app.screen.query(FormRow)}
         assert [id_ for id_, row in rows.items() if row.display] == ["source"]
         await press(app, pilot, "right")
@@ -329,20 +297,17 @@ async def test_the_demo_asks_for_no_address_key_or_name() -> None:
 
 async def test_vendors_are_listed_where_the_address_is_typed() -> None:
     async with shown("live", fresh()) as (app, pilot, owner):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 2 of 4")
+        await step(app, pilot, 2, "enter")
         await press(app, pilot, "right", "tab")
         await until(app, pilot, "https://api.groq.com/openai/v1")
-        await press(app, pilot, "g", "down", "enter", "enter")
-        await until(app, pilot, "First steps, 3 of 4")
+        await step(app, pilot, 3, "g", "down", "enter", "enter")
         ((_, body),) = owner.did
         assert body == {"name": "groq", "preset": "groq"}
 
 
 async def test_a_part_of_a_vendor_stands_for_it_and_an_address_for_itself() -> None:
     async with shown("live", fresh()) as (app, pilot, _):
-        await press(app, pilot, "enter")
-        await until(app, pilot, "First steps, 2 of 4")
+        await step(app, pilot, 2, "enter")
         await press(app, pilot, "right", "tab", "=gro", "enter")
         address = app.screen.query_one("#field-base_url", Input)
         assert address.value == "groq"

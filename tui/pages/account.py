@@ -1,6 +1,7 @@
 """Account page: the balance and how long it lasts, budgets, and grants; add money, suspend and resume, edit budgets."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -29,9 +30,6 @@ from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.text_block import TextBlock
 
-USUAL = "10"
-"""Default top-up in dollars."""
-
 
 async def grant(page: AnyPage) -> None:
     """Top up; a negative amount corrects."""
@@ -44,7 +42,7 @@ async def grant(page: AnyPage) -> None:
     plan = FormPlan(
         title="Add money",
         fields=[
-            FormField(id="nanos", label="Dollars", value=USUAL, hint="10, or -2.50 to correct", parse=_amount),
+            FormField(id="nanos", label="Dollars", value="10", hint="10, or -2.50 to correct", parse=_amount),
             FormField(id="note", label="Note", hint="why"),
         ],
         save=lambda values: session.client.grant(values["nanos"], values["note"]),
@@ -85,8 +83,7 @@ async def edit(page: AnyPage) -> None:
         save=save_changes(form.body, session.client.set_account),
         command=form.command,
     )
-    if (saved := await page.ask(Form(plan))) is not None:
-        page.report_edit(saved, "Account saved.")
+    page.report_edit(await page.ask(Form(plan)), "Account saved.")
 
 
 def settings(page: AnyPage) -> None:
@@ -102,10 +99,6 @@ def _amount(text: str) -> int:
 
 
 VERBS: Mapping[str, Verb] = {"grant": grant, "suspend": suspend, "edit": edit, "settings": settings}
-
-
-REFRESH_MS = 5_000
-"""Between two requests for the sums of the last days, while calls are charged."""
 
 
 class AccountPage(ConsolePage):
@@ -138,12 +131,12 @@ class AccountPage(ConsolePage):
             return
         now = self.session.now()
         due = (account.granted_nanos, account.spent_nanos, now // HOUR_MS)
-        # Calls end all the time: for them alone it does not ask again at once.
-        early = self._asked is not None and self._asked[0] == due[0] and 0 <= now - self._asked_ms < REFRESH_MS
+        # Calls end all the time: for them alone it asks every five seconds.
+        early = self._asked is not None and self._asked[0] == due[0] and 0 <= now - self._asked_ms < 5_000
         if self._asked != due and not early and self.session.link == "attached":
             self._asked, self._asked_ms = due, now
             self.run_worker(self._ask(), group="account", exclusive=True, exit_on_error=True)
-        self.query_one(TextBlock).show(lambda width, _: self.draw(account, width))
+        self.query_one(TextBlock).show(partial(self.draw, account))
 
     def draw(self, account: AccountView, width: int) -> Content:
         """The whole page, at this width."""

@@ -5,16 +5,19 @@ coroutine: it then runs beside the screen, may ask (``await page.ask(...)``) and
 shown.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from importlib import import_module
 from inspect import iscoroutine
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from gateway.domain.errors import GatewayError
 from gateway.domain.history import NOTHING_CHANGED
+from tui.actions import Action
 from tui.key_queue import DIALOG_WORKERS
+from tui.keymap import Keymap
 from tui.session import ConsoleSession
 from tui.widgets.dialogs import UNCHANGED, Confirm, toast
 
@@ -23,20 +26,19 @@ AnyPage = Any
 
 GONE = "What was selected is not here any more. Move the cursor to select a row."
 Verb = Callable[[AnyPage], Awaitable[None] | None]
-View = TypeVar("View")
 
 
-def selection(page: AnyPage, views: Iterable[View], hint: str = "") -> View | None:
+def selection(page: AnyPage, hint: str = "") -> Any:
     """The entity of the selected row as the server reported it last: a row may be some tenths of a second old.
 
-    Shows a toast if there is none; ``hint``: where to find one, else how to create it.
+    None, with a toast, if no row is selected; ``hint``: where to find one, else how to create it.
     """
     row, noun = page.table.current, page.listing.noun
     if row is None:
         create = f"Press {page.session.key('entity.new')} to create one."
         report_no_selection(page, f"No {noun} selected. {hint or create}")
         return None
-    by, shown = page.listing.by, row.view
+    by, shown, views = page.listing.by, row.view, getattr(page.session.board, page.id)
     return next((view for view in views if getattr(view, by) == getattr(shown, by)), shown)
 
 
@@ -53,6 +55,11 @@ class ConsolePage(Vertical):
     verbs: ClassVar[Mapping[str, Verb]] = {}
     """What the actions do. An action without an entry here is not offered."""
 
+    @classmethod
+    def actions(cls, keymap: Keymap) -> list[Action]:
+        """What can be done on the page, with the keys for it."""
+        return [action for scope in cls.scopes for action in keymap.actions_in(scope) if action.verb in cls.verbs]
+
     def __init__(self, session: ConsoleSession, id: str) -> None:
         super().__init__(id=id)
         self.session = session
@@ -65,16 +72,15 @@ class ConsolePage(Vertical):
         toast(self, f"{text} Press {self.session.key('app.undo')} to undo.{more}", change=True)
 
     def report_edit(self, saved: object, text: str, more: str = "") -> None:
-        """Show what a form changed; one that was left as it was has nothing to undo."""
+        """Show what a form changed, None if it was closed. One that was left as it was has nothing to undo."""
         if saved is UNCHANGED:
             toast(self, f"{NOTHING_CHANGED.capitalize()}.")
-        else:
+        elif saved is not None:
             self.report_change(text, more)
 
     def report_error(self, error: GatewayError) -> None:
-        """Show why something was not done; that there is no server, until there is one."""
-        gone = error.code == "server_gone"
-        toast(self, error.message, bad=True, holds=lambda: not gone or self.session.link != "attached")
+        """Show why something was not done."""
+        toast(self, error.message, bad=True)
 
     def take_focus(self) -> None:
         """The page was opened: focus what handles its keys."""
@@ -109,6 +115,12 @@ class ConsolePage(Vertical):
             await work
         except GatewayError as error:
             self.report_error(error)
+
+
+def page_class(page: str) -> type[ConsolePage]:
+    """The class of the page with this id. Its file is loaded when it is first needed: that halves the start."""
+    found: type[ConsolePage] = getattr(import_module(f"tui.pages.{page}"), f"{page.capitalize()}Page")
+    return found
 
 
 def unmark(page: AnyPage) -> None:

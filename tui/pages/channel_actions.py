@@ -17,10 +17,10 @@ from gateway.domain.upstream_views import ListingView, PresetView, SavedChannel
 from gateway.domain.views import ChannelView, KeyView, Offer
 from tui import format as fmt
 from tui.cli_commands import cli_command
-from tui.entity_form import save_changes
 from tui.pages import channel_fields, marked
 from tui.pages.base import AnyPage, Verb, selection
-from tui.pages.channel_form import ChannelForm, warning
+from tui.pages.channel_form import ChannelForm
+from tui.pages.entities import ask_changes, ask_new, creating, toggling
 from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
 from tui.text import safe
@@ -30,40 +30,15 @@ from tui.widgets.form import LABEL_WIDTH, Form, FormField, FormPlan, Values
 from tui.widgets.text_block import Detail, IncidentList
 
 NO_CALL = "list models only"
-ASKING = "contacting the upstream ..."
-
-
-def selected_channel(page: AnyPage) -> ChannelView | None:
-    """The selected channel; shows a toast if there is none."""
-    return selection(page, page.session.board.channels)
-
-
-async def new(page: AnyPage) -> None:
-    """Create a channel; without models the upstream's list is fetched."""
-    await _create(page, None)
-
-
-async def duplicate(page: AnyPage) -> None:
-    """A new channel like this one; its key must be entered again, unless it is a reference."""
-    if (channel := selected_channel(page)) is not None:
-        await _create(page, channel)
 
 
 async def edit(page: AnyPage) -> None:
     """Edit the selected channel."""
-    channel, session = selected_channel(page), page.session
+    channel, session = selection(page), page.session
     if channel is None:
         return
-    presets = await _presets(page)
-    form = ChannelForm(session, channel, presets)
-    plan = FormPlan(
-        title=f"Channel {channel.name}",
-        fields=form.fields(),
-        save=save_changes(form.body, lambda body: session.client.edit_channel(channel.id, body)),
-        command=form.command,
-        live=lambda values: warning(values, presets),
-    )
-    if (saved := await page.ask(Form(plan))) is not None:
+    form = ChannelForm(session, channel, await _presets(page))
+    if (saved := await ask_changes(page, form, session.client.edit_channel)) is not None:
         news = channel_fields.price_news(saved.of_changed(channel)) if saved is not UNCHANGED else ""
         if saved is not UNCHANGED and channel_fields.is_used_again(channel, saved):
             toast(page, f"Channel {channel.name} saved as it was; it is used again.")
@@ -72,20 +47,11 @@ async def edit(page: AnyPage) -> None:
         page.report_edit(saved, f"Channel {channel.name} saved.", news)
 
 
-async def toggle(page: AnyPage) -> None:
-    """Disable or enable the channel."""
-    if await marked.acts_on_marks(page, "toggle"):
-        return
-    if (channel := selected_channel(page)) is not None:
-        await page.session.client.edit_channel(channel.id, {"enabled": not channel.enabled})
-        page.report_change(f"Channel {channel.name} {'disabled' if channel.enabled else 'enabled'}.")
-
-
 async def delete(page: AnyPage) -> None:
     """Delete the channel after confirmation, which names models that no other channel serves."""
     if await marked.acts_on_marks(page, "delete"):
         return
-    channel = selected_channel(page)
+    channel = selection(page)
     if channel is None:
         return
     alone = [safe(model.name, 40) for model in page.session.board.models if model.channels == [channel.name]]
@@ -98,7 +64,7 @@ async def delete(page: AnyPage) -> None:
 
 async def test(page: AnyPage) -> None:
     """Test the upstream, with a model also by a tiny completion, which is charged."""
-    channel, session = selected_channel(page), page.session
+    channel, session = selection(page), page.session
     if channel is None:
         return
     models = [NO_CALL, *(model.name for model in channel.models)]
@@ -134,7 +100,7 @@ def _report_check(page: AnyPage, channel: ChannelView, check: Check | GatewayErr
 
 async def fetch(page: AnyPage) -> None:
     """Fetch the upstream's list, and choose which models are offered."""
-    channel, session = selected_channel(page), page.session
+    channel, session = selection(page), page.session
     if channel is None:
         return
     ask = Busy(
@@ -204,20 +170,18 @@ async def discover(page: AnyPage) -> None:
 
 async def keys(page: AnyPage) -> None:
     """Add, remove or resume keys."""
-    channel = selected_channel(page)
+    channel = selection(page)
     if channel is not None and (done := await page.ask(Form(keys_plan(page.session, channel)))):
         toast(page, f"{channel.name}: {done}", change=True)
 
 
 async def resume(page: AnyPage) -> None:
     """Resume a channel that is paused or needs attention, or all that are marked."""
-    if await marked.resume(page) or (channel := selected_channel(page)) is None:
+    if await marked.resume(page) or (channel := selection(page)) is None:
         return
     now = await page.session.client.clear_channel(channel.id)  # of a healthy one, single models may be paused
     if now.state == "attention" and now.missing_variables:
-        text = f"Channel {channel.name} still needs attention: {safe(now.reason)}"
-        there, same = page.session.board, (channel.id, "attention")
-        toast(page, text, bad=True, holds=lambda: same in [(one.id, one.state) for one in there.channels])
+        toast(page, f"Channel {channel.name} still needs attention: {safe(now.reason)}", bad=True)
     elif channel.missing_text(page.session.now()):
         toast(page, f"Channel {channel.name}: the next call tries {first_of([*channel.missing_models], 3)} again.")
     elif channel.state in channel_fields.HEALTHY and all(key.state in ("ok", "unset") for key in channel.keys):
@@ -243,7 +207,7 @@ async def lower_priority(page: AnyPage) -> None:
 
 
 async def _reorder(page: AnyPage, by: int) -> None:
-    if (channel := selected_channel(page)) is not None:
+    if (channel := selection(page)) is not None:
         priority = channel.priority + by
         await page.session.client.edit_channel(channel.id, {"priority": priority})
         page.report_change(f"{channel.name} now has priority {priority}.")
@@ -258,18 +222,10 @@ async def _presets(page: AnyPage) -> list[PresetView]:
 
 
 async def _create(page: AnyPage, like: ChannelView | None) -> None:
-    session, presets = page.session, await _presets(page)
-    form = ChannelForm(session, like, presets, copy=True)
-    plan = FormPlan(
-        title="New channel" if like is None else f"New channel like {like.name}",
-        fields=form.fields(),
-        save=lambda values: session.client.add_channel(form.body(values)),
-        command=form.command,
-        live=lambda values: warning(values, presets),
-        verb="Create",
-        waits=ASKING,
-    )
-    made = await page.ask(Form(plan))
+    """Create a channel. Without models the upstream's list is fetched; a copy needs its key again."""
+    session = page.session
+    form = ChannelForm(session, like, await _presets(page), copy=True)
+    made = await ask_new(page, form, session.client.add_channel, like, waits="contacting the upstream ...")
     if made is not None:
         select_row(page, made.id)
         count = fmt.count_text(len(made.models), "model")
@@ -279,11 +235,10 @@ async def _create(page: AnyPage, like: ChannelView | None) -> None:
 
 
 VERBS: Mapping[str, Verb] = {
-    "new": new,
+    **creating(_create),
     "edit": edit,
-    "toggle": toggle,
+    "toggle": toggling(lambda page: page.session.client.edit_channel),
     "delete": delete,
-    "duplicate": duplicate,
     "test": test,
     "fetch": fetch,
     "clear": resume,
@@ -297,7 +252,6 @@ VERBS: Mapping[str, Verb] = {
 
 
 KEEP, RESUME, REMOVE = "keep", "resume", "remove"
-REFERENCE = "env:"
 
 
 def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
@@ -336,7 +290,7 @@ def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
     verbs = {REMOVE: "remove", RESUME: "resume"}
     parts = []
     if values["key"]:
-        shown = values["key"] if values["key"].startswith(REFERENCE) else "-"
+        shown = values["key"] if values["key"].startswith("env:") else "-"
         parts.append(cli_command("channel", "key", "add", channel.name, key=shown))
     parts += [
         cli_command("channel", "key", verbs[values[_id(key)]], channel.name, str(key.number))

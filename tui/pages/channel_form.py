@@ -31,7 +31,7 @@ from tui.widgets.combobox import Suggestion
 from tui.widgets.form import FormField, Values, text_line
 
 
-class ChannelForm:
+class ChannelForm(EntityForm):
     """A form that edits a channel, or creates one: empty, or like another (``copy``), whose secrets it cannot have."""
 
     def __init__(
@@ -44,16 +44,14 @@ class ChannelForm:
     ) -> None:
         blank = ChannelFields(name="")
         self._like = channel
-        self._edited = None if copy else channel
         self._presets = presets
         source = msgspec.structs.replace(blank, groups=(_default_group(session),))
         if channel is not None and copy and has_secrets(channel.headers):
             channel = msgspec.structs.replace(channel, headers={})
-        self._form = EntityForm("channel", CHANNEL, blank, session, channel, copy=copy, source=source)
+        super().__init__("channel", CHANNEL, blank, session, channel, copy=copy, source=source)
 
     def fields(self) -> list[FormField]:
-        """The inputs."""
-        view, edited = self._like, self._edited
+        view, edited = self._like, self.edited
         preset = {
             "suggest": [Suggestion(one.name, _about(one)) for one in self._presets],
             "narrows": True,
@@ -62,7 +60,7 @@ class ChannelForm:
         }
         address, mock = {"applies": _has_address}, {"applies": lambda texts: not _has_address(texts)}
         headers = {"hint": headers_hint(view.headers, copy=edited is None)} if view else {}
-        drawn = self._form.inputs(preset=preset, headers=headers, base_url=address, options=mock)
+        drawn = self.inputs(preset=preset, headers=headers, base_url=address, options=mock)
         by_id = {field.id: field for field in drawn}
         first = [by_id.pop(name) for name in ("name", "preset", "base_url")]
         dialects = tuple(one.value for one in Dialect)
@@ -91,13 +89,13 @@ class ChannelForm:
     def _key_field(self) -> FormField:
         view = self._like
         known = view is not None and view.key.startswith(REFERENCE)
-        lost = view is not None and self._edited is None and bool(view.key) and not known
+        lost = view is not None and self.edited is None and bool(view.key) and not known
         return FormField(
             id="key",
             errors=("keys",),
             label="Key",
             value=view.key if view and known else "",
-            hint="unchanged" if self._edited and view and view.key else NOT_COPIED if lost else KEY_HINT,
+            hint="unchanged" if self.edited and view and view.key else NOT_COPIED if lost else KEY_HINT,
             secret=not known,
             applies=_has_address,
             parse=_key_again(view.name) if lost and view else text_line,
@@ -105,7 +103,7 @@ class ChannelForm:
 
     def body(self, values: Values) -> dict[str, Any]:
         """The request body; an empty key changes nothing. Raises BadRequest."""
-        body, edited = self._form.body(values), self._edited
+        body, edited = super().body(values), self.edited
         needs_url = Dialect(values["dialect"]).info.needs_url
         if needs_url and not values["base_url"] and not (edited is None and values["preset"]):
             raise BadRequest("a base URL is required, for example https://api.openai.com/v1", param="base_url")
@@ -120,9 +118,12 @@ class ChannelForm:
             body["dialect"] = values["dialect"]
         return body
 
-    def command(self, texts: Mapping[str, str]) -> str:
+    def live(self, values: Values) -> str:
+        return warning(values, self._presets)
+
+    def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
         """The equivalent command. Raises BadRequest if there is none."""
-        edited, more = self._edited, []
+        edited, more = self.edited, [*more]
         usual = edited.dialect.value if edited else "openai"
         if texts["dialect"] != usual and (edited or not texts["preset"].strip()):
             more += ["--dialect", texts["dialect"]]
@@ -131,7 +132,7 @@ class ChannelForm:
         if texts["models"].strip() != (offering_text(offering_of(edited)) if edited else ""):
             known = edited.models if edited else ()
             more += models_options(read_offering(texts["models"], known), known)
-        return self._form.command(texts, more)
+        return super().command(texts, more)
 
 
 KEY_HINT = "the key, or env:NAME for a variable"

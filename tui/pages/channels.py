@@ -1,6 +1,6 @@
 """Channels page: the upstream accounts: health with a countdown, speed, errors, models. A key is never shown."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -14,12 +14,13 @@ from gateway.domain.views import ChannelView, SumRow
 from tui import format as fmt
 from tui.actions import bindings
 from tui.charts import spark
+from tui.columns import Column, number_column, text_column
 from tui.glyphs import Glyphs
 from tui.incidents import incident_line
-from tui.listing import Column
+from tui.listing import PageListing
 from tui.pages import channel_actions, channel_fields, list_page
-from tui.pages.base import AnyPage, Verb
-from tui.pages.list_page import TrendListing, TrendPage
+from tui.pages.base import AnyPage, Verb, selection
+from tui.pages.list_page import TrendPage
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, cut, lines, safe
 from tui.widgets.why import explain_for_groups
@@ -54,17 +55,13 @@ class ChannelRow(msgspec.Struct, frozen=True):
         return None if self.day is None or not self.day.calls else self.day.errors / self.day.calls
 
 
-REASON = 40
-"""Characters of a reason that are read before the counts of channels."""
-
-
-class ChannelListing(TrendListing[ChannelRow]):
+class ChannelListing(PageListing[ChannelRow]):
     """Channels, in the order they are tried."""
 
     noun = "channel"
 
     def columns(self) -> Sequence[Column[ChannelRow]]:
-        return [*_name_columns(self.session.glyphs), *_health_columns(self.session.glyphs)]
+        return list(_columns(self.session.glyphs))
 
     def rows(self) -> Sequence[ChannelRow]:
         ordered = sorted(self.session.board.channels, key=lambda c: (-c.priority, c.name))
@@ -89,7 +86,7 @@ class ChannelListing(TrendListing[ChannelRow]):
             ends = [(f"   {self.session.key(action)}", "key"), (f"{where} {does}", "dim")]
             text = f"{safe(paused.name, 24)}: {reason(paused)}"
             rest = width - sum(len(end) for end, _ in ends) - 3
-            if rest - len(parts[0][0]) < min(len(text), REASON):  # what is wrong matters more than how many are not
+            if rest - len(parts[0][0]) < min(len(text), 40):  # what is wrong matters more than how many are not
                 parts = [(f" {self.counted(len(channels))}", "")]
             why = cut(text, max(10, rest - len(parts[0][0])))
             parts += [(f"   {why}", "bad" if paused.state == "attention" else "warn"), *ends]
@@ -251,25 +248,14 @@ def _other_rows(card: TextCard, channel: ChannelView) -> None:
     add_details(card, details(changed, channel, *DRAWN))
 
 
-def _name_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
+def _columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
     yield Column(
         "state", "State", 11, lambda r: f"{_mark(r.view, glyphs)} {_short_state(r.view)}", tone=_tone, sort=_state_order
     )
-    yield Column(
-        "name", "Name", 13, lambda r: safe(r.view.name), most=18, flex=True, sort=lambda r: r.view.name.casefold()
-    )
-    yield Column(
-        "dialect", "Dialect", 9, lambda r: safe(r.view.dialect), rank=6, dim=True, sort=lambda r: r.view.dialect
-    )
-    yield Column(
-        "models", "Models", 6, lambda r: str(len(r.view.models)), right=True, rank=2, sort=lambda r: len(r.view.models)
-    )
-    yield Column(
-        "priority", "Prio", 4, lambda r: str(r.view.priority), right=True, rank=3, sort=lambda r: r.view.priority
-    )
-
-
-def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
+    yield text_column("name", "Name", 13, lambda r: r.view.name, most=18, flex=True)
+    yield text_column("dialect", "Dialect", 9, lambda r: r.view.dialect, rank=6, dim=True)
+    yield number_column("models", "Models", 6, lambda r: len(r.view.models), str, rank=2)
+    yield number_column("priority", "Prio", 4, lambda r: r.view.priority, str, rank=3)
     yield Column(
         "first",
         "First token 24 h",
@@ -279,43 +265,15 @@ def _health_columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         tone=lambda r: _tone(r) if r.view.reason else "",
         sort=lambda r: r.first_byte_ms or 0,
     )
-    yield Column(
-        "errors",
-        "Errors",
-        6,
-        lambda r: glyphs.nothing if r.errors is None else fmt.percent(r.errors),
-        right=True,
-        tone=lambda r: "bad" if (r.errors or 0) > 0.05 else "",
-        sort=lambda r: r.errors or 0,
+    yield number_column(
+        "errors", "Errors", 6, lambda r: r.errors, fmt.percent, tone=lambda r: "bad" if (r.errors or 0) > 0.05 else ""
     )
-    yield Column(
-        "running",
-        "Now",
-        3,
-        lambda r: _number(r.view.in_flight, glyphs),
-        right=True,
-        rank=5,
-        sort=lambda r: r.view.in_flight,
-    )
-    yield Column(
-        "calls", "Calls", 6, lambda r: fmt.count(r.view.calls), right=True, rank=4, sort=lambda r: r.view.calls
-    )
-    yield Column(
-        "spent",
-        "Spent",
-        9,
-        lambda r: fmt.short_cost(r.view.spent_nanos) if r.view.spent_nanos else glyphs.nothing,
-        right=True,
-        rank=1,
-        sort=lambda r: r.view.spent_nanos,
-    )
-    texts: tuple[tuple[str, str, int, int, int, Callable[[ChannelRow], str]], ...] = (
-        ("groups", "Groups", 12, 24, 8, lambda r: safe(", ".join(r.view.groups))),
-        ("url", "Base URL", 24, 48, 9, lambda r: safe(r.view.base_url)),
-        ("note", "Note", 10, 40, 10, lambda r: safe(r.view.note)),
-    )
-    for id_, title, width, most, rank, text in texts:
-        yield Column(id_, title, width, text, rank=rank, dim=True, most=most, extra=True, sort=text)
+    yield number_column("running", "Now", 3, lambda r: r.view.in_flight or None, str, rank=5)
+    yield number_column("calls", "Calls", 6, lambda r: r.view.calls, fmt.count, rank=4)
+    yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos or None, fmt.short_cost, rank=1)
+    yield text_column("groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=8, dim=True, most=24, extra=True)
+    yield text_column("url", "Base URL", 24, lambda r: r.view.base_url, rank=9, dim=True, most=48, extra=True)
+    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, most=40, extra=True)
 
 
 STATE_ORDER = ("attention", "cooling", "half_open", "untested", "ok", "off")
@@ -328,10 +286,6 @@ def _is_paused(channel: ChannelView) -> bool:
 
 def _state_order(row: ChannelRow) -> int:
     return STATE_ORDER.index(row.view.shown_state) if row.view.shown_state in STATE_ORDER else len(STATE_ORDER)
-
-
-def _number(number: int, glyphs: Glyphs) -> str:
-    return str(number) if number else glyphs.nothing
 
 
 def _mark(channel: ChannelView, glyphs: Glyphs) -> str:
@@ -354,7 +308,7 @@ def _speed(row: ChannelRow, glyphs: Glyphs) -> str:
 
 async def _why(page: AnyPage) -> None:
     """What calls of its models would get."""
-    if (channel := channel_actions.selected_channel(page)) is not None:
+    if (channel := selection(page)) is not None:
         await explain_for_groups(page, channel.groups, [model.name for model in channel.models])
 
 

@@ -108,7 +108,7 @@ class DoctorPage(ConsolePage):
 
     def draw(self) -> None:
         """The questions, with the answers there are."""
-        self.query_one(TextBlock).show(lambda width, _: self.report(width))
+        self.query_one(TextBlock).show(self.report)
 
     def report(self, width: int) -> Content:
         """A line a question; under a bad answer what to do."""

@@ -3,8 +3,7 @@
 Deleting a group names what uses it first, and moves that to another group.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -12,26 +11,28 @@ from textual.content import Content
 
 from gateway.domain.fields import GROUP, details
 from gateway.domain.forecast import forecast, used_share
-from gateway.domain.group import Policy, hidden_aliases
+from gateway.domain.group import GroupFields, Policy, hidden_aliases
 from gateway.domain.human_values import brief_multiplier, first_of
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import dollars
+from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
 from tui import format as fmt
 from tui.actions import bindings
 from tui.budgets import budget_line, budget_parts, budget_tone, by_unit, tightest
 from tui.cli_commands import cli_command
-from tui.entity_form import save_changes
+from tui.columns import Column, number_column, text_column
+from tui.entity_form import EntityForm
 from tui.glyphs import Glyphs
-from tui.listing import Column, PageListing
+from tui.listing import PageListing
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, selection
-from tui.pages.group_form import group_form, no_channel, visible_models
+from tui.pages.entities import ask_changes, ask_new, creating
 from tui.pages.list_page import ListPage, select_row
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, add_details, content, fitting, lines, safe
 from tui.widgets.dialogs import toast
-from tui.widgets.form import Form, FormField, FormPlan
+from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.why import explain_for_groups
 
 GAUGE = 8
@@ -106,29 +107,17 @@ class GroupListing(PageListing[GroupRow]):
 
 
 def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
-    yield from _route_columns(glyphs)
-    yield from _limit_columns(glyphs)
-
-
-def _route_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
-    yield Column(
-        "name", "Group", 12, lambda r: safe(r.view.name), most=24, flex=True, sort=lambda r: r.view.name.casefold()
-    )
-    yield Column(
+    yield text_column("name", "Group", 12, lambda r: r.view.name, most=24, flex=True)
+    yield number_column(
         "multiplier",
         "Price",
         6,
-        lambda r: brief_multiplier(r.view.multiplier),
-        right=True,
+        lambda r: r.view.multiplier,
+        brief_multiplier,
         tone=lambda r: "warn" if r.view.multiplier == 0 else "",
-        sort=lambda r: r.view.multiplier,
     )
-    counts: tuple[tuple[str, str, int, Callable[[GroupRow], int]], ...] = (
-        ("tokens", "Tokens", 2, lambda r: len(r.view.tokens)),
-        ("sees", "Models", 3, lambda r: len(r.view.sees)),
-    )
-    for id_, title, rank, count in counts:
-        yield Column(id_, title, 6, partial(_count_cell, count, glyphs), right=True, rank=rank, sort=count)
+    yield number_column("tokens", "Tokens", 6, lambda r: len(r.view.tokens) or None, str, rank=2)
+    yield number_column("sees", "Models", 6, lambda r: len(r.view.sees) or None, str, rank=3)
     yield Column(
         "route",
         "Channels",
@@ -138,17 +127,8 @@ def _route_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         tone=_route_tone,
         sort=lambda r: [name.casefold() for name, _ in r.route],
     )
-
-
-def _limit_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
-    rates: tuple[tuple[str, str, int, int, Callable[[GroupRow], int | None]], ...] = (
-        ("rpm", "Max RPM", 7, 4, lambda r: r.view.limits.rpm),
-        ("tpm", "Max TPM", 7, 5, lambda r: r.view.limits.tpm),
-    )
-    for id_, title, width, rank, rate in rates:
-        yield Column(
-            id_, title, width, partial(_limit, rate, glyphs), right=True, rank=rank, sort=partial(_limit_order, rate)
-        )
+    yield number_column("rpm", "Max RPM", 7, lambda r: r.view.limits.rpm, fmt.short_count, rank=4)
+    yield number_column("tpm", "Max TPM", 7, lambda r: r.view.limits.tpm, fmt.short_count, rank=5)
     yield Column(
         "budget",
         "Budget",
@@ -159,52 +139,15 @@ def _limit_columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         sort=lambda r: _used_most(r.view),
         descends=True,
     )
-    yield Column(
-        "spent",
-        "Spent",
-        9,
-        lambda r: fmt.short_cost(r.view.spent_nanos),
-        right=True,
-        rank=6,
-        extra=True,
-        sort=lambda r: r.view.spent_nanos,
-    )
-    yield Column(
-        "calls",
-        "Calls",
-        7,
-        lambda r: fmt.count(r.view.calls),
-        right=True,
-        rank=6,
-        extra=True,
-        sort=lambda r: r.view.calls,
-    )
-    texts: tuple[tuple[str, str, int, int, int, Callable[[GroupRow], str]], ...] = (
-        ("policy", "Routing order", 13, 23, 7, lambda r: _order(r.view)),
-        ("note", "Note", 10, 40, 8, lambda r: safe(r.view.note)),
-    )
-    for id_, title, width, most, rank, text in texts:
-        yield Column(id_, title, width, text, rank=rank, dim=True, most=most, extra=True, sort=text)
+    yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos, fmt.short_cost, rank=6, extra=True)
+    yield number_column("calls", "Calls", 7, lambda r: r.view.calls, fmt.count, rank=6, extra=True)
+    yield text_column("policy", "Routing order", 13, lambda r: _order(r.view), rank=7, dim=True, most=23, extra=True)
+    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=8, dim=True, most=40, extra=True)
 
 
 def _order(group: GroupView) -> str:
     """In which order its channels are tried."""
     return next(field.show(group.policy) for field in GROUP if field.name == "policy")
-
-
-def _count_cell(count: Callable[[GroupRow], int], glyphs: Glyphs, row: GroupRow) -> str:
-    return str(count(row) or glyphs.nothing)
-
-
-def _limit(rate: Callable[[GroupRow], int | None], glyphs: Glyphs, row: GroupRow) -> str:
-    number = rate(row)
-    return glyphs.nothing if number is None else fmt.short_count(number)
-
-
-def _limit_order(rate: Callable[[GroupRow], int | None], row: GroupRow) -> float:
-    """Where limits are sorted, the largest first, no limit comes last."""
-    number = rate(row)
-    return -1 if number is None else number
 
 
 def _used_most(group: GroupView) -> float:
@@ -243,36 +186,34 @@ def _first_names(names: Sequence[str], glyphs: Glyphs) -> str:
     return ", ".join(map(safe, names[:SHOWN])) + more
 
 
-def selected_group(page: AnyPage) -> GroupView | None:
-    """The selected group; shows a toast if there is none."""
-    return selection(page, page.session.board.groups)
+class GroupForm(EntityForm):
+    """The form that edits a group, or creates one: empty, or as a ``copy`` of another, without its channels."""
+
+    def __init__(self, session: ConsoleSession, group: GroupView | None = None, *, copy: bool = False) -> None:
+        super().__init__("group", GROUP, GroupFields(name=""), session, group, copy=copy)
+
+    def live(self, values: Values) -> str:
+        """Which models its tokens will see."""
+        if self.edited is None:
+            return no_channel(self.session)
+        channels = [one for one in self.session.board.channels if one.name in self.edited.channels]
+        offered = sorted({model.name for one in channels if one.enabled for model in one.models})
+        found = [name for name in offered if matches(name, tuple(values["models"]))]
+        seen = f"its tokens see {len(found)} of the {fmt.count_text(len(offered), 'model')} that its channels offer"
+        given = GroupFields(name="", models=tuple(values["models"]), fallbacks=tuple(values["fallbacks"]))
+        aliases = hidden_aliases(given)
+        return f"{seen}; Models hides {', '.join(map(safe, aliases))}" if aliases else seen
 
 
-async def new(page: AnyPage) -> None:
-    """Create a group."""
-    await _create(page, None)
-
-
-async def duplicate(page: AnyPage) -> None:
-    """A new group like this one, without its tokens and channels."""
-    if (group := selected_group(page)) is not None:
-        await _create(page, group)
+def no_channel(session: ConsoleSession) -> str:
+    """What to do about a group without a channel."""
+    return f"no channel lists this group; add it on page 4 ({session.key('entity.edit')})"
 
 
 async def edit(page: AnyPage) -> None:
     """Edit the selected group; if it is renamed, tokens and channels follow."""
-    group, session = selected_group(page), page.session
-    if group is None:
-        return
-    form = group_form(session, group)
-    plan = FormPlan(
-        title=f"Group {group.name}",
-        fields=form.inputs(),
-        save=save_changes(form.body, lambda body: session.client.edit_group(group.name, body)),
-        command=form.command,
-        live=lambda values: visible_models(session, group, values),
-    )
-    if (saved := await page.ask(Form(plan))) is not None:
+    if (group := selection(page)) is not None:
+        saved = await ask_changes(page, GroupForm(page.session, group), page.session.client.edit_group)
         page.report_edit(saved, f"Group {group.name} saved.")
 
 
@@ -280,7 +221,7 @@ async def delete(page: AnyPage) -> None:
     """Delete the group; what uses it moves to another group."""
     if await marked.acts_on_marks(page, "delete"):
         return
-    group, session = selected_group(page), page.session
+    group, session = selection(page), page.session
     if group is None:
         return
     others = [one.name for one in session.board.groups if one.name != group.name]
@@ -313,18 +254,8 @@ async def _remove(session: ConsoleSession, group: GroupView, move: str) -> bool:
 
 
 async def _create(page: AnyPage, like: GroupView | None) -> None:
-    session = page.session
-    form = group_form(session, like, copy=True)
-    plan = FormPlan(
-        title="New group" if like is None else f"New group like {like.name}",
-        fields=form.inputs(),
-        save=lambda values: session.client.add_group(form.body(values)),
-        command=form.command,
-        live=lambda values: visible_models(session, None, values),
-        verb="Create",
-    )
-    made = await page.ask(Form(plan))
-    if made is not None:
+    add = page.session.client.add_group
+    if (made := await ask_new(page, GroupForm(page.session, like, copy=True), add, like)) is not None:
         select_row(page, made.name)
         page.report_change(f"Group {made.name} created.")
 
@@ -338,16 +269,15 @@ def _users(group: GroupView) -> str:
 
 async def why(page: AnyPage) -> None:
     """What calls of its tokens would get."""
-    if (group := selected_group(page)) is not None:
+    if (group := selection(page)) is not None:
         await explain_for_groups(page, [group.name], group.sees)
 
 
 VERBS: Mapping[str, Verb] = {
     "why": why,
-    "new": new,
+    **creating(_create),
     "edit": edit,
     "delete": delete,
-    "duplicate": duplicate,
     "bulk": marked.bulk,
 }
 

@@ -11,18 +11,18 @@ from textual.widgets import Input, Static
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis
-from tui import clipboard
-from tui import export as files
+from tui import clipboard, export
+from tui.columns import Column, fit_columns, sortable_columns
 from tui.format import count_text
-from tui.listing import Column, ListRows, PageListing, RowSource, fit_columns, row_filter, sortable_columns
+from tui.listing import ListRows, PageListing, RowSource, row_filter
 from tui.pages.base import GONE, AnyPage, ConsolePage, Verb
 from tui.saved_state import PageState
 from tui.session import ConsoleSession
 from tui.text import content, safe
-from tui.trends import Trends, days, hours, trends
+from tui.trends import days, hours, trends
 from tui.widgets import choices
 from tui.widgets.dialogs import Prompt, toast
-from tui.widgets.search_input import SearchInput
+from tui.widgets.search_input import FilterInput
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail, LeadLine
 
@@ -47,9 +47,7 @@ def full_height(page: AnyPage) -> None:
 
 def edit_filter(page: AnyPage) -> None:
     """Put the cursor into the filter."""
-    field = page.query_one(Input)
-    field.display = True
-    page.screen.set_focus(field)  # at once, so that what is typed right after is its own
+    page.query_one(FilterInput).open()
 
 
 def sort(page: AnyPage) -> None:
@@ -124,29 +122,16 @@ def marked_only(page: AnyPage) -> None:
     page.renew()
 
 
-async def export(page: AnyPage) -> None:
-    """Write the rows that are shown to a file."""
-    await export_rows(page)
-
-
 async def export_rows(page: AnyPage, note: str = "") -> None:
-    """The same; ``note`` says which rows those are."""
+    """Write the rows that are shown to a file; ``note`` says which rows those are."""
     shown = (page.source.row(i) for i in range(page.source.count))
     rows = [page.listing.exported(row) for row in shown if row is not None]
     title = f"Export {count_text(len(rows), 'row')} to a file{note}"
-    path = await page.ask(Prompt(title, f"{page.listing.noun}s.csv or {page.listing.noun}s.jsonl", _path_error))
+    path = await page.ask(Prompt(title, f"{page.listing.noun}s.csv or {page.listing.noun}s.jsonl", export.export_path))
     if path:
-        file = files.export_path(path)
-        count = await to_thread(files.write, file, rows)
+        file = export.export_path(path)
+        count = await to_thread(export.write, file, rows)
         toast(page, f"{count_text(count, 'row')} written to {file}")
-
-
-def _path_error(text: str) -> str:
-    try:
-        files.export_path(text)
-    except BadRequest as error:
-        return error.message
-    return ""
 
 
 def copy_name(page: AnyPage) -> None:
@@ -165,7 +150,7 @@ def copy_command(page: AnyPage) -> None:
 
 def back(page: AnyPage) -> None:
     """Leave the filter; else close the pane; else show all rows again."""
-    field, pane = page.query_one(Input), page.query_one(Detail)
+    field, pane = page.query_one(FilterInput), page.query_one(Detail)
     if not field.has_focus and pane.display:
         pane.display = page.view.detail = page.table.held = False
     elif page.shows_marked and not page.view.filter:
@@ -184,7 +169,7 @@ VERBS: Mapping[str, Verb] = {
     "columns": columns,
     "mark": mark,
     "marked": marked_only,
-    "export": export,
+    "export": export_rows,
     "copy": copy_name,
     "twin": copy_command,
     "back": back,
@@ -199,9 +184,8 @@ def select_row(page: AnyPage, key: Hashable, verb: str = "") -> None:
 
 def set_filter(page: AnyPage, text: str) -> None:
     """Show what matches the text; all rows if it is empty."""
-    field = page.query_one(Input)
-    field.value = page.view.filter = text
-    field.display = bool(text)
+    page.view.filter = text
+    page.query_one(FilterInput).fill(text)
     page.renew()
 
 
@@ -232,7 +216,7 @@ class ListPage(ConsolePage, Generic[R]):
 
     def compose(self) -> ComposeResult:
         yield LeadLine(self.draw_lead)
-        yield SearchInput(placeholder=self.listing.hint, classes="filter", compact=True, value=self.view.filter)
+        yield FilterInput(self.listing.hint, self.view.filter, classes="filter")
         with Container(classes="body"):
             table = LiveTable(self.columns, self.source, self.session.glyphs)
             table.set_reactive(LiveTable.has_focus, True)  # a new page gets the focus: the table is styled once
@@ -243,7 +227,6 @@ class ListPage(ConsolePage, Generic[R]):
     def on_mount(self) -> None:
         self.table.request_sort = partial(sort_by_title, self)
         self.table.chosen = [c.id for c in self.columns if c.id in self.view.columns]
-        self.query_one(Input).display = bool(self.view.filter)
         self.query_one(Detail).display = self.view.detail
         self.sort_by(self.view.sort, reverse=self.view.reverse)
         self.renew()
@@ -330,7 +313,6 @@ class ListPage(ConsolePage, Generic[R]):
             self.set_timer(0.05, self.renew)  # for more letters
 
     def on_input_submitted(self) -> None:
-        self.query_one(Input).display = bool(self.view.filter)
         self.table.focus()
 
     def on_live_table_opened(self) -> None:
@@ -342,30 +324,14 @@ class ListPage(ConsolePage, Generic[R]):
         self.draw_detail()
 
 
-FAILURES_MS = 1_000
-"""Milliseconds between fetches while calls fail."""
-
-REFRESH_MS = 10_000
-"""Milliseconds between fetches; only new calls trigger one."""
-
-
-class TrendListing(PageListing[R]):
-    """A listing with sums."""
-
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session)
-        self.trends = Trends()
-
-
 class TrendPage(ListPage[R], Generic[R]):
     """Sums by ``by``, over 30 days, or 24 hours if ``hourly``."""
 
     by: ClassVar[str] = ""
     hourly: ClassVar[bool] = False
 
-    def __init__(self, session: ConsoleSession, id: str, listing: TrendListing[R]) -> None:
+    def __init__(self, session: ConsoleSession, id: str, listing: PageListing[R]) -> None:
         super().__init__(session, id, listing)
-        self._trending = listing
         self._asked: tuple[int, int, int] | None = None
         """When the sums were fetched, and how many calls and failures there were then."""
 
@@ -384,13 +350,13 @@ class TrendPage(ListPage[R], Generic[R]):
             found = await self.session.client.summary(by=self.by, since=starts[0], step=step)
         except GatewayError:
             return  # the header shows that the server is gone; new calls trigger the next fetch
-        self._trending.trends = trends(found, starts)
+        self.listing.trends = trends(found, starts)
         super().renew()
 
 
 def _due(asked: tuple[int, int, int] | None, now: int, calls: int, failures: int) -> bool:
-    """Failures are shown soon, other calls after a while."""
+    """Whether sums are fetched again: failures are shown after a second, other calls after ten."""
     if asked is None:
         return True
-    wait = REFRESH_MS if failures == asked[2] else FAILURES_MS
+    wait = 10_000 if failures == asked[2] else 1_000
     return now - asked[0] >= wait and (calls, failures) != asked[1:]

@@ -21,8 +21,9 @@ from tui import format as fmt
 from tui.actions import bindings
 from tui.calls import RunningView, place_of
 from tui.charts import spark
+from tui.columns import Column
 from tui.glyphs import Glyphs
-from tui.listing import Column, PageListing
+from tui.listing import PageListing
 from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
@@ -31,9 +32,6 @@ from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unprice
 from tui.session import ConsoleSession
 from tui.text import LIMIT, Part, content, cut, cut_middle, cut_pair, fitting, lines, safe
 from tui.widgets.text_block import LeadLine
-
-NO_MODEL = "MODEL"
-"""In a copied line, for a call that was refused before its model was known."""
 
 
 class LiveListing(PageListing[CallView]):
@@ -57,7 +55,7 @@ class LiveListing(PageListing[CallView]):
     def command(self, row: CallView) -> str:
         if row.request:
             return connect_card.request_curl(self.session.address, safe(row.request))
-        return connect_card.curl(self.session.address, safe(row.model) or NO_MODEL, api=row.api, stream=row.stream)
+        return connect_card.curl(self.session.address, safe(row.model) or "MODEL", api=row.api, stream=row.stream)
 
     def lead(self, width: int) -> Content:
         """Calls per minute; errors and time to the first token of the newest calls, whatever the filter.
@@ -268,10 +266,6 @@ def _tries(call: CallView, glyphs: Glyphs) -> str:
     return str(tries) if tries else glyphs.nothing
 
 
-AGAIN_S = 1.0
-"""After a request that failed."""
-
-
 class LivePage(ListPage[CallView]):
     """The Live page."""
 
@@ -381,9 +375,9 @@ class LivePage(ListPage[CallView]):
             else:
                 await load_page(self.calls)
         except GatewayError:
-            self.set_timer(AGAIN_S, self._loaded)  # if the server is gone, the header says so
+            self.set_timer(1.0, self._loaded)  # if the server is gone, the header says so
         else:
-            self.set_timer(live_actions.SEARCH_PAUSE_S, self._loaded)
+            self.set_timer(0.02, self._loaded)  # the gateway has better things to do
 
     def _loaded(self) -> None:
         self._fetching = False

@@ -1,21 +1,19 @@
 """Live actions: pause, follow, errors, cancel, jump to a time."""
 
 from asyncio import sleep
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from textual.widgets import Input
-
 from gateway.domain.call import Running
-from gateway.domain.errors import BadRequest, GatewayError, NotFound
+from gateway.domain.errors import GatewayError, NotFound
 from gateway.domain.human_values import past_of
 from gateway.domain.query import FailureCondition
 from gateway.domain.units import Millis
 from tui.calls import RunningView, running_view
 from tui.format import cost, count_text, seconds
 from tui.pages.base import AnyPage, Verb, report_no_selection, unmark
-from tui.pages.list_page import export_rows
+from tui.pages.list_page import export_rows, set_filter
 from tui.pages.live_source import load_found
 from tui.text import safe
 from tui.widgets import why as why_dialog
@@ -26,9 +24,6 @@ NAMED = 5
 ERRORS = "st:err"
 FAILED = FailureCondition()
 """What that means."""
-
-SEARCH_PAUSE_S = 0.02
-"""Between two requests of a search: the gateway has better things to do."""
 
 
 AnyApp = Any
@@ -53,21 +48,17 @@ def follow(page: AnyPage) -> None:
 
 async def show_calls(app: AnyApp, words: str) -> None:
     """Open the Live page with the calls that fit a filter, the newest first."""
-    app.session.state.view("live").filter = words  # of a page that is not there yet
+    app.session.state.view("live").filter = words  # a page that is opened for the first time begins with it
     if "since:" in words or "until:" in words:
         app.session.passing_filters["live"] = words
     await app.action_page("live")
-    page = app.page
-    field = page.query_one(Input)
-    page.view.filter, field.value, field.display = words, words, True
-    follow(page)
+    set_filter(app.page, words)
+    follow(app.page)
 
 
 def errors(page: AnyPage) -> None:
     """Only failed calls; again: all."""
-    field = page.query_one(Input)
-    field.value = "" if field.value == ERRORS else ERRORS
-    field.display = bool(field.value)
+    set_filter(page, "" if page.view.filter == ERRORS else ERRORS)
     page.table.focus()
 
 
@@ -143,7 +134,7 @@ async def _search_all(page: AnyPage) -> bool:
     """Find all older calls that fit the filter, as many as are kept."""
     while not page.calls.search.done:
         await load_found(page.calls)
-        await sleep(SEARCH_PAUSE_S)
+        await sleep(0.02)  # the gateway has better things to do
     return True
 
 
@@ -171,10 +162,11 @@ async def why(page: AnyPage) -> None:
 
 async def jump_to_time(page: AnyPage) -> None:
     """Jump to a moment; one with seconds, as the list shows it, to the newest call within that second."""
-    text = await page.ask(Prompt("Jump to", "10m, 14:00, 2026-11-20T14:00", _moment(page.session.now())))
+    now = page.session.now()
+    text = await page.ask(Prompt("Jump to", "10m, 14:00, 2026-11-20T14:00", lambda text: past_of(text, now)))
     if not text:
         return
-    moment = Millis(past_of(text, page.session.now(), end=True) + (1_000 if text.count(":") > 1 else 0))
+    moment = Millis(past_of(text, now, end=True) + (1_000 if text.count(":") > 1 else 0))
     index = await locate(page, moment)
     page.table.go(index)
     page.renew()
@@ -195,18 +187,6 @@ async def locate(page: AnyPage, moment: Millis) -> int:
         found = await page.session.client.numbered_calls(middle, 1)
         low, high = (middle, high) if found and found[0].time_ms < moment else (low, middle - 1)
     return int(first + calls.records - max(1, low))
-
-
-def _moment(now: Millis) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        """Why a typed moment is invalid; empty if it is valid."""
-        try:
-            past_of(text, now)
-        except BadRequest as error:
-            return error.message
-        return ""
-
-    return check
 
 
 def _go_to_error(page: AnyPage, step: int) -> None:

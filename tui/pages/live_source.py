@@ -24,7 +24,7 @@ from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView
 from tui import format as fmt
 from tui.calls import CallRing, as_view
-from tui.listing import Column
+from tui.columns import Column
 from tui.session import ConsoleSession
 
 FOUND_LIMIT = 20_000

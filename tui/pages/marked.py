@@ -3,12 +3,11 @@
 Without marks it is done to the selected row. Rows that a filter hides keep their marks, and change with the others.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import json_value
 from gateway.domain.fields import TOKEN
 from gateway.domain.history import NOTHING_CHANGED
@@ -32,20 +31,13 @@ _NONE = ("none", "never")
 _BUDGET = next(field for field in TOKEN if field.name == "budgets")
 
 
-class MarkedKind(msgspec.Struct, frozen=True):
-    """What can be done to the rows of a page, by the name of the server's table."""
-
-    table: str
-    noun: str
-    acts: tuple[str, ...]
-
-
-_KINDS: Mapping[str, MarkedKind] = {
-    "tokens": MarkedKind("tokens", "token", ("enable", "disable", "move", "limits", "budgets", "delete")),
-    "groups": MarkedKind("groups", "group", ("limits", "budgets", "delete")),
-    "channels": MarkedKind("channels", "channel", ("enable", "disable", "add", "move", "limits", "delete")),
-    "models": MarkedKind("prices", "price", ("free", "delete")),
+_ACTS_OF: Mapping[str, tuple[str, ...]] = {
+    "tokens": ("enable", "disable", "move", "limits", "budgets", "delete"),
+    "groups": ("limits", "budgets", "delete"),
+    "channels": ("enable", "disable", "add", "move", "limits", "delete"),
+    "models": ("free", "delete"),
 }
+"""What can be done to the rows of a page."""
 _ACTS: Mapping[str, tuple[str, str]] = {
     "enable": ("Enable", ""),
     "disable": ("Disable", ""),
@@ -65,11 +57,11 @@ _UNPRICE = ("Remove", "the price")
 
 async def bulk(page: AnyPage) -> None:
     """Choose what to do to the marked rows."""
-    views, kind = _views(page), _KINDS[page.id]
+    views = _views(page)
     if not views:
         toast(page, f"Nothing is marked or selected. Press {page.session.key('list.mark')} to mark a row.")
         return
-    named = {act: _UNPRICE if (act, page.id) == ("delete", "models") else _ACTS[act] for act in kind.acts}
+    named = {act: _UNPRICE if (act, page.id) == ("delete", "models") else _ACTS[act] for act in _ACTS_OF[page.id]}
     ids = {name: act for act, (name, _) in named.items()}
     chosen = await page.ask(ChooseOne(f"{_count_text(page, views)}: {_list_names(views)}", [*named.values()], ""))
     if chosen is not None:
@@ -113,7 +105,8 @@ async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
     text = f"{_list_names(views)}\n\n{effect}".strip()
     if not await page.ask(Confirm(question, text, verb, harmless=act in _HARMLESS)):
         return
-    done = await page.session.client.batch(_KINDS[page.id].table, patches)
+    table = "prices" if page.id == "models" else page.id
+    done = await page.session.client.batch(table, patches)
     unmark(page)
     page.report_edit(UNCHANGED if done == NOTHING_CHANGED else done, f"{done[:1].upper()}{done[1:]}.")
 
@@ -170,13 +163,8 @@ async def _plan_move(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str,
 async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
     names = CHANNEL_LIMITS if page.id == "channels" else CLIENT_LIMITS
     example = "rpm=60 tpm=200k; rpm=none removes one, none removes all"
-    text = await page.ask(
-        Prompt(
-            f"Rate limits of {_count_text(page, views)}",
-            example,
-            _complaint(lambda text: limits_of(text, names, Limits())),
-        )
-    )
+    title = f"Rate limits of {_count_text(page, views)}"
+    text = await page.ask(Prompt(title, example, lambda text: limits_of(text, names, Limits())))
     if text is None:
         return None
     patches = {_ref(page, view): {"limits": json_value(limits_of(text, names, view.limits))} for view in views}
@@ -186,9 +174,8 @@ async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str
 async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
     example = "day=5 month=50 (dollars); day=none removes one, none removes all"
     now = page.session.now()
-    text = await page.ask(
-        Prompt(f"Budget of {_count_text(page, views)}", example, _complaint(lambda text: budgets_of(text, (), now)))
-    )
+    title = f"Budget of {_count_text(page, views)}"
+    text = await page.ask(Prompt(title, example, lambda text: budgets_of(text, (), now)))
     if text is None:
         return None
     patches = {_ref(page, view): {"budgets": budgets_of(text, view.budgets, now)} for view in views}
@@ -208,17 +195,6 @@ def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, 
     pairs = [option.read(text, now)] if option.read else []
     after: list[dict[str, Any]] = json_value(_BUDGET.kind.change(_BUDGET, {option.name: pairs}, tuple(before)))
     return after
-
-
-def _complaint(read: Callable[[str], object]) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        try:
-            read(text)
-        except BadRequest as error:
-            return error.message
-        return ""
-
-    return check
 
 
 def _views(page: AnyPage) -> list[Any]:

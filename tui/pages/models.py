@@ -96,7 +96,8 @@ def _rates(price: PriceView) -> str:
 
 def selected_model(page: AnyPage) -> ModelView | None:
     """The selected model; shows a toast if there is none."""
-    return selection(page, page.session.board.models, hint="Page 4 lists the channels.")
+    found: ModelView | None = selection(page, "Page 4 lists the channels.")
+    return found
 
 
 async def edit(page: AnyPage) -> None:

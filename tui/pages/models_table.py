@@ -17,10 +17,9 @@ from gateway.domain.views import ChannelView, ModelView
 from tui import format as fmt
 from tui.charts import spark
 from tui.cli_commands import cli_command
+from tui.columns import Column
 from tui.glyphs import Glyphs
-from tui.listing import Column
-from tui.pages.list_page import TrendListing
-from tui.session import ConsoleSession
+from tui.listing import PageListing
 from tui.text import TextCard, content, lines, safe
 
 LIST_PRICE = "genai-prices"
@@ -44,14 +43,11 @@ class ModelRow(msgspec.Struct, frozen=True):
     """Decimals of the longest price in the list: the points of all prices are below each other."""
 
 
-class ModelsListing(TrendListing[ModelRow]):
+class ModelsListing(PageListing[ModelRow]):
     """Models."""
 
     noun = "model"
     by = "name"
-
-    def __init__(self, session: ConsoleSession) -> None:
-        super().__init__(session)
 
     def columns(self) -> Sequence[Column[ModelRow]]:
         return [*_price_columns(self.session.glyphs), *_use_columns(self.session.glyphs)]

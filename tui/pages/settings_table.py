@@ -14,8 +14,9 @@ from gateway.domain.field_kinds import Option
 from gateway.domain.fields import SETTINGS
 from gateway.domain.settings import Settings
 from tui import global_actions, preferences, themes
+from tui.columns import Column
 from tui.format import count_text
-from tui.listing import Column, PageListing
+from tui.listing import PageListing
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, safe
 
@@ -91,8 +92,7 @@ class ConsoleChoice(msgspec.Struct, frozen=True, kw_only=True):
 def _themes(app: Any) -> Sequence[tuple[str, str]]:
     if not app.colour:
         return [(themes.PLAIN, "NO_COLOR is set, so there is only one theme")]
-    notes = global_actions.THEME_NOTES
-    return [(name, notes.get(name, "yours, from console.toml")) for name in global_actions.theme_names(app.session)]
+    return global_actions.theme_options(app.session)
 
 
 def _symbols_now(app: Any) -> str:

@@ -1,35 +1,37 @@
 """Tokens page: the keys that clients present, what they may spend, and how to use them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import msgspec
 from textual.content import Content
 
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.forecast import forecast, used_share
+from gateway.domain.human_values import first_of, plural
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import dollars
-from gateway.domain.token import Color
+from gateway.domain.patterns import matches
+from gateway.domain.token import Color, TokenFields
 from gateway.domain.units import Nanos
-from gateway.domain.views import NewToken, TokenView
+from gateway.domain.views import GroupView, NewToken, TokenView
 from tui import format as fmt
 from tui.actions import bindings
 from tui.budgets import budget_line, budget_parts, budget_tone, by_unit, tightest
 from tui.charts import spark
-from tui.entity_form import save_changes
+from tui.columns import Column, number_column, text_column
+from tui.entity_form import EntityForm
 from tui.glyphs import Glyphs
-from tui.listing import Column
+from tui.listing import PageListing
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, selection
-from tui.pages.list_page import TrendListing, TrendPage, select_row
-from tui.pages.token_form import token_form, token_inputs, visible_models
+from tui.pages.entities import ask_changes, ask_new, creating, toggling
+from tui.pages.list_page import TrendPage, select_row
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, cut_middle, fitting, lines, safe
 from tui.widgets.connect import Connect
 from tui.widgets.dialogs import toast
-from tui.widgets.form import Form, FormPlan
+from tui.widgets.form import FormField, Values
 from tui.widgets.why import WhyScreen
 
 GAUGE = 8
@@ -52,7 +54,7 @@ class TokenRow(msgspec.Struct, frozen=True):
     expires: str
 
 
-class TokenListing(TrendListing[TokenRow]):
+class TokenListing(PageListing[TokenRow]):
     """Tokens."""
 
     noun = "token"
@@ -63,7 +65,7 @@ class TokenListing(TrendListing[TokenRow]):
         """Whether the tokens of programs that have ended are listed, too."""
 
     def columns(self) -> Sequence[Column[TokenRow]]:
-        return [*_name_columns(self.session.glyphs), *_money_columns(self.session.glyphs)]
+        return list(_columns(self.session.glyphs))
 
     def rows(self) -> Sequence[TokenRow]:
         board = self.session.board
@@ -160,26 +162,22 @@ def _models(token: TokenView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
     yield f"{allowed}sees {len(token.sees)}: {', '.join(map(safe, token.sees[:SHOWN]))}{more}", ""
 
 
-def _name_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
+def _columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
     yield Column(
         "state", "", 1, lambda r: _mark(r.view, glyphs), tone=lambda r: _mark_tone(r.view), sort=lambda r: r.view.state
     )
-    yield Column(
+    yield text_column(
         "name",
         "Name",
         10,
-        lambda r: safe(r.view.name),
+        lambda r: r.view.name,
         most=18,
         flex=True,
         tone=lambda r: COLOR_TONES[r.view.color],
         fitted=lambda r, width: cut_middle(safe(r.view.name), width, glyphs.ellipsis),
-        sort=lambda r: r.view.name.casefold(),
     )
-    yield Column("key", "Key", 15, lambda r: safe(r.view.hint), rank=5, dim=True, sort=lambda r: r.view.hint)
-    yield Column("group", "Group", 9, lambda r: safe(r.view.group), rank=2, most=14, sort=lambda r: r.view.group)
-
-
-def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
+    yield text_column("key", "Key", 15, lambda r: r.view.hint, rank=5, dim=True)
+    yield text_column("group", "Group", 9, lambda r: r.view.group, rank=2, most=14)
     yield Column(
         "budget",
         "Budget",
@@ -189,8 +187,8 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         sort=lambda r: _used_most(r.view),
         descends=True,
     )
-    yield Column("window", "Window", 6, lambda r: _window(r.view), rank=6, dim=True, sort=lambda r: _window(r.view))
-    yield Column("today", "Today", 9, partial(_today, glyphs), right=True, sort=lambda r: r.today)
+    yield text_column("window", "Window", 6, lambda r: _window(r.view), rank=6, dim=True)
+    yield number_column("today", "Today", 9, lambda r: r.today or None, fmt.short_cost)
     yield Column(
         "expires",
         "Expires",
@@ -201,23 +199,13 @@ def _money_columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         sort=lambda r: r.view.expires or 1 << 62,
     )
     yield Column("seen", "Seen", 5, lambda r: r.seen, right=True, sort=lambda r: r.view.last_used_ms or 0)
-    counts: tuple[tuple[str, str, int, int, Callable[[TokenRow], str], Callable[[TokenRow], int]], ...] = (
-        ("spent", "Spent", 9, 7, lambda r: fmt.short_cost(r.view.spent_nanos), lambda r: r.view.spent_nanos),
-        ("calls", "Calls", 7, 7, lambda r: fmt.count(r.view.calls), lambda r: r.view.calls),
-        ("sees", "Models", 6, 8, lambda r: str(len(r.view.sees)), lambda r: len(r.view.sees)),
+    yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos, fmt.short_cost, rank=7, extra=True)
+    yield number_column("calls", "Calls", 7, lambda r: r.view.calls, fmt.count, rank=7, extra=True)
+    yield number_column("sees", "Models", 6, lambda r: len(r.view.sees), str, rank=8, extra=True)
+    yield text_column(
+        "limits", "Limits", 16, lambda r: limits_text(r.view.limits), rank=9, dim=True, most=40, extra=True
     )
-    for id_, title, width, rank, text, order in counts:
-        yield Column(id_, title, width, text, right=True, rank=rank, extra=True, sort=order)
-    texts: tuple[tuple[str, str, int, int, Callable[[TokenRow], str]], ...] = (
-        ("limits", "Limits", 16, 9, lambda r: limits_text(r.view.limits)),
-        ("note", "Note", 10, 10, lambda r: safe(r.view.note)),
-    )
-    for id_, title, width, rank, text in texts:
-        yield Column(id_, title, width, text, rank=rank, dim=True, most=40, extra=True, sort=text)
-
-
-def _today(glyphs: Glyphs, row: TokenRow) -> str:
-    return fmt.short_cost(row.today) if row.today else glyphs.nothing
+    yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, most=40, extra=True)
 
 
 def _mark(token: TokenView, glyphs: Glyphs) -> str:
@@ -238,51 +226,62 @@ def _window(token: TokenView) -> str:
     return "" if tight is None else tight.window.value
 
 
-def selected_token(page: AnyPage) -> TokenView | None:
-    """The selected token; shows a toast if there is none."""
-    return selection(page, page.session.board.tokens)
+class TokenForm(EntityForm):
+    """The form that edits a token, or creates one: empty, or as a ``copy`` of another."""
+
+    def __init__(self, session: ConsoleSession, token: TokenView | None = None, *, copy: bool = False) -> None:
+        blank = TokenFields(name="", group="")
+        self._groups = sorted(group.name for group in session.board.groups) or ["default"]
+        source = msgspec.structs.replace(blank, group="default" if "default" in self._groups else self._groups[0])
+        super().__init__("token", TOKEN, blank, session, token, copy=copy, source=source)
+
+    def fields(self) -> list[FormField]:
+        return self.inputs(group={"options": self._groups, "suggest": ()})
+
+    def live(self, values: Values) -> str:
+        return visible_models(self.session, values)
 
 
-async def new(page: AnyPage) -> None:
-    """Create a token; its key is shown once, on the card that shows how to use it."""
-    await _create(page, None)
+def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
+    """``this token sees 3 models: ...`` of the group and patterns typed so far."""
+    group = next((one for one in session.board.groups if one.name == values["group"]), None)
+    offered = group.sees if group else []
+    fitting = [name for name in offered if matches(name, tuple(values["models"]))]
+    found = [name for name in fitting if group is None or not _is_empty_alias(session, group, name, fitting)]
+    if not found:
+        why = "no pattern matches a model of its group" if offered else "its group has no enabled channel with models"
+        return f"this token sees no models: {why}"
+    shown = first_of([safe(name, 40) for name in found], 6)
+    return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{_missing_fallbacks(group, fitting)}"
 
 
-async def duplicate(page: AnyPage) -> None:
-    """A new token like this one, with a key of its own."""
-    if (token := selected_token(page)) is not None:
-        await _create(page, token)
+def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, fitting: Sequence[str]) -> bool:
+    """Whether no channel of the group has a model of this name, and the token may use none that answers for it."""
+    channels = (one for one in session.board.channels if one.enabled and group.name in one.groups)
+    if any(model.name == name for channel in channels for model in channel.models):
+        return False
+    return not any(other in fitting for rule in group.fallbacks if rule.model == name for other in rule.to)
+
+
+def _missing_fallbacks(group: GroupView | None, found: Sequence[str]) -> str:
+    """The models of the group that may not answer for those that the token sees, as its patterns leave them out."""
+    rules = group.fallbacks if group is not None else ()
+    used = [rule for rule in rules if any(matches(name, (rule.model,)) for name in found)]
+    barred = {name: None for rule in used for name in rule.to if name not in found}
+    names = ", ".join(safe(name, 40) for name in barred)
+    return f"; its patterns leave out the {plural(len(barred), 'fallback')} {names}" if barred else ""
 
 
 async def edit(page: AnyPage) -> None:
     """Edit the selected token."""
-    token, session = selected_token(page), page.session
-    if token is None:
-        return
-    form = token_form(session, token)
-    plan = FormPlan(
-        title=f"Token {token.name}",
-        fields=token_inputs(session, form),
-        save=save_changes(form.body, lambda body: session.client.edit_token(token.id, body)),
-        command=form.command,
-        live=lambda values: visible_models(session, values),
-    )
-    if (saved := await page.ask(Form(plan))) is not None:
+    if (token := selection(page)) is not None:
+        saved = await ask_changes(page, TokenForm(page.session, token), page.session.client.edit_token)
         page.report_edit(saved, f"Token {token.name} saved.")
-
-
-async def toggle(page: AnyPage) -> None:
-    """Disable or enable the token."""
-    if await marked.acts_on_marks(page, "toggle"):
-        return
-    if (token := selected_token(page)) is not None:
-        await page.session.client.edit_token(token.id, {"enabled": not token.enabled})
-        page.report_change(f"Token {token.name} {'disabled: its clients get 401' if token.enabled else 'enabled'}.")
 
 
 async def rotate(page: AnyPage) -> None:
     """A new key for the token; the old one stops working immediately."""
-    token = selected_token(page)
+    token = selection(page)
     if token is None:
         return
     breaks = f"The old key stops working immediately. {_usage_warning(page, token)}"
@@ -294,7 +293,7 @@ async def delete(page: AnyPage) -> None:
     """Delete the token, after confirmation."""
     if await marked.acts_on_marks(page, "delete"):
         return
-    token = selected_token(page)
+    token = selection(page)
     if token is None:
         return
     breaks = f"{_usage_warning(page, token)} Its clients get 401 immediately. History is kept."
@@ -305,23 +304,14 @@ async def delete(page: AnyPage) -> None:
 
 async def connect(page: AnyPage) -> None:
     """How to use this token, with a test call."""
-    if (token := selected_token(page)) is not None:
+    if (token := selection(page)) is not None:
         await page.ask(Connect(page.session, token))
 
 
 async def _create(page: AnyPage, like: TokenView | None) -> None:
-    session = page.session
-    form = token_form(session, like, copy=True)
-    plan = FormPlan(
-        title="New token" if like is None else f"New token like {like.name}",
-        fields=token_inputs(session, form),
-        save=lambda values: session.client.add_token(form.body(values)),
-        command=form.command,
-        live=lambda values: visible_models(session, values),
-        verb="Create",
-    )
-    made = await page.ask(Form(plan))
-    if made is not None:
+    """Create a token; its key is shown once, on the card that shows how to use it."""
+    add = page.session.client.add_token
+    if (made := await ask_new(page, TokenForm(page.session, like, copy=True), add, like)) is not None:
         await _show_key(page, made)
 
 
@@ -350,18 +340,17 @@ def show_ended(page: AnyPage) -> None:
 
 async def why(page: AnyPage) -> None:
     """Show what the token's calls would get."""
-    if (token := selected_token(page)) is not None:
+    if (token := selection(page)) is not None:
         await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
 
 
 VERBS: Mapping[str, Verb] = {
     "why": why,
     "bulk": marked.bulk,
-    "new": new,
+    **creating(_create),
     "edit": edit,
-    "toggle": toggle,
+    "toggle": toggling(lambda page: page.session.client.edit_token, ": its clients get 401"),
     "delete": delete,
-    "duplicate": duplicate,
     "connect": connect,
     "rotate": rotate,
     "ended": show_ended,

@@ -17,9 +17,17 @@ from tui import format as fmt
 from tui.actions import bindings
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import COMPLAINT_LIMIT, edit_filter
-from tui.pages.usage_chart import MEASURES, Bars, ChartPlan, bar_values, bars_of, chart, known
+from tui.pages.usage_chart import MEASURES, Bars, ChartPlan, bars_of, chart, known
 from tui.pages.usage_cursor import DIMENSIONS, Layout, click, move_bar, move_series, open_calls
-from tui.pages.usage_panels import BudgetSource, budget_chart, budget_lines, budget_sources, heat_map, heat_width
+from tui.pages.usage_panels import (
+    WEEKDAYS,
+    BudgetSource,
+    budget_chart,
+    budget_lines,
+    budget_sources,
+    heat_map,
+    heat_width,
+)
 from tui.pages.usage_sums import UsageRequest, UsageSums, fetch
 from tui.pages.usage_table import (
     SeriesRow,
@@ -30,8 +38,8 @@ from tui.pages.usage_table import (
 )
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
-from tui.trends import HOUR_MS, MINUTE
-from tui.widgets.search_input import SearchInput
+from tui.trends import HOUR_MS
+from tui.widgets.search_input import FilterInput
 from tui.widgets.text_block import LeadLine, TextBlock
 
 PERIODS: Mapping[str, tuple[str, int]] = {
@@ -42,17 +50,6 @@ PERIODS: Mapping[str, tuple[str, int]] = {
     "365 days": ("day", 365),
 }
 """Step and how many of them."""
-
-
-PAUSE = 20
-"""So many times as long as a fetch took is none made for new calls: a filter is searched for in all records."""
-
-
-HINT = "tok:laptop  model:claude-*  app:zed  !st:err  cost:>0.01"
-
-
-PANEL = 7
-"""Lines of a panel's picture: seven weekdays."""
 
 
 def next_option(choice: str, options: Sequence[str], step: int = 1) -> Verb:
@@ -76,9 +73,9 @@ def next_budget(page: AnyPage) -> None:
 
 def all_calls(page: AnyPage) -> None:
     """Count all calls again."""
-    page.query_one(Input).value = page.view.filter = page.complaint = ""
+    page.view.filter = page.complaint = ""
+    page.query_one(FilterInput).close()
     page.on_input_submitted()
-    page.renew()
 
 
 class UsageBlock(TextBlock, inherit_bindings=False):
@@ -143,9 +140,8 @@ class UsagePage(ConsolePage):
 
     def compose(self) -> ComposeResult:
         yield LeadLine(self.renew)
-        field = SearchInput(placeholder=HINT, classes="filter", compact=True, value=self.view.filter)
-        field.display = bool(self.view.filter)
-        yield field
+        hint = "tok:laptop  model:claude-*  app:zed  !st:err  cost:>0.01"
+        yield FilterInput(hint, self.view.filter, classes="filter")
         yield UsageBlock()
 
     def take_focus(self) -> None:
@@ -168,7 +164,7 @@ class UsagePage(ConsolePage):
             self.run_worker(self._ask(), group="usage", exclusive=True, exit_on_error=True)
         self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint or self._trouble))
         session, choices = self.session, tuple(self.view.choices.items())
-        looks = (self.app.theme, self.app.no_color, session.glyphs, session.now() // MINUTE)
+        looks = (self.app.theme, self.app.no_color, session.glyphs, session.now() // 60_000)
         shown = (id(self._found), self.back, self.series, choices, session.board.tables, looks)
         if shown != self._shown:  # drawing takes longer than the refreshes while calls run should
             self._shown = shown
@@ -194,8 +190,8 @@ class UsagePage(ConsolePage):
             parts.append(dot.join(texts if len(dot.join(texts)) <= room else texts[:2]))
         return content(*parts)
 
-    def draw(self, width: int, height: int) -> Content:
-        """The whole page, at this size."""
+    def draw(self, width: int) -> Content:
+        """The whole page, at this width."""
         found, self.places, key = self._found, None, self.session.key
         if found is None:
             return content((" loading ...", "dim"))
@@ -222,7 +218,8 @@ class UsagePage(ConsolePage):
             self.series = None
         self.back = min(self.back, len(bars.starts) - 1)
         chosen = len(bars.starts) - 1 - self.back
-        drawn = chart(plan, bars, chart_height(height, len(rows)), chosen, self.series)
+        height = chart_height(self.query_one(UsageBlock).scrollable_content_region.height, len(rows))
+        drawn = chart(plan, bars, height, chosen, self.series)
         top = [
             _title(plan, bars, incomplete=found.incomplete),
             *drawn,
@@ -237,7 +234,7 @@ class UsagePage(ConsolePage):
 
     def _selected(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:
         """What the selected bar comes to, and how to see its calls."""
-        row, dot = bar_values(plan, bars, self.series).get(chosen), f" {self.session.glyphs.dot} "
+        row, dot = bars.rows[self.series].get(chosen), f" {self.session.glyphs.dot} "
         start = datetime.fromtimestamp(bars.starts[chosen] / 1000).astimezone()
         name = next(one.name for one in rows if one.key == self.series)
         when = f"{start:%a} {start.day} {start:%b}" + (f" {start:%H:%M}" if bars.hourly else "")
@@ -279,11 +276,11 @@ class UsagePage(ConsolePage):
             if course is not None:
                 rows += [
                     content(""),
-                    *budget_chart(course, plan, now, (width, PANEL), _next_budget(self.session, sources)),
+                    *budget_chart(course, plan, now, (width, len(WEEKDAYS)), _next_budget(self.session, sources)),
                 ]
             return rows
         left = heat_width(plan.value, width // 2)
-        right = budget_chart(course, plan, now, (width - left - 4, PANEL), _next_budget(self.session, sources))
+        right = budget_chart(course, plan, now, (width - left - 4, len(WEEKDAYS)), _next_budget(self.session, sources))
         return side_by_side(heat_map(found.hours, plan, left), right, left + 3)
 
     def _due(self) -> bool:
@@ -293,7 +290,7 @@ class UsagePage(ConsolePage):
         now, last = self.session.now(), self._asked
         if self.complaint or self._typing is not None:
             return False
-        pause = max(10_000, PAUSE * self._took_ms)
+        pause = max(10_000, 20 * self._took_ms)  # a filter is searched for in all records
         if last is not None and last[0] == asked and (now - last[1] < pause or calls == last[2]):
             return False
         self._asked = (asked, now, calls)
@@ -328,7 +325,6 @@ class UsagePage(ConsolePage):
         self._typing = self.set_timer(0.3, self.refetch)  # for more letters: it has to search
 
     def on_input_submitted(self) -> None:
-        self.query_one(Input).display = bool(self.view.filter)
         self.take_focus()
         self.refetch()
 
@@ -367,7 +363,7 @@ def _title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
     """What a bar stands for, and what the marks on the axis mean, if there are any."""
     step = "hour" if bars.hourly else "day"
     per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
-    calls, glyphs = bar_values(plan, bars, None), plan.glyphs
+    calls, glyphs = bars.rows[None], plan.glyphs
     known_ones = [known(plan, bars, number) for number in range(len(bars.starts))]
     parts: list[Part] = [(f" {plan.value.name} {per}", "bold")]
     if any(there and number not in calls for number, there in enumerate(known_ones)):

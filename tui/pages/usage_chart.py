@@ -9,6 +9,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from textual.content import Content
@@ -133,6 +134,8 @@ class Bars(msgspec.Struct, frozen=True):
     chunk: int
     """Hours or days in each."""
     spans: Sequence[charts.BarSpan]
+    rows: Mapping[str | None, Mapping[int, SumRow]] = {}
+    """The sums of the bars that have calls, by series and number of the bar; None: all series together."""
 
     @property
     def hourly(self) -> bool:
@@ -153,7 +156,12 @@ def bars_of(plan: ChartPlan, width: int) -> Bars:
     if len(starts) % chunk:
         firsts = (starts[0], *firsts)
     last = Millis(starts[-1] + _step_ms(starts)) if starts else Millis(0)
-    return Bars(firsts, (*firsts[1:], last), chunk, charts.spread(len(firsts), room))
+    series = plan.trends.series
+    sources: dict[str | None, list[Mapping[Millis, SumRow]]] = {key: [cells] for key, cells in series.items()}
+    sources[None] = [plan.whole.series.get("", {})]
+    sources[OTHERS] = [series.get(row.key, {}) for row in plan.others]
+    rows = {key: _rows_by_bar(firsts, cells) for key, cells in sources.items()}
+    return Bars(firsts, (*firsts[1:], last), chunk, charts.spread(len(firsts), room), rows)
 
 
 def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: str | None) -> list[Content]:
@@ -173,34 +181,28 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
     return [*_with_axis(plan, rows, ticks), *_time_axis(plan, bars, chosen, plan.glyphs)]
 
 
-def bar_values(plan: ChartPlan, bars: Bars, key: str | None) -> dict[int, SumRow]:
-    """The sums of each bar that has calls, of one key or of all together. Sums of several rows have no percentiles."""
-    found = _rows_by_bar(plan, bars, key)
-    return {at: rows[0] if len(rows) == 1 else sum_rows(rows) for at, rows in found.items()}
-
-
-def _rows_by_bar(plan: ChartPlan, bars: Bars, key: str | None) -> dict[int, list[SumRow]]:
-    if key is None:
-        sources = [plan.whole.series.get("", {})]
-    elif key == OTHERS:
-        sources = [plan.trends.series.get(row.key, {}) for row in plan.others]
-    else:
-        sources = [plan.trends.series.get(key, {})]
+def _rows_by_bar(firsts: Sequence[Millis], sources: Sequence[Mapping[Millis, SumRow]]) -> dict[int, SumRow]:
+    """The sums of each bar that has calls, by its number."""
     found: dict[int, list[SumRow]] = {}
     for cells in sources:
         for start, row in cells.items():
-            if (at := _bar_of(bars, start)) >= 0:
+            if (at := bisect_right(firsts, start) - 1) >= 0:
                 found.setdefault(at, []).append(row)
-    return found
+    return {at: sum_rows(rows, slowest=len(sources) == 1) for at, rows in found.items()}
 
 
-def sum_rows(rows: Sequence[SumRow]) -> SumRow:
-    """All of them together; percentiles cannot be added up."""
+def sum_rows(rows: Sequence[SumRow], *, slowest: bool = False) -> SumRow:
+    """All of them together. Percentiles cannot be added up: there are none, or those of the ``slowest`` hour or day."""
+    if len(rows) == 1:
+        return rows[0]
     counts = ("calls", "errors", "refused", "aborts", "lost", "input_tokens", "cached_tokens", "output_tokens")
     others = ("cost_nanos", "possible_nanos", "duration_ms", "first_byte_ms", "first_bytes", "refused_ms", "waited_ms")
-    names = (*counts, *others)
-    none = dict.fromkeys(("duration_p50_ms", "duration_p95_ms", "first_byte_p50_ms", "first_byte_p95_ms"))
-    return msgspec.structs.replace(rows[0], **{name: sum(getattr(row, name) for row in rows) for name in names}, **none)
+    sums = {name: sum(getattr(row, name) for row in rows) for name in (*counts, *others)}
+    times: dict[str, Any] = {}
+    for name in ("duration_p50_ms", "duration_p95_ms", "first_byte_p50_ms", "first_byte_p95_ms"):
+        known_ones = [ms for row in rows if (ms := getattr(row, name)) is not None]
+        times[name] = max(known_ones, default=None) if slowest else None
+    return msgspec.structs.replace(rows[0], **sums, **times)
 
 
 def known(plan: ChartPlan, bars: Bars, number: int) -> bool:
@@ -210,44 +212,24 @@ def known(plan: ChartPlan, bars: Bars, number: int) -> bool:
 
 def _columns(plan: ChartPlan, bars: Bars) -> list[list[float]]:
     """A stack for each bar: the series with a colour of their own, and all others together."""
-    own = {row.key: number for number, row in enumerate(plan.named)}
     columns = [[0.0] * (SERIES + 1) for _ in bars.starts]
-    for key, cells in plan.trends.series.items():
-        for start, row in cells.items():
-            if (at := _bar_of(bars, start)) >= 0:
-                columns[at][own.get(key, SERIES)] += plan.value.number(row)
+    for number, key in [*enumerate(row.key for row in plan.named), (SERIES, OTHERS)]:
+        for at, row in bars.rows[key].items():
+            columns[at][number] = plan.value.number(row)
     return columns
 
 
-def _bar_of(bars: Bars, start: Millis) -> int:
-    """The bar that a moment is in; -1 for one before them all."""
-    return bisect_right(bars.starts, start) - 1
-
-
 def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[float | None]]:
-    """A value of each line for each bar; None where there were no calls, or where it is not known.
-
-    Percentiles of several days in a bar are those of the slowest day.
-    """
-    found = _rows_by_bar(plan, bars, series)
-    shown = []
-    for number in plan.value.lines.values():
-        values: list[float | None] = []
-        for at in range(len(bars.starts)):
-            rows = found.get(at, [])
-            whole = number(sum_rows(rows)) if len(rows) > 1 else None
-            known_rows = rows if len(rows) == 1 or series != OTHERS else []
-            several = [value for row in known_rows if (value := number(row)) is not None]
-            values.append(whole if whole is not None else max(several, default=None))
-        shown.append(values)
-    return shown
+    """A value of each line for each bar; None where there were no calls, or where it is not known."""
+    rows = [bars.rows.get(series, {}).get(at) for at in range(len(bars.starts))]
+    return [[None if row is None else number(row) for row in rows] for number in plan.value.lines.values()]
 
 
 def _bar_rows(
     plan: ChartPlan, bars: Bars, columns: Sequence[Sequence[float]], ticks: charts.Ticks
 ) -> Iterator[list[Part]]:
     stacks = charts.stack_bars(columns, ticks.height, plan.glyphs, ticks.top, patterns=plan.patterns)
-    calls = bar_values(plan, bars, None)
+    calls = bars.rows[None]
     for number, row in enumerate(stacks):
         back = _background(plan, ticks, number)
         bottom = number == ticks.height - 1

@@ -8,18 +8,17 @@ from textual import events
 from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.geometry import Region
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
 
-from tui.listing import Column, row_filter
+from tui.columns import Column
+from tui.listing import row_filter
 from tui.screens import DialogScreen
-from tui.text import content, fitting, key_hints, lines, safe, safe_lines
+from tui.text import content, fitting, key_hints, safe, safe_lines
 from tui.widgets.dialogs import BACK, Confirm, Dialog
-from tui.widgets.search_input import SearchInput
+from tui.widgets.search_input import FilterInput
 
 
 class Picker(Widget, can_focus=True):
@@ -90,92 +89,62 @@ class Picker(Widget, can_focus=True):
         self.post_message(self.Picked(self))
 
 
-class CheckList(Widget, can_focus=True):
+class CheckList(OptionList, inherit_bindings=False):
     """``on`` holds the selected ids."""
 
-    DEFAULT_CSS = "CheckList { height: auto; width: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }"
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("home,g", "end(False)", show=False),
-        Binding("end,G", "end(True)", show=False),
-        Binding("space", "change", show=False),
+        Binding("up,k", "cursor_up", show=False),
+        Binding("down,j", "cursor_down", show=False),
+        Binding("pageup", "page_up", show=False),
+        Binding("pagedown", "page_down", show=False),
+        Binding("home,g", "first", show=False),
+        Binding("end,G", "last", show=False),
+        Binding("space", "select", show=False),
         Binding("a", "all", show=False),
     ]
 
-    def __init__(self, options: Sequence[tuple[str, str]], on: Collection[str], id: str | None = None) -> None:
+    def __init__(self, options: Sequence[tuple[str, str]], on: Collection[str]) -> None:
         """``options``: ids and texts."""
-        super().__init__(id=id)
-        self.options = list(options)
+        super().__init__(classes="choices", compact=True)
         self.on = set(on)
-        self.cursor = 0
-        self._all = self.options
-
-    def render(self) -> Content:
-        if not self.options:
-            return content(("none", "dim"))
-        return lines(*(self._line(i, id_, text) for i, (id_, text) in enumerate(self.options)))
-
-    def get_content_height(self, *_: object) -> int:
-        return max(1, len(self.options))
+        self._every = options
+        self.narrow("")
 
     def narrow(self, text: str) -> None:
         """Show only options with these words; hidden ones keep their state."""
         fits = row_filter(text)
-        self.options = [option for option in self._all if fits(option[1])]
-        self.cursor = 0
-        self.refresh(layout=True)
+        self.shown = [option for option in self._every if fits(option[1])]
+        self.set_options(self._line(id_, label) for id_, label in self.shown)
+        self.highlighted = 0 if self.shown else None
 
-    def action_move(self, by: int) -> None:
-        """By some rows, from the last to the first."""
-        if self.options:
-            self._go((self.cursor + by) % len(self.options))
-
-    def action_page(self, by: int) -> None:
-        """By so many rows as are seen. On the first row, page up is the key of the screen around."""
-        if by < 0 and self.cursor == 0:
+    def action_page_up(self) -> None:
+        """On the first row, page up is the key of the screen around."""
+        if not self.highlighted:
             raise SkipAction
-        seen = self.parent.size.height if isinstance(self.parent, Widget) else len(self.options)
-        self._go(max(0, min(self.cursor + by * max(1, seen), len(self.options) - 1)))
-
-    def action_end(self, last: bool) -> None:  # noqa: FBT001 - Textual calls it
-        """The first or the last row."""
-        self._go(max(0, len(self.options) - 1) if last else 0)
-
-    def _go(self, row: int) -> None:
-        self.cursor = row
-        self.scroll_visible(animate=False)
-        if isinstance(self.parent, Widget):
-            self.parent.scroll_to_region(Region(0, row, 1, 1), animate=False)
-        self.refresh()
-
-    def action_change(self) -> None:
-        """On becomes off, off becomes on."""
-        if self.options:
-            self.on ^= {self.options[self.cursor][0]}
-        self.refresh()
+        super().action_page_up()  # type: ignore[no-untyped-call] # Textual does not say
 
     def action_all(self) -> None:
         """Turn all visible ones on, or off if they all are on."""
-        ids = {id_ for id_, _ in self.options}
-        self.on = self.on - ids if self.on >= ids else self.on | ids
-        self.refresh()
+        ids = {id_ for id_, _ in self.shown}
+        self._set(self.on - ids if self.on >= ids else self.on | ids)
 
-    def on_click(self, event: events.Click) -> None:
-        if event.y < len(self.options):
-            self.cursor = event.y
-            self.action_change()
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Space or a click: on becomes off, off becomes on."""
+        self._set(self.on ^ {self.shown[event.option_index][0]})
 
-    def _line(self, index: int, id_: str, text: str) -> Content:
-        box = "[x] " if id_ in self.on else "[ ] "
-        line = content((box, "live" if id_ in self.on else "dim"), safe(text))
-        return line.stylize("reverse") if index == self.cursor else line
+    def _set(self, on: set[str]) -> None:
+        for index, (id_, text) in enumerate(self.shown):
+            if (id_ in on) != (id_ in self.on):
+                self.replace_option_prompt_at_index(index, self._line(id_, text, on=id_ in on))
+        self.on = on
+
+    def _line(self, id_: str, text: str, *, on: bool | None = None) -> Content:
+        on = id_ in self.on if on is None else on
+        return content(("[x] ", "live") if on else ("[ ] ", "dim"), safe(text))
 
 
-BOX, SCROLLBAR = 4, 2
-"""Cells beside the text of an option."""
+SCROLLBAR = 2
+"""Cells beside the options."""
 
 HINT = "gpt !mini: words to match, !words to exclude"
 
@@ -215,39 +184,31 @@ class MultiSelect(DialogScreen[Any]):
 
     def compose(self) -> ComposeResult:
         longest = max((cell_len(safe(text)) for _, text in self._options), default=0)
-        with Dialog(classes="dialog big", needs=BOX + longest + SCROLLBAR):
+        with Dialog(classes="dialog big", needs=len("[x] ") + longest + SCROLLBAR):
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield Static(Content(safe_lines(self._about)))
-            yield SearchInput(placeholder=HINT, compact=True)
-            with VerticalScroll(classes="choices", can_focus=False):
-                yield CheckList(self._options, self.selected)
+            yield FilterInput(HINT)
+            yield CheckList(self._options, self.selected)
             keys = [("space", " toggle  "), ("a", " all or none  "), ("/", " search  "), ("enter", " done  ")]
             keys += [("b", " back  ")] if self._back else []
             yield Static(key_hints(*keys, ("esc", " cancels")), classes="hint")
 
     def on_mount(self) -> None:
-        self.query_one(Input).display = False
         self.query_one(CheckList).focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.query_one(CheckList).narrow(event.value)
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    def on_input_submitted(self) -> None:
         """The search stays applied; the list has the focus again."""
-        event.input.display = bool(event.value)
         self.query_one(CheckList).focus()
 
     def action_look(self) -> None:
-        field = self.query_one(Input)
-        field.display = True
-        self.set_focus(field)
+        self.query_one(FilterInput).open()
 
     def action_leave(self) -> None:
         """Leave the search first, then the dialog."""
-        field = self.query_one(Input)
-        if field.display:
-            field.value = ""
-            field.display = False
+        if self.query_one(FilterInput).close():
             self.query_one(CheckList).focus()
         elif self.query_one(CheckList).on == self._first:
             self.dismiss(None)
@@ -266,7 +227,7 @@ class MultiSelect(DialogScreen[Any]):
             self.dismiss(BACK)
 
     def action_done(self) -> None:
-        self.dismiss(set(self.query_one(CheckList).on))
+        self.dismiss(self.query_one(CheckList).on)
 
 
 class ChooseColumns(DialogScreen[list[str] | None]):
@@ -288,8 +249,7 @@ class ChooseColumns(DialogScreen[list[str] | None]):
     def compose(self) -> ComposeResult:
         with Dialog(classes="dialog"):
             yield Static(Content.styled("Columns", "bold"), classes="title")
-            with VerticalScroll(classes="choices", can_focus=False):
-                yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._on)
+            yield CheckList([(c.id, c.title or c.id) for c in self._columns], self._on)
             yield Static(Content("space toggles, enter saves, r shows as many as fit, esc cancels"), classes="hint")
 
     def action_leave(self, done: bool) -> None:  # noqa: FBT001 - Textual calls it
@@ -306,7 +266,6 @@ class ChooseOne(DialogScreen[str | None]):
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "dismiss", "Cancel"),
-        Binding("enter", "done", "Done"),
         Binding("up,k", "move(-1)", show=False),
         Binding("down,j", "move(1)", show=False),
     ]
@@ -323,26 +282,21 @@ class ChooseOne(DialogScreen[str | None]):
         self._title = title
         self._options = options
         self._preview = preview
-        self._at = next((i for i, (id_, _) in enumerate(options) if id_ == chosen), 0)
         self._chosen = chosen
         self._typed = ""
         """The beginning of the name that is being typed."""
 
     def compose(self) -> ComposeResult:
-        with Dialog(classes="dialog", needs=max(row.cell_length for row in self._rows()) + SCROLLBAR):
+        rows = self._rows()
+        with Dialog(classes="dialog", needs=max(row.cell_length for row in rows) + SCROLLBAR):
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
-            with VerticalScroll(classes="choices", can_focus=False):
-                yield Static(classes="options")
+            yield OptionList(*rows, classes="choices", compact=True)
             yield Static(Content("arrows or a letter move, enter chooses, esc cancels"), classes="hint")
 
     def on_mount(self) -> None:
-        self.draw()
-
-    def draw(self) -> None:
-        """All options; the one under the cursor is reversed."""
-        rows = self._rows()
-        rows[self._at] = rows[self._at].stylize("reverse")
-        self.query_one(".options", Static).update(lines(*rows))
+        found = self.query_one(OptionList)
+        found.highlighted = next((i for i, (id_, _) in enumerate(self._options) if id_ == self._chosen), 0)
+        found.focus()
 
     def _rows(self) -> list[Content]:
         width = max(len(id_) for id_, _ in self._options) + 2
@@ -352,35 +306,31 @@ class ChooseOne(DialogScreen[str | None]):
             rows.append(content((mark, "dim"), f"{safe(id_):<{width}}", (safe(text), "dim")))
         return rows
 
-    def action_move(self, by: int) -> None:
-        self._typed = ""
-        self._go((self._at + by) % len(self._options))
-
-    def _go(self, at: int) -> None:
-        self._at = at
-        if self._preview is not None:
-            self._preview(self._options[at][0])
-        self.draw()
-        self.query_one(".choices").scroll_to_region(Region(0, at, 1, 1), animate=False)
-
     def on_key(self, event: events.Key) -> None:
         """Letters find the option that begins with them; one that does not go on with those before, the next such."""
         if not event.is_printable or event.character is None:
+            self._typed = ""
             return
         letter, names = event.character.casefold(), [id_.casefold() for id_, _ in self._options]
+        options = self.query_one(OptionList)
         for typed in (self._typed + letter, letter):
             if begins := [at for at, name in enumerate(names) if name.startswith(typed)]:
                 event.stop()
                 event.prevent_default()
-                first = self._at + (typed == letter)
+                first = (options.highlighted or 0) + (typed == letter)
                 self._typed = typed
-                self._go(next((at for at in begins if at >= first), begins[0]))
+                options.highlighted = next((at for at in begins if at >= first), begins[0])
                 return
+        self._typed = ""
 
-    def on_click(self, event: events.Click) -> None:
-        region = self.query_one(".options").region
-        if region.contains(event.screen_x, event.screen_y) and event.screen_y - region.y < len(self._options):
-            self.dismiss(self._options[event.screen_y - region.y][0])
+    def action_move(self, by: int) -> None:
+        options = self.query_one(OptionList)
+        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
-    def action_done(self) -> None:
-        self.dismiss(self._options[self._at][0])
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        if self._preview is not None:
+            self._preview(self._options[event.option_index][0])
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Enter or a click."""
+        self.dismiss(self._options[event.option_index][0])

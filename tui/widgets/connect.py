@@ -5,12 +5,13 @@ call is one tiny streamed call through /v1, as clients make it; then its receipt
 """
 
 from collections.abc import Callable
+from itertools import accumulate
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from gateway.client import connect_card
@@ -37,8 +38,7 @@ class Connect(DialogScreen[str]):
     DEFAULT_CSS = """
     Connect .text { height: auto; max-height: 14; background: $panel; padding: 0 1; margin: 1 0 0 0; }
     Connect .kinds { height: 1; margin: 1 0 0 0; }
-    Connect .said { height: auto; margin: 1 0 0 0; }
-    Connect .keys { height: auto; margin: 1 0 0 0; }
+    Connect .apps, Connect .where, Connect .said, Connect .keys { height: auto; margin: 1 0 0 0; }
     Connect .inside { height: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
@@ -48,6 +48,10 @@ class Connect(DialogScreen[str]):
         Binding("m", "model", show=False),
         Binding("y,c", "copy", show=False),
         Binding("k", "copy_key", show=False),
+        Binding("a", "guide('next')", show=False),
+        Binding("A", "guide('previous')", show=False),
+        Binding("n", "guide('part')", show=False),
+        Binding("v", "guide('key')", show=False),
         Binding("t,enter", "try", show=False, priority=True),
         Binding("down,j", "scroll(1)", show=False),
         Binding("up", "scroll(-1)", show=False),
@@ -61,6 +65,7 @@ class Connect(DialogScreen[str]):
         self._key = key
         self._kind = 0
         self._first = first
+        self._guide = AppGuide(session, token, key, first)
 
     def compose(self) -> ComposeResult:
         with Dialog(classes="dialog big"):
@@ -70,19 +75,25 @@ class Connect(DialogScreen[str]):
             with VerticalScroll(classes="inside", can_focus=False):
                 yield Static(classes="model")
                 yield Static(classes="kinds")
-                yield AppGuide(self._session, self._token, self._key, self._first)
+                yield Static(classes="apps")
+                yield Static(classes="where")
                 yield Static(classes="text")
                 yield TokenTest(self._session, self._token, self._key)
             yield Static(_key_hints(known=bool(self._key)), classes="keys")
 
     def on_mount(self) -> None:
         self.draw_text()
+        self.run_worker(self._read_models(), exit_on_error=True)
         if self._first:
             self.action_try()
 
+    async def _read_models(self) -> None:
+        await self._guide.read_models()
+        self.draw_text()
+
     def draw_text(self) -> None:
         """The text of the chosen kind."""
-        guide, seen = self.query_one(AppGuide), self._token.sees
+        guide, seen = self._guide, self._token.sees
         guide.shown = KINDS[self._kind] == "Apps"
         model = guide.model
         next_one = "m for the next" if len(seen) <= PICKED else "m searches"
@@ -94,13 +105,16 @@ class Connect(DialogScreen[str]):
             chosen = number == self._kind
             parts += [Content.styled(f" {kind} ", "reverse bold") if chosen else (f" {kind} ", "dim"), " "]
         self.query_one(".kinds", Static).update(content(*parts))
-        guide.draw()
+        for part, drawn in ((".apps", guide.names), (".where", guide.about_part)):
+            self.query_one(part).display = guide.shown
+            if guide.shown:
+                self.query_one(part, Static).update(drawn())
         # a settings file names every model
         self.query_one(".text", Static).update(Content(safe_lines(guide.masked(self.text()), lines=400)))
 
     def text(self) -> str:
         """The text in the box, which is copied with the key in full."""
-        url, model = self._session.address, self.query_one(AppGuide).model_text
+        url, model = self._session.address, self._guide.model_text
         card = connect_card.card(url, model, self._key)
         texts: dict[str, Callable[[], str]] = {
             "Shell": lambda: card.environment["sh"],
@@ -109,28 +123,23 @@ class Connect(DialogScreen[str]):
             "Python": lambda: card.python,
             "Node": lambda: card.node,
             "curl": lambda: card.curl,
-            "Apps": self.query_one(AppGuide).text,
+            "Apps": self._guide.text,
         }
         return texts[KINDS[self._kind]]()
 
-    def on_app_guide_changed(self, event: AppGuide.Changed) -> None:
-        """Another part is shown, or the key is; choosing a program shows the programs."""
-        if event.chosen:
+    def action_guide(self, what: str) -> None:
+        """Another program or part of it, or the key; choosing a program shows the programs."""
+        self._guide.turn(what)
+        if what in ("next", "previous"):
             self._kind = KINDS.index("Apps")
         self.draw_text()
 
-    def on_click(self, event: object) -> None:
+    @on(events.Click, ".kinds")
+    def choose_kind(self, event: events.Click) -> None:
         """The names of the kinds can be clicked."""
-        x, y = getattr(event, "screen_x", -1), getattr(event, "screen_y", -1)
-        region = self.query_one(".kinds").region
-        if region.contains(x, y):
-            at = region.x
-            for number, kind in enumerate(KINDS):
-                at += len(kind) + 3
-                if x < at:
-                    self._kind = number
-                    self.draw_text()
-                    return
+        ends = accumulate(len(kind) + 3 for kind in KINDS)
+        self._kind = next((number for number, end in enumerate(ends) if event.x < end), self._kind)
+        self.draw_text()
 
     def action_turn(self, by: int) -> None:
         self._kind = (self._kind + by) % len(KINDS)
@@ -138,7 +147,7 @@ class Connect(DialogScreen[str]):
 
     def action_model(self) -> None:
         """The next model that the token sees; of many, one is searched for."""
-        seen, guide = list(self._token.sees), self.query_one(AppGuide)
+        seen, guide = list(self._token.sees), self._guide
 
         def use(model: str | None) -> None:
             guide.chosen_model = model or guide.chosen_model
@@ -153,7 +162,7 @@ class Connect(DialogScreen[str]):
 
     def action_copy(self) -> None:
         kind = KINDS[self._kind]
-        what = APPS[self.query_one(AppGuide).name_now].title if kind == "Apps" else kind
+        what = APPS[self._guide.name_now].title if kind == "Apps" else kind
         copy_text(self, self.text(), f"Copied: {what}")
 
     def action_copy_key(self) -> None:
@@ -170,11 +179,7 @@ class Connect(DialogScreen[str]):
         self.dismiss(self.query_one(TokenTest).trouble)
 
     def action_try(self) -> None:
-        self.query_one(TokenTest).call(self.query_one(AppGuide).model)
-
-    def on_token_test_done(self) -> None:
-        """The receipt may be longer than the screen; its end shows the cost."""
-        self.call_after_refresh(self.query_one(".inside").scroll_end, animate=False)
+        self.query_one(TokenTest).call(self._guide.model)
 
 
 async def _model(values: Values) -> str:
@@ -202,9 +207,6 @@ def _key_hints(*, known: bool) -> Content:
 
 class TokenTest(Static):
     """One call at a time; ``key`` is empty if it is not known."""
-
-    class Done(Message):
-        """The receipt or the error is shown."""
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str) -> None:
         super().__init__(classes="said")
@@ -243,7 +245,8 @@ class TokenTest(Static):
             self.update(receipt(call, session, max(20, self.size.width)))
         finally:
             self._began = None
-            self.post_message(self.Done())
+            # the receipt may be longer than the screen; its end shows the cost
+            self.call_after_refresh(self.screen.query_one(".inside").scroll_end, animate=False)
 
     def _failure(self, error: GatewayError) -> Content:
         self.trouble = safe_lines(self._session.advice(error.message))

@@ -5,7 +5,7 @@ done, or why it failed; a state that lasts belongs into the header.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 from rich.cells import cell_len
 from textual import events
@@ -22,7 +22,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 from textual.widgets._toast import ToastRack
 
-from gateway.domain.errors import GatewayError
+from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.units import Millis
 from tui import key_advice
 from tui.screens import DialogScreen
@@ -165,11 +165,11 @@ PROMPT_KEYS = ("enter confirms, esc cancels", "dim")
 
 
 class Prompt(DialogScreen[str | None]):
-    """The text, or None if cancelled. ``check`` returns what is wrong with a text, or nothing."""
+    """The text, or None if cancelled. ``check`` raises BadRequest if a text is wrong."""
 
     BINDINGS = [Binding("escape", "leave", "Cancel")]  # noqa: RUF012 - Textual reads it and never changes it
 
-    def __init__(self, question: str, example: str, check: Callable[[str], str]) -> None:
+    def __init__(self, question: str, example: str, check: Callable[[str], object]) -> None:
         super().__init__()
         self._question = question
         self._example = example
@@ -183,20 +183,24 @@ class Prompt(DialogScreen[str | None]):
             yield Static(content(PROMPT_KEYS), classes="complaint")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._complain(self._check(event.value) if event.value else "")
+        self._complain(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        complaint = self._check(event.value) if event.value else "required"
-        if complaint:
-            self._complain(complaint)
-        else:
+        self._complain(event.value, empty="required")
+        if not self._complaint:
             self.dismiss(event.value)
 
     def on_resize(self, _event: events.Resize) -> None:
         self.call_after_refresh(self._draw_line)  # when the field has its width, too
 
-    def _complain(self, complaint: str) -> None:
-        self._complaint = complaint
+    def _complain(self, text: str, empty: str = "") -> None:
+        """Show what is wrong with a text; ``empty``: with one that is empty."""
+        self._complaint = empty if not text else ""
+        try:
+            if text:
+                self._check(text)
+        except BadRequest as error:
+            self._complaint = error.message
         self._draw_line()
 
     def _draw_line(self) -> None:
@@ -247,38 +251,25 @@ class Busy(DialogScreen[Any]):
             self.dismiss(error)
 
 
-Condition = Callable[[], bool]
+class ChangeText(str):
+    """The text of a message about a change of the configuration."""
+
+    __slots__ = ()
 
 
-class MessageText(str):
-    """The text of a message; whether it is about a change of the configuration, and while which state it is true."""
-
-    __slots__ = ("about_change", "holds")
-
-    def __new__(cls, text: str, *, about_change: bool, holds: Condition) -> Self:
-        made = super().__new__(cls, text)
-        made.about_change, made.holds = about_change, holds
-        return made
-
-    about_change: bool
-    holds: Condition
-
-
-def toast(
-    node: DOMNode, text: str, *, bad: bool = False, change: bool = False, holds: Condition = lambda: True
-) -> None:
+def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) -> None:
     """Show a message for some seconds; the text may contain anything. One that is still shown starts again.
 
-    One about a change takes the place of that about the change before: undo is for the last one alone. One about a
-    state goes as soon as ``holds`` gives False. Commands that it advises become keys.
+    One about a change takes the place of that about the change before: undo is for the last one alone. Commands that it
+    advises become keys.
     """
     # a low screen is left to the page
     text = safe_lines(key_advice.advice_in(node, text), lines=max(2, min(8, node.app.size.height // 4)))
     for shown in list(node.app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
-        if shown.message == text or (change and isinstance(shown.message, MessageText) and shown.message.about_change):
+        if shown.message == text or (change and isinstance(shown.message, ChangeText)):
             _forget(node.app, shown)
     node.app.notify(
-        MessageText(text, about_change=change, holds=holds),
+        ChangeText(text) if change else text,
         severity="error" if bad else "information",
         timeout=8.0 if bad else 4.0,
         markup=False,
@@ -292,13 +283,6 @@ def keep_newest(app: App[Any], event: Notify) -> None:
     for shown in reversed(list(app._notifications)):  # noqa: SLF001 - Textual has no other list of what it shows
         room -= _lines(app, shown)
         if room < 0:
-            _forget(app, shown)
-
-
-def drop_outdated(app: App[Any]) -> None:
-    """Forget the messages about states that have ended."""
-    for shown in list(app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
-        if isinstance(shown.message, MessageText) and not shown.message.holds():
             _forget(app, shown)
 
 

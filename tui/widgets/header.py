@@ -9,22 +9,15 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui import format as fmt
-from tui.actions import PAGES, key_text
+from tui.actions import PAGES
 from tui.alerts import Alert, alerts
 from tui.board import Board
 from tui.glyphs import Glyphs
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
 
-NAME = "tollkeeper"
-HELP = "app.help"
-
 BRIEFEST = 4
 """The left part is shortened in this many steps to make room for alerts."""
-
-
-COUNT = 3
-"""Cells of the number of running calls: what is beside it keeps its place while calls come and go."""
 
 
 class Header(Widget):
@@ -64,10 +57,8 @@ class Header(Widget):
 
     def _hints(self) -> Sequence[str]:
         """How to find everything, with the key that shows all keys."""
-        helps = " ".join(
-            f"{key_text(a)} help" for a in self._session.preferences.keymap.actions_in("app") if a.id == HELP
-        )
-        return f"^p commands  {helps} ", f"{helps} "
+        helps = f"{self._session.key('app.help')} help "
+        return f"^p commands  {helps}", helps
 
     def on_click(self, event: events.Click) -> None:
         width = self.size.width
@@ -164,7 +155,7 @@ def _length(parts: Sequence[Part]) -> int:
 def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     """From 0, everything, to BRIEFEST, the least."""
     board, glyphs = session.board, session.glyphs
-    parts: list[Part] = [(f" {NAME}  " if brief < 2 else " ", "bold")]
+    parts: list[Part] = [(" tollkeeper  " if brief < 2 else " ", "bold")]
     if session.link == "gone":
         reason = cut(safe(session.reason), max(10, width - 50))
         return [*parts, (f"{glyphs.off} no server", "bad"), (f"  {session.key('app.start')} starts one  {reason}", "")]
@@ -175,18 +166,19 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]
     waiting = board.calls.waits().total()
     running = len(board.calls.running) - waiting
-    parts.append((f"   running {running:<{0 if waiting else COUNT}}", "live" if running else "dim"))
+    cells = 0 if waiting else 3  # what is beside it keeps its place while calls come and go
+    parts.append((f"   running {running:<{cells}}", "live" if running else "dim"))
     if waiting:
         parts.append((f" {glyphs.dot} {waiting} waiting", "warn"))
     return [*parts, (_today(board, glyphs, brief), "")] if brief < BRIEFEST else parts
 
 
 def _today(board: Board, glyphs: Glyphs, brief: int) -> str:
-    today = board.today
-    if today is None:
+    if board.today is None:
         return ""
-    tokens = f" {glyphs.dot} {fmt.short_count(today.input_tokens + today.output_tokens)} tok"
-    return f"   today {fmt.dollar_amount(today.cost_nanos)}{tokens if brief < 1 else ''}"
+    nanos, tokens = board.today
+    used = f" {glyphs.dot} {fmt.short_count(tokens)} tok"
+    return f"   today {fmt.dollar_amount(nanos)}{used if brief < 1 else ''}"
 
 
 def _attention(session: ConsoleSession) -> Sequence[Alert]:

@@ -50,9 +50,7 @@ LIST_SUBJECTS: Mapping[str, str] = {
 }
 """Where a list's actions are shown; the others are about what is shown."""
 
-VIEW = "View"
 KEY_WIDTH = 10
-GAP = 4
 
 Row = tuple[str, str, str]
 """Key, label and text; without a label the text begins behind the key."""
@@ -119,13 +117,13 @@ def help_text(parts: Sections, width: int) -> Content:
     """The whole page of help; in two columns if it is wide enough."""
     if width < 112:  # too narrow for two columns
         return lines(*(line for part in parts for line in _section(part, width)))
-    half = (width - GAP) // 2
+    half = (width - 4) // 2  # and four cells between them
     blocks = [_section(part, half) for part in parts]
     split = _balance([len(block) for block in blocks])
     left, right = ([line for block in side for line in block] for side in (blocks[:split], blocks[split:]))
     height = max(len(left), len(right))
     both = zip(*([*side, *[Content("")] * (height - len(side))] for side in (left, right)), strict=True)
-    return lines(*(Content.assemble(_pad(one, half + GAP), other) for one, other in both))
+    return lines(*(Content.assemble(_pad(one, half + 4), other) for one, other in both))
 
 
 def _balance(heights: Sequence[int]) -> int:
@@ -138,7 +136,7 @@ def _subject(action: Action, title: str) -> str:
         return "Everywhere"
     if action.scope == "entity":
         return "Create and change"
-    return LIST_SUBJECTS.get(action.verb, VIEW) if action.scope == "list" else title
+    return LIST_SUBJECTS.get(action.verb, "View") if action.scope == "list" else title
 
 
 def _applies(action: Action, scopes: Collection[str]) -> bool:

@@ -16,13 +16,14 @@ from gateway.domain.history import ChangeSource, HistoryView, UndoDoubt, UndoVie
 from tui import format as fmt
 from tui.cli_commands import cli_command
 from tui.clipboard import copy_text
+from tui.columns import Column
 from tui.key_queue import DIALOG_WORKERS
-from tui.listing import Column, ListRows, row_filter
+from tui.listing import ListRows, row_filter
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import TextCard, content, key_hints, safe
 from tui.widgets.dialogs import Confirm, toast
-from tui.widgets.search_input import SearchInput
+from tui.widgets.search_input import FilterInput
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
 
@@ -30,8 +31,8 @@ Console = Any
 """The app; it imports this file."""
 
 
-async def undo_change(app: Console, number: int = 0, *, redo: bool = False) -> bool:
-    """Undo a change, by default the newest one, or redo what was undone; whether it was done."""
+async def undo_change(app: Console, number: int = 0, *, redo: bool = False) -> None:
+    """Undo a change, by default the newest one, or redo what was undone; ask first where the server has doubts."""
     client, verb = app.session.client, "Redo" if redo else "Undo"
     try:
         done = await _send(client, number, redo=redo, accept=False)
@@ -41,13 +42,12 @@ async def undo_change(app: Console, number: int = 0, *, redo: bool = False) -> b
         doubt = msgspec.convert(error.details, UndoDoubt)
         question = f"{verb} change {doubt.entry.id}: {doubt.entry.text}?"
         if not await app.push_screen_wait(Confirm(question, "\n".join(doubt.reasons), verb)):
-            return False
+            return
         done = await _send(client, doubt.entry.id, redo=redo, accept=True)
     key = app.session.key
     other = f"Press {key('app.undo')} to undo" if done.kind == "redo" else f"Press {key('app.redo')} to redo"
     text = f"{undo_text(done, app.session.now(), client.source)}. {other}."
     toast(app, "\n".join([text, *done.notes]), change=True)
-    return True
 
 
 async def _send(client: Any, number: int, *, redo: bool, accept: bool) -> UndoView:
@@ -76,7 +76,7 @@ class HistoryScreen(DialogScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(classes="title")
-            yield SearchInput(placeholder="words to match, !word to exclude", compact=True)
+            yield FilterInput("words to match, !word to exclude")
             yield LiveTable(history_columns(self._session), self._source, self._session.glyphs, id="history")
             yield Detail(in_tab_order=True)
             keys = [("enter u", " undo  "), ("U", " redo  "), ("tab", " details  "), ("/", " filter  ")]
@@ -84,7 +84,6 @@ class HistoryScreen(DialogScreen[None]):
             yield Static(key_hints(*keys), classes="hint")
 
     def on_mount(self) -> None:
-        self.query_one(Input).display = False
         self._table.focus()
         self.fetch()
         self.set_interval(2.0, self.fetch)
@@ -130,21 +129,15 @@ class HistoryScreen(DialogScreen[None]):
         self._source.arrange()
         self.draw()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.input.display = bool(event.value)
+    def on_input_submitted(self) -> None:
         self._table.focus()
 
     def action_filter(self) -> None:
-        field = self.query_one(Input)
-        field.display = True
-        self.set_focus(field)
+        self.query_one(FilterInput).open()
 
     def action_leave(self) -> None:
         """Leave the filter first, then the dialog."""
-        field = self.query_one(Input)
-        if field.display:
-            field.value = ""
-            field.display = False
+        if self.query_one(FilterInput).close():
             self._table.focus()
         else:
             self.dismiss(None)

@@ -23,6 +23,31 @@ class SearchInput(Input):
         return hide_keys(self, value)
 
 
+class FilterInput(SearchInput):
+    """A filter in one line, which is hidden while it is empty and not in use."""
+
+    def __init__(self, hint: str, value: str = "", *, classes: str = "") -> None:
+        super().__init__(value, placeholder=hint, classes=classes, compact=True)
+        self.display = bool(value)
+
+    def open(self) -> None:
+        """Show it, with the focus at once: what is typed right after is its own."""
+        self.display = True
+        self.screen.set_focus(self)
+
+    def close(self) -> bool:
+        """Empty and hide it; whether it was shown."""
+        shown, self.value, self.display = self.display, "", False
+        return bool(shown)
+
+    def fill(self, text: str) -> None:
+        """Set its text."""
+        self.value, self.display = text, bool(text)
+
+    def on_input_submitted(self) -> None:
+        self.display = bool(self.value)
+
+
 class PaletteInput(CommandInput):
     """The field of the palette."""
 

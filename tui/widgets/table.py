@@ -30,8 +30,9 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from tui.columns import Column, PlacedColumn, fit_columns
 from tui.glyphs import Glyphs
-from tui.listing import Column, PlacedColumn, RowSource, fit_columns
+from tui.listing import RowSource
 from tui.text import cell, cut
 
 R = TypeVar("R")

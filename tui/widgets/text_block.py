@@ -4,7 +4,6 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -15,10 +14,6 @@ from tui.incidents import timeline
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import content, key_hints
-
-Draw = Callable[[int, int], Content]
-"""Gives the text for a width and height in cells."""
-
 
 SCROLLING: list[BindingType] = [
     Binding("j", "scroll_down", show=False),
@@ -31,8 +26,12 @@ SCROLLING: list[BindingType] = [
 """Keys beside the arrows."""
 
 
+Draw = Callable[[int], Content]
+"""Gives the text for a width in cells."""
+
+
 class TextBlock(VerticalScroll):
-    """Takes the focus, so that it can be scrolled by keys."""
+    """Text that is drawn again for each width. It takes the focus, so that it can be scrolled by keys."""
 
     DEFAULT_CSS = """
     TextBlock { height: 1fr; padding: 0; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
@@ -40,64 +39,39 @@ class TextBlock(VerticalScroll):
     """
     BINDINGS: ClassVar[list[BindingType]] = SCROLLING
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._draw: Draw = lambda _width, _height: Content("")
-
-    def compose(self) -> ComposeResult:
-        yield Static()
-
-    def show(self, draw: Draw) -> None:
-        """Show this text from now on."""
-        self._draw = draw
-        self._redraw()
-
-    def on_resize(self, _event: events.Resize) -> None:
-        self._redraw()
-
-    def _redraw(self) -> None:
-        region = self.scrollable_content_region
-        if region.width:
-            self.query_one(Static).update(self._draw(region.width, region.height))
-
-
-DrawWidth = Callable[[int], Content]
-"""Gives the text for a width in cells."""
-
-
-class Detail(VerticalScroll, can_focus=False):
-    """What it shows is a function of its width. Beside a list, tab goes into it, and it is scrolled by keys."""
-
-    DEFAULT_CSS = "Detail { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }"
-    BINDINGS: ClassVar[list[BindingType]] = SCROLLING
-    FOCUS_ON_CLICK = False
-
-    def __init__(self, *, in_tab_order: bool = False) -> None:
-        super().__init__(classes="detail")
-        self.can_focus = in_tab_order
-        self._draw: DrawWidth = lambda _: Content("")
+    def __init__(self, *, classes: str = "") -> None:
+        super().__init__(classes=classes)
+        self._draw: Draw = lambda _: Content("")
         self._subject: Hashable = None
-        self._width = 0
 
     def compose(self) -> ComposeResult:
         yield Static()
 
-    def show(self, draw: DrawWidth, subject: Hashable = None) -> None:
+    def show(self, draw: Draw, subject: Hashable = None) -> None:
         """Show this text from now on. That of another ``subject`` than before begins at its top."""
         self._draw = draw
         if subject != self._subject:
             self._subject = subject
             self.scroll_to(y=0, animate=False, immediate=True)
-        self._redraw()
+        self.redraw()
 
-    def on_resize(self, event: events.Resize) -> None:
-        if self.scrollable_content_region.width != self._width:
-            self._redraw()
+    def redraw(self) -> None:
+        """Draw the text again."""
+        if width := self.scrollable_content_region.width:
+            self.query_one(Static).update(self._draw(width))
 
-    def _redraw(self) -> None:
-        self._width = self.scrollable_content_region.width
-        if self._width:
-            self.query_one(Static).update(self._draw(self._width))
+    def on_resize(self) -> None:
+        self.redraw()
+
+
+class Detail(TextBlock):
+    """The pane of a row. Beside a list, tab goes into it."""
+
+    FOCUS_ON_CLICK = False
+
+    def __init__(self, *, in_tab_order: bool = False) -> None:
+        super().__init__(classes="detail")
+        self.can_focus = in_tab_order
 
 
 class LeadLine(Static):
@@ -160,7 +134,7 @@ class IncidentList(DialogScreen[None]):
         """Update the countdowns."""
         self.query_one(TextBlock).show(self.drawn)
 
-    def drawn(self, width: int, _height: int) -> Content:
+    def drawn(self, width: int) -> Content:
         """The incidents, or that there are none."""
         session = self._session
         found = session.board.incidents.newest()

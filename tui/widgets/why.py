@@ -84,7 +84,7 @@ class WhyScreen(DialogScreen[None]):
         """Ask in the background; a newer request replaces an older one."""
         self.run_worker(self._ask(), group="why", exclusive=True, exit_on_error=True)
 
-    def drawn(self, width: int, _height: int) -> Content:
+    def drawn(self, width: int) -> Content:
         """The answer with its command, or the error."""
         if self._trouble:
             return content((safe_lines(self._session.advice(self._trouble)), "bad"))

@@ -2,7 +2,6 @@ from gateway.domain.budget import Window
 from gateway.domain.units import Millis, Nanos
 from tests.tui.owner import Owner, press, said, screen, settle, shown
 from tests.tui.stage import DOLLAR, NOW, account, budget, group, token, words
-from tui.pages.account import REFRESH_MS
 
 
 async def test_money_is_added_with_one_key_and_enter() -> None:
@@ -115,7 +114,7 @@ async def test_the_sums_of_the_last_days_follow_what_is_spent() -> None:
         times = [NOW]
         app.session.now = lambda: times[0]
         asked = owner.asked.count("summary  day")
-        for spent, later, requests in ((19, 1_000, 0), (20, REFRESH_MS, 1), (20, REFRESH_MS, 0)):
+        for spent, later, requests in ((19, 1_000, 0), (20, 5_000, 1), (20, 5_000, 0)):
             times[0] = Millis(times[0] + later)
             owner.account_now = account(spent_nanos=Nanos(spent * DOLLAR))
             owner.changed()

@@ -95,7 +95,7 @@ async def test_no_line_wraps(size: tuple[int, int]) -> None:
         for _ in range(6):
             page = usage(app)
             width = page.query_one("UsageBlock").scrollable_content_region.width
-            assert max(len(line) for line in page.draw(width, size[1] - 4).plain.split("\n")) <= width
+            assert max(len(line) for line in page.draw(width).plain.split("\n")) <= width
             await press(app, pilot, "v")
 
 
@@ -308,10 +308,10 @@ async def test_it_is_drawn_again_only_when_something_changed(monkeypatch: pytest
         page, drawn = usage(app), 0
         draw = page.draw
 
-        def counted(width: int, height: int) -> Content:
+        def counted(width: int) -> Content:
             nonlocal drawn
             drawn += 1
-            return draw(width, height)
+            return draw(width)
 
         monkeypatch.setattr(page, "draw", counted)
         for _ in range(3):
@@ -337,7 +337,7 @@ async def test_in_ascii_everything_is_ascii(size: tuple[int, int]) -> None:
     async with shown("usage", busy(), size=size, glyphs=ASCII) as (app, pilot, _):
         page = usage(app)
         for _ in range(6):
-            text = page.draw(size[0] - 1, size[1] - 4).plain
+            text = page.draw(size[0] - 1).plain
             assert text.isascii(), next(line for line in text.split("\n") if not line.isascii())
             await press(app, pilot, "v")
 

@@ -17,7 +17,6 @@ from tui.pages.usage_chart import (
     MEASURES,
     OTHERS,
     ChartPlan,
-    bar_values,
     bars_of,
     chart,
     known,
@@ -134,7 +133,7 @@ def test_more_days_than_cells_share_them() -> None:
         [STARTS[0], STARTS[2]],
         [STARTS[2], MONDAY + 4 * DAY_MS],
     )
-    assert bar_values(drawing, bars, "key2")[0].cost_nanos == 2 * 10**9
+    assert bars.rows["key2"][0].cost_nanos == 2 * 10**9
 
 
 def test_the_newest_bar_is_whole_when_days_do_not_divide() -> None:
@@ -170,7 +169,7 @@ def test_of_several_days_in_a_bar_the_slowest_counts() -> None:
     drawing = plan(EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **slow))), "duration")
     bars = bars_of(drawing, AXIS + EDGE + END + 2)
     assert text(chart(drawing, bars, 8, None, None))[0].split()[0] == "10s"
-    assert bar_values(drawing, bars, None)[0].duration_p95_ms is None
+    assert bars.rows[None][0].duration_p95_ms == 9_000
 
 
 def test_an_unknown_percentile_has_no_line() -> None:
@@ -185,7 +184,7 @@ def test_series_without_value_have_no_colour_of_their_own() -> None:
     free = over((0, row("dear", 2)), *((0, row(f"free{i}", 0)) for i in range(4)))
     assert [one.key for one in plan(free).named] == ["dear"]
     assert [one.key for one in plan(free).others] == [f"free{i}" for i in range(4)]
-    assert bar_values(plan(free), bars_of(plan(free), 60), OTHERS)[0].calls == 4
+    assert bars_of(plan(free), 60).rows[OTHERS][0].calls == 4
 
 
 def test_the_largest_come_first() -> None:

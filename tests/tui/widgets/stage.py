@@ -1,8 +1,11 @@
 """Stage for one widget or dialog in an app of its own."""
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from textual.app import App, ComposeResult
+from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
@@ -38,3 +41,15 @@ class WidgetStage(App[Any]):
     @property
     def words(self) -> list[str]:
         return [notice[0] for notice in self.notices]
+
+
+@asynccontextmanager
+async def asked(
+    dialog: ModalScreen[Any] | Callable[[], ModalScreen[Any]], size: tuple[int, int] = (100, 30)
+) -> AsyncIterator[tuple[WidgetStage, Pilot[Any]]]:
+    """A stage with a dialog open; one that needs the app when it is made is given as a function."""
+    app = WidgetStage()
+    async with app.run_test(size=size) as pilot:
+        app.ask(dialog() if callable(dialog) else dialog)
+        await pilot.pause()
+        yield app, pilot

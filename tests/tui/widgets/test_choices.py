@@ -1,12 +1,11 @@
 from typing import Any
 
 import pytest
-from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 
 from tests.tui.stage import console
-from tests.tui.widgets.stage import WidgetStage
-from tui.listing import Column
+from tests.tui.widgets.stage import WidgetStage, asked
+from tui.columns import Column
 from tui.widgets.choices import CheckList, ChooseColumns, ChooseOne, MultiSelect, Picker
 from tui.widgets.dialogs import BACK, Confirm
 
@@ -73,17 +72,17 @@ async def test_space_changes_the_one_under_the_cursor() -> None:
         checks.focus()
         await pilot.press("space", "j", "space", "up", "up", "space")
         assert checks.on == {"a", "c"}
-        assert checks.render().plain == "[x] Apple\n[ ] [b]Banana\n[x] Cherry"
+        assert [str(one.prompt) for one in checks.options] == ["[x] Apple", "[ ] [b]Banana", "[x] Cherry"]
 
 
 async def test_the_cursor_goes_to_both_ends_and_by_pages() -> None:
     checks = CheckList([(str(number), str(number)) for number in range(50)], [])
-    async with WidgetStage(VerticalScroll(checks, can_focus=False)).run_test(size=(40, 20)) as pilot:
+    async with WidgetStage(checks).run_test(size=(40, 20)) as pilot:
         checks.focus()
         rows = []
         for key in ("G", "down", "end", "pageup", "home", "pagedown", "g", "pageup"):
             await pilot.press(key)
-            rows.append(checks.cursor)
+            rows.append(checks.highlighted)
         assert rows == [49, 0, 49, 29, 0, 20, 0, 0]
 
 
@@ -116,46 +115,31 @@ MODELS = [("a", "new [b]a[/]"), ("b", "gone b"), ("c", "new c")]
 
 
 async def test_enter_gives_what_is_on() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
-        await pilot.pause()
+    async with asked(MultiSelect("Models", "what to take", MODELS, ["b"])) as (app, pilot):
         await pilot.press("space", "down", "space", "enter")
         assert app.answers == [{"a"}]
 
 
 async def test_all_or_none() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(MultiSelect("Models", "what to take", MODELS, []))
-        await pilot.pause()
+    async with asked(MultiSelect("Models", "what to take", MODELS, [])) as (app, pilot):
         await pilot.press("a", "enter")
         assert app.answers == [{"a", "b", "c"}]
 
 
 async def test_escape_changes_nothing() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
-        await pilot.pause()
+    async with asked(MultiSelect("Models", "what to take", MODELS, ["b"])) as (app, pilot):
         await pilot.press("a", "escape", "y")
         assert app.answers == [None]
 
 
 async def test_typing_after_a_slash_narrows_and_the_rest_stays_as_it_is() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
-        await pilot.pause()
+    async with asked(MultiSelect("Models", "what to take", MODELS, ["b"])) as (app, pilot):
         await pilot.press("slash", *"new c", "enter", "a", "enter")
         assert app.answers == [{"b", "c"}]
 
 
 async def test_what_was_selected_is_not_discarded_without_a_question() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(MultiSelect("Models", "", OPTIONS, ["b"]))
-        await pilot.pause()
+    async with asked(MultiSelect("Models", "", OPTIONS, ["b"])) as (app, pilot):
         await pilot.press("space", "escape", "n", "escape", "escape")
         assert app.answers == []
         await pilot.press("space", "escape")
@@ -164,10 +148,7 @@ async def test_what_was_selected_is_not_discarded_without_a_question() -> None:
 
 
 async def test_what_was_selected_before_going_back_is_not_discarded_without_a_question() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(MultiSelect("Models", "", OPTIONS, ["a", "b"], first=["b"], back=True))
-        await pilot.pause()
+    async with asked(MultiSelect("Models", "", OPTIONS, ["a", "b"], first=["b"], back=True)) as (app, pilot):
         await pilot.press("escape")
         await pilot.pause()
         assert app.answers == []
@@ -178,22 +159,16 @@ async def test_what_was_selected_before_going_back_is_not_discarded_without_a_qu
 
 
 async def test_escape_leaves_the_search_before_the_dialog() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
-        await pilot.pause()
+    async with asked(MultiSelect("Models", "what to take", MODELS, ["b"])) as (app, pilot):
         await pilot.press("slash", *"zzz", "escape")
         assert app.answers == []
-        assert app.screen.query_one(CheckList).options == MODELS
+        assert app.screen.query_one(CheckList).shown == MODELS
         await pilot.press("escape")
         assert app.answers == [None]
 
 
 async def test_back_is_there_only_where_a_step_is_before() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(MultiSelect("Models", "what to take", MODELS, ["b"]))
-        await pilot.pause()
+    async with asked(MultiSelect("Models", "what to take", MODELS, ["b"])) as (app, pilot):
         await pilot.press("b", "escape")
         app.ask(MultiSelect("Models", "what to take", MODELS, ["b"], back=True))
         await pilot.pause()
@@ -209,10 +184,7 @@ COLUMNS = [
 
 
 async def answer(*keys: str) -> object:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(ChooseColumns(COLUMNS, [], ["name", "size"]))
-        await pilot.pause()
+    async with asked(ChooseColumns(COLUMNS, [], ["name", "size"])) as (app, pilot):
         await pilot.press(*keys)
         await pilot.pause()
         return app.answers[0]
@@ -251,7 +223,7 @@ async def test_a_dialog_is_as_wide_as_its_longest_option(dialog: ModalScreen[Any
     async with app.run_test(size=(140, 30)) as pilot:
         app.push_screen(dialog)
         await pilot.pause()
-        choices = dialog.query_one(".choices > *")
+        choices = dialog.query_one(".choices")
         assert LONG.strip() in choices.render_line(0).text
         assert choices.size.height == 1
 
@@ -280,10 +252,7 @@ async def test_a_letter_goes_to_the_next_option_that_begins_with_it(keys: str, c
 
 
 async def test_a_name_that_is_typed_whole_is_chosen_whatever_its_letters_do_elsewhere() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(ChooseOne("What", [(name, "") for name in ("home", "work")], ""))
-        await pilot.pause()
+    async with asked(ChooseOne("What", [(name, "") for name in ("home", "work")], "")) as (app, pilot):
         await pilot.press(*"work", "enter")
         await pilot.pause()
     assert app.answers == ["work"]

@@ -5,13 +5,13 @@ from textual.app import App
 from textual.widgets import Input, Static
 from textual.widgets._toast import Toast
 
-from gateway.domain.errors import UpstreamError
+from gateway.domain.errors import BadRequest, UpstreamError
 from gateway.domain.units import Millis
 from tests.tui.stage import console
-from tests.tui.widgets.stage import WidgetStage
+from tests.tui.widgets.stage import WidgetStage, asked
 from tui.app import STYLESHEET
 from tui.themes import DARK
-from tui.widgets.dialogs import Busy, Confirm, Prompt, drop_outdated, toast
+from tui.widgets.dialogs import Busy, Confirm, Prompt, toast
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,7 @@ from tui.widgets.dialogs import Busy, Confirm, Prompt, drop_outdated, toast
     ],
 )
 async def test_cancel_has_the_focus_and_only_a_yes_does_it(keys: list[str], done: bool) -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Confirm("Delete [b]laptop[/]?", "Its clients get 401.", "Delete"))
-        await pilot.pause()
+    async with asked(Confirm("Delete [b]laptop[/]?", "Its clients get 401.", "Delete")) as (app, pilot):
         await pilot.press(*keys)
         await pilot.pause()
         assert app.answers == [done]
@@ -38,15 +35,13 @@ async def test_cancel_has_the_focus_and_only_a_yes_does_it(keys: list[str], done
 EXAMPLE = "day=5 month=50 (dollars); day=none removes one, none removes all"
 
 
-def check(text: str) -> str:
-    return "" if text.isdigit() else f"{text} is no number"
+def check(text: str) -> None:
+    if not text.isdigit():
+        raise BadRequest(f"{text} is no number")
 
 
 async def test_the_button_with_the_focus_stands_out_most() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Confirm("Delete laptop?", "Its clients get 401.", "Delete"))
-        await pilot.pause()
+    async with asked(Confirm("Delete laptop?", "Its clients get 401.", "Delete")) as (app, pilot):
         cancel, delete = app.screen.query_one("#cancel"), app.screen.query_one("#do")
         panel = app.theme_variables["panel"].casefold()
         assert delete.styles.background.hex.casefold() == panel
@@ -92,10 +87,7 @@ async def test_a_message_leaves_a_dialog_free() -> None:
 
 
 async def test_a_text_is_checked_while_it_is_typed() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Prompt("How many?", "12", check))
-        await pilot.pause()
+    async with asked(Prompt("How many?", "12", check)) as (app, pilot):
         await pilot.press("x", "enter")
         assert str(app.screen.query_one(".complaint", Static).visual) == "x is no number"
         assert app.answers == []
@@ -105,10 +97,7 @@ async def test_a_text_is_checked_while_it_is_typed() -> None:
 
 
 async def test_without_a_text_it_says_that_one_is_required() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Prompt("How many?", "12", check))
-        await pilot.pause()
+    async with asked(Prompt("How many?", "12", check)) as (app, pilot):
         found = []
         for key in ("enter", "1", "backspace"):
             await pilot.press(key)
@@ -132,10 +121,7 @@ async def test_the_example_is_shown_whole(width: int, shown_as: str) -> None:
 
 
 async def test_it_can_be_left() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Prompt("How many?", "12", check))
-        await pilot.pause()
+    async with asked(Prompt("How many?", "12", check)) as (app, pilot):
         await pilot.press("enter", "1", "escape")
         await pilot.pause()
         assert app.answers == [None]
@@ -149,10 +135,7 @@ async def test_the_result_is_the_answer() -> None:
     async def work() -> str:
         return "done"
 
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Busy("Testing [b]x[/]", work, now))
-        await pilot.pause()
+    async with asked(Busy("Testing [b]x[/]", work, now)) as (app, _):
         assert app.answers == ["done"]
 
 
@@ -162,10 +145,7 @@ async def test_a_failure_is_the_answer_too() -> None:
     async def work() -> str:
         raise error
 
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Busy("Testing", work, now))
-        await pilot.pause()
+    async with asked(Busy("Testing", work, now)) as (app, _):
         assert app.answers == [error]
 
 
@@ -178,10 +158,7 @@ async def test_work_can_be_left() -> None:
         finally:
             ended.set()
 
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Busy("Testing", work, now))
-        await pilot.pause()
+    async with asked(Busy("Testing", work, now)) as (app, pilot):
         await pilot.press("escape")
         await pilot.pause()
         assert app.answers == [None]
@@ -226,17 +203,3 @@ async def test_a_message_about_a_change_takes_the_place_of_that_about_the_change
             toast(app, text, change=change)
             await pilot.pause()
         assert [one.message for one in app._notifications] == ["Copied.", "Undone: token a."]  # noqa: SLF001 - there is no other list
-
-
-async def test_a_message_about_a_state_goes_when_the_state_ends() -> None:
-    spent = [True]
-    app = App[None]()
-    async with app.run_test() as pilot:
-        toast(app, "All is spent.", holds=lambda: spent[0])
-        toast(app, "Copied.")
-        await pilot.pause()
-        drop_outdated(app)
-        assert [one.message for one in app._notifications] == ["All is spent.", "Copied."]  # noqa: SLF001 - there is no other list
-        spent[0] = False
-        drop_outdated(app)
-        assert [one.message for one in app._notifications] == ["Copied."]  # noqa: SLF001 - as above

@@ -14,7 +14,7 @@ from gateway.domain.errors import BadRequest, Unavailable
 from gateway.domain.human_values import count_of
 from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import console
-from tests.tui.widgets.stage import WidgetStage
+from tests.tui.widgets.stage import WidgetStage, asked
 from tui.widgets.dialogs import BACK, Confirm
 from tui.widgets.form import CommandLine, Form, FormField, FormPlan, FormRow, Values, optional, require_text
 
@@ -50,10 +50,7 @@ def said(app: WidgetStage, selector: str) -> str:
 
 async def test_what_is_typed_is_parsed_and_saved() -> None:
     saved: list[Values] = []
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(plan(saved)))
-        await pilot.pause()
+    async with asked(lambda: Form(plan(saved))) as (app, pilot):
         await pilot.press(*"box", "tab", "end", "k", "tab", "right", "tab", *"sk-1", "enter")
         await pilot.pause()
         assert saved == [{"name": "box", "limit": 60_000, "state": "off", "key": "sk-1"}]
@@ -62,10 +59,7 @@ async def test_what_is_typed_is_parsed_and_saved() -> None:
 
 async def test_nothing_is_wrong_before_something_was_entered_or_saved() -> None:
     saved: list[Values] = []
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(plan(saved)))
-        await pilot.pause()
+    async with asked(lambda: Form(plan(saved))) as (app, pilot):
         assert (said(app, "#wrong-name"), said(app, "#wrong-limit")) == ("", "")
         await pilot.press("x", "backspace")
         assert said(app, "#wrong-name") == "required"
@@ -73,10 +67,7 @@ async def test_nothing_is_wrong_before_something_was_entered_or_saved() -> None:
 
 async def test_saving_shows_all_that_is_wrong() -> None:
     saved: list[Values] = []
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(plan(saved)))
-        await pilot.pause()
+    async with asked(lambda: Form(plan(saved))) as (app, pilot):
         await pilot.press("enter")
         assert said(app, "#wrong-name") == "required"
         assert saved == []
@@ -84,10 +75,7 @@ async def test_saving_shows_all_that_is_wrong() -> None:
 
 async def test_a_field_says_what_is_wrong_while_one_types() -> None:
     saved: list[Values] = []
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(plan(saved)))
-        await pilot.pause()
+    async with asked(lambda: Form(plan(saved))) as (app, pilot):
         await pilot.press("x", "tab", "end", "z")
         assert said(app, "#wrong-name") == ""
         assert "is not a whole number" in said(app, "#wrong-limit")
@@ -97,20 +85,14 @@ async def test_a_field_says_what_is_wrong_while_one_types() -> None:
 
 
 async def test_the_sentence_and_the_command_change_with_what_is_typed() -> None:
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(plan([])))
-        await pilot.pause()
+    async with asked(lambda: Form(plan([]))) as (app, pilot):
         await pilot.press(*"box", "tab", "tab", "tab", "x")
         assert said(app, ".live") == "60 calls for box"
         assert said(app, ".command") == "$ tollkeeper thing add box --limit 60 --key ..."
 
 
 async def test_a_refusal_is_shown_at_its_field() -> None:
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(plan([])))
-        await pilot.pause()
+    async with asked(lambda: Form(plan([]))) as (app, pilot):
         await pilot.press(*"taken", "tab", "enter")
         await pilot.pause()
         await pilot.pause()
@@ -121,10 +103,7 @@ async def test_a_refusal_is_shown_at_its_field() -> None:
 
 
 async def test_another_refusal_is_shown_below_and_one_may_try_again() -> None:
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(plan([])))
-        await pilot.pause()
+    async with asked(lambda: Form(plan([]))) as (app, pilot):
         await pilot.press(*"down", "enter")
         await pilot.pause()
         await pilot.pause()
@@ -135,10 +114,7 @@ async def test_another_refusal_is_shown_below_and_one_may_try_again() -> None:
 
 
 async def test_the_command_can_be_copied_and_holds_no_secret() -> None:
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(plan([])))
-        await pilot.pause()
+    async with asked(lambda: Form(plan([]))) as (app, pilot):
         await pilot.press(*"box", "tab", "tab", "tab", *"sk-1")
         await pilot.click("#copy")
         await pilot.pause()
@@ -146,10 +122,7 @@ async def test_the_command_can_be_copied_and_holds_no_secret() -> None:
 
 
 async def test_it_can_be_left() -> None:
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(plan([])))
-        await pilot.pause()
+    async with asked(lambda: Form(plan([]))) as (app, pilot):
         await pilot.press("escape")
         await pilot.pause()
         assert app.answers == [None]
@@ -157,10 +130,7 @@ async def test_it_can_be_left() -> None:
 
 @pytest.mark.parametrize("leave", ["escape", "click", "cancel"])
 async def test_a_form_in_which_something_was_entered_asks_before_it_is_left(leave: str) -> None:
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(plan([])))
-        await pilot.pause()
+    async with asked(lambda: Form(plan([]))) as (app, pilot):
         await pilot.press("x")
         for answer in ("escape", "y"):
             if leave == "click":
@@ -189,10 +159,7 @@ async def test_quitting_the_console_asks_first_where_something_was_entered() -> 
 
 
 async def test_a_click_beside_an_untouched_form_leaves_it_and_one_inside_does_not() -> None:
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(plan([])))
-        await pilot.pause()
+    async with asked(lambda: Form(plan([]))) as (app, pilot):
         await pilot.click(".title")
         assert app.answers == []
         await pilot.click(offset=(1, 1))
@@ -224,10 +191,7 @@ def is_unfolded(app: WidgetStage) -> bool:
 
 
 async def test_advanced_fields_are_folded_away_at_the_end_until_asked_for() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Form(FormPlan(title="T", fields=folded(), save=nothing)))
-        await pilot.pause()
+    async with asked(lambda: Form(FormPlan(title="T", fields=folded(), save=nothing))) as (app, pilot):
         assert said(app, ".fold") == "▸ Advanced   ^o   B"
         shown = [is_unfolded(app)]
         for keys in (["ctrl+o"], ["ctrl+o"], ["down", "enter"]):
@@ -247,10 +211,7 @@ async def test_the_advanced_part_opens_at_its_first_field_where_enter_saves() ->
     async def save(values: Values) -> None:
         saved.append(values)
 
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Form(FormPlan(title="T", fields=folded(), save=save)))
-        await pilot.pause()
+    async with asked(lambda: Form(FormPlan(title="T", fields=folded(), save=save))) as (_, pilot):
         await pilot.press("ctrl+o", "7", "enter")
         await pilot.pause()
         assert saved == [{"a": "", "b": 7, "c": ""}]
@@ -270,10 +231,7 @@ async def test_a_field_that_must_be_filled_in_keeps_the_cursor_while_the_advance
 
 
 async def test_an_advanced_field_that_is_not_as_by_default_is_unfolded() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Form(FormPlan(title="T", fields=folded(value="7"), save=nothing)))
-        await pilot.pause()
+    async with asked(lambda: Form(FormPlan(title="T", fields=folded(value="7"), save=nothing))) as (app, _):
         assert is_unfolded(app)
 
 
@@ -281,10 +239,7 @@ async def test_an_advanced_field_that_is_wrong_is_unfolded_and_gone_to() -> None
     async def refuse(_values: Values) -> None:
         raise BadRequest("too many", param="b")
 
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Form(FormPlan(title="T", fields=folded(), save=refuse)))
-        await pilot.pause()
+    async with asked(lambda: Form(FormPlan(title="T", fields=folded(), save=refuse))) as (app, pilot):
         await pilot.press("enter")
         await pilot.pause()
         await pilot.pause()
@@ -303,10 +258,7 @@ async def test_a_field_that_does_not_apply_is_hidden_and_keeps_its_value() -> No
         FormField(id="kind", label="Kind", options=("demo", "other")),
         FormField(id="url", label="Address", applies=lambda texts: texts["kind"] == "other"),
     ]
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Form(FormPlan(title="T", fields=fields, save=save)))
-        await pilot.pause()
+    async with asked(lambda: Form(FormPlan(title="T", fields=fields, save=save))) as (app, pilot):
         assert not app.screen.query(FormRow).last().display
         await pilot.press("right")
         assert app.screen.query(FormRow).last().display
@@ -368,10 +320,8 @@ async def test_the_first_field_that_is_wrong_is_gone_to() -> None:
 
 
 async def test_back_is_there_only_where_a_step_is_before() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Form(FormPlan(title="T", fields=[FormField(id="a", label="A")], save=nothing)))
-        await pilot.pause()
+    made = FormPlan(title="T", fields=[FormField(id="a", label="A")], save=nothing)
+    async with asked(lambda: Form(made)) as (app, pilot):
         await pilot.press("pageup", "escape")
         app.ask(Form(FormPlan(title="T", fields=[FormField(id="a", label="A")], save=nothing, back=True)))
         await pilot.pause()
@@ -397,10 +347,10 @@ async def test_what_is_left_as_it_is_is_saved_as_it_was_also_where_it_cannot_be_
     saved: list[Values] = []
     made = plan(saved)
     heart = "a\N{BLACK HEART SUIT}\N{VARIATION SELECTOR-16}b"
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(replace(made, fields=[replace(made.fields[0], value=heart), *made.fields[1:]])))
-        await pilot.pause()
+    async with asked(lambda: Form(replace(made, fields=[replace(made.fields[0], value=heart), *made.fields[1:]]))) as (
+        app,
+        pilot,
+    ):
         assert app.screen.query_one("#field-name", Input).value == "a\N{BLACK HEART SUIT}b"
         await pilot.press("enter")
         await pilot.pause()
@@ -411,19 +361,13 @@ async def test_what_no_command_can_say_has_none() -> None:
     def fail(_values: Values) -> str:
         raise BadRequest("no option takes this")
 
-    app = WidgetStage()
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.ask(Form(replace(plan([]), command=fail)))
-        await pilot.pause()
+    async with asked(lambda: Form(replace(plan([]), command=fail))) as (app, _):
         assert said(app, ".command") == ""
         assert not app.screen.query_one("#copy").display
 
 
 async def test_the_key_of_the_advanced_part_is_readable_on_the_colour_of_the_cursor() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Form(FormPlan(title="T", fields=folded(), save=nothing)))
-        await pilot.pause()
+    async with asked(lambda: Form(FormPlan(title="T", fields=folded(), save=nothing))) as (app, pilot):
         fold = app.screen.query_one(".fold", Static)
         colours = []
         for is_focused in (False, True):
@@ -437,10 +381,7 @@ async def test_the_key_of_the_advanced_part_is_readable_on_the_colour_of_the_cur
 
 
 async def test_folding_keeps_the_focus_that_is_not_inside() -> None:
-    app = WidgetStage()
-    async with app.run_test() as pilot:
-        app.ask(Form(FormPlan(title="T", fields=folded(value="7"), save=nothing)))
-        await pilot.pause()
+    async with asked(lambda: Form(FormPlan(title="T", fields=folded(value="7"), save=nothing))) as (app, pilot):
         await pilot.press("down")
         assert app.screen.query_one("#field-c").has_focus
         await pilot.press("ctrl+o")
@@ -451,10 +392,7 @@ async def test_folding_keeps_the_focus_that_is_not_inside() -> None:
 async def test_a_hint_that_has_no_room_ends_with_an_ellipsis_and_is_whole_under_the_field_with_the_focus() -> None:
     hint = "none, or rpm=60 tpm=200k: requests and tokens in a minute, and what else there may be"
     fields = [FormField(id="a", label="A", hint=hint), FormField(id="b", label="B", hint="short")]
-    app = WidgetStage()
-    async with app.run_test(size=(60, 24)) as pilot:
-        app.ask(Form(FormPlan(title="T", fields=fields, save=nothing)))
-        await pilot.pause()
+    async with asked(lambda: Form(FormPlan(title="T", fields=fields, save=nothing)), size=(60, 24)) as (app, pilot):
         await pilot.pause()
         found = []
         for key in ("tab", "shift+tab", "x"):

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from tests.tui.owner import press, settle, shown
-from tests.tui.stage import FakeClient, calls, console, running, status, sums
+from tests.tui.stage import FakeClient, calls, console, running, status
 from tui.pages.base import AnyPage
 from tui.session import ConsoleSession
 from tui.widgets.header import Header, alert_at, page_at, state_line, tabs_line
@@ -13,7 +13,7 @@ from tui.widgets.header import Header, alert_at, page_at, state_line, tabs_line
 def session() -> ConsoleSession:
     made = console().session
     made.board.apply(FakeClient(calls(5)).snapshot())
-    made.board.today = sums("", calls(5))
+    made.board.today = (3_000_000, 45_000)
     made.link = "attached"
     return made
 

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.tui.owner import press, screen, shown
-from tests.tui.widgets.stage import WidgetStage
+from tests.tui.widgets.stage import asked
 from tui.actions import actions_in
 from tui.widgets.help import Help, help_text, sections
 
@@ -59,10 +59,7 @@ async def test_no_line_of_it_is_cut(size: tuple[int, int]) -> None:
 
 
 async def test_it_scrolls_and_closes() -> None:
-    app = WidgetStage()
-    async with app.run_test(size=(80, 24)) as pilot:
-        app.ask(Help("Live", LIVE, "call"))
-        await pilot.pause()
+    async with asked(Help("Live", LIVE, "call"), size=(80, 24)) as (app, pilot):
         await pilot.press("j")
         await pilot.pause()
         assert app.screen.query_one("Detail").scroll_offset.y > 0
@@ -73,10 +70,7 @@ async def test_it_scrolls_and_closes() -> None:
 
 @pytest.mark.parametrize(("first", "last"), [("g", "G"), ("home", "end")])
 async def test_keys_of_a_list_go_to_its_first_and_last_line(first: str, last: str) -> None:
-    app = WidgetStage()
-    async with app.run_test(size=(80, 24)) as pilot:
-        app.ask(Help("Live", LIVE, "call"))
-        await pilot.pause()
+    async with asked(Help("Live", LIVE, "call"), size=(80, 24)) as (app, pilot):
         pane = app.screen.query_one("Detail")
         await pilot.press(last)
         await pilot.pause()

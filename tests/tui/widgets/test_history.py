@@ -7,8 +7,8 @@ from gateway.domain.config_views import Difference, FieldDifference
 from tests.tui.changes import COMMAND, HistoryClient, change
 from tests.tui.stage import NOW, console, words
 from tests.tui.test_app import everything, shown, until
+from tui.columns import fit_columns
 from tui.glyphs import UNICODE
-from tui.listing import fit_columns
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 from tui.widgets.dialogs import Confirm

@@ -9,8 +9,9 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.strip import Strip
 
+from tui.columns import Column, fit_columns
 from tui.glyphs import UNICODE
-from tui.listing import Column, ListRows, fit_columns
+from tui.listing import ListRows
 from tui.themes import DARK
 from tui.widgets.table import LiveTable, RowPainter, RowState, select_span, text_of
 

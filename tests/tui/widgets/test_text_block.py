@@ -1,3 +1,4 @@
+import pytest
 from textual.widgets import Static
 
 from gateway.domain.events import IncidentChanged
@@ -9,20 +10,21 @@ from tui.text import content, lines
 from tui.widgets.text_block import Detail, IncidentList, TextBlock
 
 
-async def test_it_is_drawn_for_its_size_and_again_when_that_changes() -> None:
-    drawn = TextBlock()
-    async with WidgetStage(drawn).run_test(size=(40, 10)) as pilot:
-        drawn.show(lambda width, height: content(f"{width} {height}"))
-        first = str(drawn.query_one(Static).visual)
+@pytest.mark.parametrize("block", [TextBlock(), Detail()])
+async def test_it_is_drawn_for_its_width_and_again_when_that_changes(block: TextBlock) -> None:
+    async with WidgetStage(block).run_test(size=(40, 20)) as pilot:
+        block.show(lambda width: content(f"{width} cells"))
+        await pilot.pause()
+        first = str(block.query_one(Static).visual)
         await pilot.resize_terminal(60, 20)
         await pilot.pause()
-        assert (first, str(drawn.query_one(Static).visual)) == ("39 10", "59 20")
+        assert (first, str(block.query_one(Static).visual)) == ("39 cells", "59 cells")
 
 
 async def test_it_scrolls_with_the_usual_keys() -> None:
     drawn = TextBlock()
     async with WidgetStage(drawn).run_test(size=(40, 10)) as pilot:
-        drawn.show(lambda _width, _height: lines(*(content(str(i)) for i in range(50))))
+        drawn.show(lambda _: lines(*(content(str(i)) for i in range(50))))
         drawn.focus()
         await pilot.pause()
         await pilot.press("j", "j")
@@ -30,23 +32,6 @@ async def test_it_scrolls_with_the_usual_keys() -> None:
         assert drawn.scroll_target_y == 2
         await pilot.press("G")
         assert drawn.scroll_target_y == 40
-
-
-async def test_it_is_drawn_for_its_width() -> None:
-    pane = Detail()
-    async with WidgetStage(pane).run_test(size=(40, 20)) as pilot:
-        pane.show(lambda width: content(f"{width} cells"))
-        await pilot.pause()
-        assert str(pane.query_one(Static).visual) == "39 cells"
-
-
-async def test_it_is_redrawn_when_the_width_changes() -> None:
-    pane = Detail()
-    async with WidgetStage(pane).run_test(size=(40, 20)) as pilot:
-        pane.show(lambda width: content(f"{width} cells"))
-        await pilot.resize_terminal(60, 20)
-        await pilot.pause()
-        assert str(pane.query_one(Static).visual) == "59 cells"
 
 
 async def test_incidents_are_reported_and_go_on_while_one_reads() -> None:

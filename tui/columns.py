@@ -1,0 +1,212 @@
+"""Columns: what the columns of a table show, and which of them fit side by side, how wide.
+
+Columns that matter least are dropped first when the width runs out; those that always stay are dropped from the right,
+once the flexible one has yielded what it can. Where there is room, columns first grow until their texts usually fit,
+then extra columns are added, and a flexible column takes the rest. If texts on the screen are cut then, their columns
+get the cells that the texts of other columns leave empty.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from tui import format as fmt
+from tui.text import safe
+
+R = TypeVar("R")
+
+Tone = str
+"""What a cell means: ``ok``, ``bad``, ``warn``, ``live``, ``dim``, or empty."""
+
+
+class Column(msgspec.Struct, Generic[R], frozen=True):
+    """One column. ``text`` gives safe text; it is cut and padded to the width."""
+
+    id: str
+    title: str
+    width: int
+    """Cells; also the least that it gets, unless it is flexible."""
+    text: Callable[[R], str]
+    tone: Callable[[R], Tone] | None = None
+    dim: bool = False
+    """Whether its texts are dim, where there is no tone."""
+    rank: int = 0
+    """0: always shown; otherwise the highest rank is dropped first when space is short. Extra columns come in by it."""
+    right: bool = False
+    most: int = 0
+    """Cells that it grows to where there is room, so that longer texts are not cut. A flexible one has no bound."""
+    flex: bool = False
+    """Takes what is left when all columns that fit are there and have grown."""
+    sort: Callable[[R], Any] | None = None
+    """The sort key; None: not sortable."""
+    descends: bool = False
+    """Sorting by it puts the largest on top, as with numbers, which stand on the right."""
+    extra: bool = False
+    """Shown where there is room after all other columns, or on request."""
+    short: str = ""
+    """The title where the whole one does not fit."""
+    brief: Callable[[R], str] | None = None
+    """The text where the column has not grown to its most; None: the usual one, cut."""
+    fitted: Callable[[R, int], str] | None = None
+    """The text for so many cells, where ``text`` is what it needs: shorter without losing what matters, or with more
+    where there is room; None: the usual one, cut."""
+
+    @property
+    def largest_first(self) -> bool:
+        """Whether sorting by it puts the largest on top, unless it is reversed."""
+        return self.right or self.descends
+
+    def head(self, width: int, mark: str = "") -> str:
+        """The title, or its short form where there is no room for it and a mark."""
+        return self.title if len(self.title) + len(mark) <= width else self.short or self.title
+
+    @property
+    def least(self) -> int:
+        """The width below which it is dropped although it matters most."""
+        return min(self.width, 12) if self.flex else self.width
+
+    @property
+    def wanted(self) -> int:
+        """The width that its texts and its whole title need."""
+        return max(self.width, self.most, len(self.title) if self.short else 0)
+
+    @property
+    def lends(self) -> bool:
+        """Whether it can give cells to others: not if it is of numbers, which change all the time."""
+        return self.brief is None and (not self.right or self.most > 0 or bool(self.short))
+
+
+def text_column(id: str, title: str, width: int, text: Callable[[R], str], **more: Any) -> Column[R]:
+    """A column of texts from outside, which are made safe; sorted without regard to case."""
+    return Column(id, title, width, lambda row: safe(text(row)), sort=lambda row: text(row).casefold(), **more)
+
+
+def number_column(
+    id: str, title: str, width: int, number: Callable[[R], float | None], show: Callable[[Any], str], **more: Any
+) -> Column[R]:
+    """A column of numbers; where there is none it shows ``·``, and sorts it last."""
+
+    def order(row: R) -> float:
+        return -1 if (found := number(row)) is None else found
+
+    def text(row: R) -> str:
+        return fmt.NOTHING if (found := number(row)) is None else show(found)
+
+    return Column(id, title, width, text, right=True, sort=order, **more)
+
+
+class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
+    """A column with the width it got."""
+
+    column: Column[R]
+    width: int
+
+    def text(self, row: R) -> str:
+        """The text of a row at this width, not yet cut."""
+        column = self.column
+        return column.text(row) if column.brief is None or self.width >= column.most else column.brief(row)
+
+    def drawn(self, row: R) -> str:
+        """The text that is drawn, not yet cut."""
+        return self.text(row) if self.column.fitted is None else self.column.fitted(row, self.width)
+
+
+def fit_columns(
+    columns: Sequence[Column[R]], width: int, chosen: Collection[str] = (), needs: Mapping[str, int] | None = None
+) -> list[PlacedColumn[R]]:
+    """The columns that fit side by side with one cell between them, and the widths they get.
+
+    ``chosen``: the ids to show; if empty, all but the extra ones, and these too as far as there is room. ``needs``: the
+    widths of the widest texts on the screen, by column.
+    """
+    shown = [c for c in columns if (c.id in chosen if chosen else not c.extra)]
+    usual = len(shown)
+    while _total(shown) > width:
+        worst = max(shown, key=lambda c: c.rank)
+        if worst.rank == 0:
+            break
+        shown.remove(worst)
+    fixed = [c for c in shown if not c.flex]
+    while fixed and len(shown) > 1 and sum(c.least + 1 for c in shown) - 1 > width:
+        shown.remove(fixed.pop())
+    if not chosen and len(shown) == usual:
+        shown = _with_extra(columns, shown, width)
+    return _share_cells(_grown(shown, width - _total(shown)), needs or {})
+
+
+def _total(columns: Sequence[Column[R]]) -> int:
+    """Their least width."""
+    return sum(c.width + 1 for c in columns) - 1
+
+
+def _with_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width: int) -> list[Column[R]]:
+    """With extra columns by rank up to the first without room, so that a wider screen never shows fewer."""
+    wanted = list(shown)
+    growth = sum(c.wanted - c.width for c in shown)
+    for column in sorted((c for c in columns if c.extra), key=lambda c: c.rank):
+        if _total([*wanted, column]) + growth > width:
+            break
+        wanted.append(column)
+    return [c for c in columns if c in wanted]
+
+
+def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
+    """Each in turn gets a cell until it has its most, flexible and extra ones last; flexible ones share the rest."""
+    widths = {c.id: c.width for c in shown}
+    for column in shown:
+        yields = min(max(0, -spare), column.width - column.least)
+        widths[column.id] -= yields
+        spare += yields
+    for turn in range(3):
+        turns = [c for c in shown if turn == (2 if c.extra else int(c.flex))]
+        while spare > 0 and (growing := [c.id for c in turns if widths[c.id] < c.wanted]):
+            for id_ in growing[:spare]:
+                widths[id_] += 1
+            spare -= min(spare, len(growing))
+    flexible = [c.id for c in shown if c.flex]
+    for id_ in flexible:
+        widths[id_] += max(0, spare) // len(flexible)
+    return [PlacedColumn(c, widths[c.id]) for c in shown]
+
+
+def _share_cells(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
+    """Cells that the texts of a column leave empty go to those whose texts are cut, then to those with brief texts if
+    they can have their whole ones; to extra ones last. Brief texts leave empty what they have beyond their width.
+    """
+    widths = {place.column.id: place.width for place in placed}
+    least = {p.column.id: _least(p.column, needs) for p in placed if p.column.lends and p.column.id in needs}
+    least |= {p.column.id: p.column.width for p in placed if p.column.brief is not None and p.width < p.column.most}
+    for extra in (False, True):
+        cut = [p.column.id for p in placed if p.column.extra == extra and p.column.brief is None]
+        while short := [id_ for id_ in cut if widths[id_] < needs.get(id_, 0)]:
+            if sum(_lend_cell(id_, widths, least) for id_ in short) < len(short):
+                break
+        for column in [p.column for p in placed if p.column.extra == extra and p.column.brief is not None]:
+            least.pop(column.id, None)
+            missing = column.most - widths[column.id]
+            spare = sum(max(0, widths[id_] - least[id_]) for id_ in least)
+            if needs.get(column.id, 0) > widths[column.id] and missing <= spare:
+                for _ in range(missing):
+                    _lend_cell(column.id, widths, least)
+    return [PlacedColumn(place.column, widths[place.column.id]) for place in placed]
+
+
+def _lend_cell(to: str, widths: dict[str, int], least: Mapping[str, int]) -> bool:
+    """Give a column a cell of the one that has most to spare; False if none has any."""
+    lender = max(least, key=lambda one: widths[one] - least[one], default=None)
+    if lender is None or widths[lender] <= least[lender]:
+        return False
+    widths[lender] -= 1
+    widths[to] += 1
+    return True
+
+
+def _least(column: Column[R], needs: Mapping[str, int]) -> int:
+    """What its texts need, and its title with the mark of a sorted column."""
+    return max(needs[column.id], len(column.short or column.title) + 1)
+
+
+def sortable_columns(columns: Sequence[Column[R]]) -> list[Column[R]]:
+    """Those that can be sorted by, in order."""
+    return [c for c in columns if c.sort is not None]

@@ -1,0 +1,66 @@
+"""Entities: what the pages of tokens, groups and channels do alike: create, copy, edit, enable and disable."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from tui.entity_form import EntityForm, save_changes
+from tui.pages import marked
+from tui.pages.base import AnyPage, Verb, selection
+from tui.widgets.form import Form, FormPlan
+
+Create = Callable[[AnyPage, Any], Awaitable[None]]
+"""Creates an entity, empty or like another."""
+Send = Callable[..., Awaitable[Any]]
+
+
+def creating(create: Create) -> Mapping[str, Verb]:
+    """The verbs that create an entity: an empty one, or one like that of the selected row."""
+
+    async def new(page: AnyPage) -> None:
+        await create(page, None)
+
+    async def duplicate(page: AnyPage) -> None:
+        if (view := selection(page)) is not None:
+            await create(page, view)
+
+    return {"new": new, "duplicate": duplicate}
+
+
+async def ask_new(page: AnyPage, form: EntityForm, add: Send, like: Any, waits: str = "") -> Any:
+    """Show the form of a new entity; what ``add`` returned for it, None if it was closed."""
+    plan = FormPlan(
+        title=f"New {page.listing.noun}" + ("" if like is None else f" like {like.name}"),
+        fields=form.fields(),
+        save=lambda values: add(form.body(values)),
+        command=form.command,
+        live=form.live,
+        verb="Create",
+        waits=waits,
+    )
+    return await page.ask(Form(plan))
+
+
+async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
+    """Show the form of the entity that is edited; what ``edit`` returned, UNCHANGED, or None if it was closed."""
+    view: Any = form.edited
+    plan = FormPlan(
+        title=f"{page.listing.noun.capitalize()} {view.name}",
+        fields=form.fields(),
+        save=save_changes(form.body, partial(edit, getattr(view, page.listing.by))),
+        command=form.command,
+        live=form.live,
+    )
+    return await page.ask(Form(plan))
+
+
+def toggling(edit: Callable[[AnyPage], Send], effect: str = "") -> Verb:
+    """The verb that disables or enables an entity, or all that are marked; ``effect`` of disabling it."""
+
+    async def toggle(page: AnyPage) -> None:
+        if not await marked.acts_on_marks(page, "toggle") and (view := selection(page)) is not None:
+            await edit(page)(view.id, {"enabled": not view.enabled})
+            done = f"disabled{effect}" if view.enabled else "enabled"
+            page.report_change(f"{page.listing.noun.capitalize()} {view.name} {done}.")
+
+    return toggle
