@@ -7,6 +7,7 @@ alt or ctrl+enter. ``command`` is the equivalent command line.
 import string
 import unicodedata
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 from textual.binding import Binding, BindingType
@@ -61,44 +62,26 @@ def _act(scope: str, verb: str, keys: str, label: str, help: str, command: str =
     return Action(scope=scope, verb=verb, keys=keys, label=label, help=help, command=command, shown=shown)
 
 
+_more = partial(_act, shown=False)
+"""One without room in the footer."""
+
+
 ACTIONS: tuple[Action, ...] = (
     # Live
     _act("live", "pause", "space", "Pause", "freeze the list; new calls are counted"),
     _act("live", "errors", "e", "Errors", "show only failed calls, or all", "usage list st:err"),
-    _act(
-        "live",
-        "cancel",
-        "x",
-        "Cancel",
-        "cancel the selected running call, or those that are marked",
-        "usage cancel ID",
-        shown=False,
+    _more(
+        "live", "cancel", "x", "Cancel", "cancel the selected running call, or those that are marked", "usage cancel ID"
     ),
-    _act("live", "curl", "c", "Copy curl", "copy a curl line that makes such a call", shown=False),
-    _act("live", "follow", "F", "Follow", "jump to the newest call and follow new ones", "usage tail", shown=False),
-    _act("live", "when", "w", "Go to time", "jump to a date or time", "usage list --until TIME", shown=False),
-    _act("live", "previous_error", "left_square_bracket", "Newer error", "go to the next newer error", shown=False),
-    _act("live", "next_error", "right_square_bracket", "Older error", "go to the next older error", shown=False),
+    _more("live", "curl", "c", "Copy curl", "copy a curl line that makes such a call"),
+    _more("live", "follow", "F", "Follow", "jump to the newest call and follow new ones", "usage tail"),
+    _more("live", "when", "w", "Go to time", "jump to a date or time", "usage list --until TIME"),
+    _more("live", "previous_error", "left_square_bracket", "Newer error", "go to the next newer error"),
+    _more("live", "next_error", "right_square_bracket", "Older error", "go to the next older error"),
     # Tokens
     _act("tokens", "connect", "c", "Connect", "settings to paste into an app, and a test call", "env"),
-    _act(
-        "tokens",
-        "rotate",
-        "R",
-        "Rotate",
-        "issue a new key; the old one stops working",
-        "token rotate NAME",
-        shown=False,
-    ),
-    _act(
-        "tokens",
-        "ended",
-        "a",
-        "Ended runs",
-        "show or hide the tokens of programs that 'run' started and that have ended",
-        "token list --all",
-        shown=False,
-    ),
+    _more("tokens", "rotate", "R", "Rotate", "issue a new key; the old one stops working", "token rotate NAME"),
+    _more("tokens", "ended", "a", "Ended runs", "show or hide the tokens of ended runs", "token list --all"),
     # Channels
     _act(
         "channels", "test", "t", "Test", "check the connection, optionally with a short completion", "channel test NAME"
@@ -106,26 +89,10 @@ ACTIONS: tuple[Action, ...] = (
     _act("channels", "fetch", "L", "Models", "fetch the upstream's model list", "channel models NAME"),
     _act("channels", "clear", "z", "Resume", "use a paused channel again now", "channel resume NAME"),
     _act("channels", "discover", "a", "Discover", "find local servers and API keys in the environment", "discover"),
-    _act("channels", "keys", "A", "Keys", "add, remove or resume keys", "channel key", shown=False),
+    _more("channels", "keys", "A", "Keys", "add, remove or resume keys", "channel key"),
     _act("channels", "incidents", "i", "Incidents", "what failed when, and where calls went", "incident list"),
-    _act(
-        "channels",
-        "raise",
-        "K",
-        "Priority up",
-        "raise the channel's priority",
-        "channel edit NAME --priority N",
-        shown=False,
-    ),
-    _act(
-        "channels",
-        "lower",
-        "J",
-        "Priority down",
-        "lower the channel's priority",
-        "channel edit NAME --priority N",
-        shown=False,
-    ),
+    _more("channels", "raise", "K", "Priority up", "raise the channel's priority", "channel edit NAME --priority N"),
+    _more("channels", "lower", "J", "Priority down", "lower the channel's priority", "channel edit NAME --priority N"),
     # Models
     _act("models", "edit", "e", "Price", "set the price, with an example cost", "price set MODEL"),
     _act(
@@ -151,16 +118,16 @@ ACTIONS: tuple[Action, ...] = (
         "open",
         "enter",
         "Calls",
-        "open the calls of the selected bar and series on page 1; arrows or clicks select",
+        "open the calls of the bar and series; arrows or clicks select",
         "usage list",
     ),
     _act("usage", "period", "p", "Period", "change the period: whole calendar days", "usage summary --since DATE"),
-    _act("usage", "period_back", "P", "Period back", "change the period the other way", shown=False),
+    _more("usage", "period_back", "P", "Period back", "change the period the other way"),
     _act("usage", "value", "v", "Value", "show cost, calls, tokens, errors, duration or first token", "usage summary"),
     _act("usage", "by", "b", "By", "group by token, model, channel, group, app or API", "usage summary --by model"),
     _act("usage", "filter", "slash", "Filter", "sum up the calls that fit words, as on page 1", "usage summary WORDS"),
-    _act("usage", "all", "escape", "All calls", "clear the filter", shown=False),
-    _act("usage", "budget", "B", "Budget", "show the next budget against its limit", shown=False),
+    _more("usage", "all", "escape", "All calls", "clear the filter"),
+    _more("usage", "budget", "B", "Budget", "show the next budget against its limit"),
     # Doctor
     _act("doctor", "run", "enter", "Run", "run the checks again", "doctor"),
     # Settings
@@ -172,38 +139,36 @@ ACTIONS: tuple[Action, ...] = (
     _act("entity", "edit", "e", "Edit", "edit the selected one", "NOUN edit NAME"),
     _act("entity", "toggle", "space", "On/off", "enable or disable it", "NOUN enable NAME"),
     _act("entity", "delete", "d", "Delete", "delete it, after confirmation; it can be undone", "NOUN remove NAME"),
-    _act("entity", "duplicate", "D", "Duplicate", "create a copy", "NOUN add", shown=False),
+    _more("entity", "duplicate", "D", "Duplicate", "create a copy", "NOUN add"),
     # Lists
     _act("list", "details", "enter", "Details", "open or close the detail pane"),
-    _act("list", "full", "f", "Full height", "expand or shrink the detail pane", shown=False),
+    _more("list", "full", "f", "Full height", "expand or shrink the detail pane"),
     _act("list", "filter", "slash", "Filter", "filter the list as you type"),
     _act("list", "sort", "s", "Sort", "sort by the next column; a click on a title sorts by it, another reverses"),
-    _act("list", "reverse", "S", "Reverse", "reverse the order", shown=False),
+    _more("list", "reverse", "S", "Reverse", "reverse the order"),
     _act("list", "why", "W", "Why", "what a call would get right now, and why", "why TOKEN MODEL"),
-    _act("list", "columns", "o", "Columns", "choose which columns are shown", shown=False),
-    _act("list", "mark", "m", "Mark", "mark or unmark the row, and go to the next", shown=False),
-    _act("list", "bulk", "b", "Bulk", "enable, disable, move, limit or delete all marked rows", shown=False),
-    _act("list", "marked", "M", "Marked only", "show only marked rows, or all", shown=False),
+    _more("list", "columns", "o", "Columns", "choose which columns are shown"),
+    _more("list", "mark", "m", "Mark", "mark or unmark the row, and go to the next"),
+    _more("list", "bulk", "b", "Bulk", "enable, disable, move, limit or delete all marked rows"),
+    _more("list", "marked", "M", "Marked only", "show only marked rows, or all"),
     _act("list", "copy", "y", "Copy id", "copy the row's id or name"),
     _act("list", "twin", "Y", "Copy command", "copy the equivalent command (for a call, a curl)"),
-    _act("list", "export", "E", "Export", "export the rows shown to a file", "usage export", shown=False),
-    _act("list", "back", "escape", "Back", "close the pane, then clear the filter, then show all rows", shown=False),
+    _more("list", "export", "E", "Export", "export the rows shown to a file", "usage export"),
+    _more("list", "back", "escape", "Back", "close the pane, then clear the filter, then show all rows"),
     # Everywhere
     _act("app", "help", "question_mark", "Help", "list the keys of this page"),
-    _act("app", "undo", "u", "Undo", "undo the last change of the configuration", "undo", shown=False),
-    _act(
-        "app", "history", "H", "History", "what was changed, when and by whom; undo any of it", "history", shown=False
-    ),
-    _act("app", "redo", "U", "Redo", "redo the change that was undone last", "redo", shown=False),
-    _act("app", "theme", "T", "Theme", "choose a theme; each is previewed", shown=False),
-    _act("app", "start", "r", "Restart", "start the server again after it stopped", "serve", shown=False),
+    _more("app", "undo", "u", "Undo", "undo the last change of the configuration", "undo"),
+    _more("app", "history", "H", "History", "what was changed, when and by whom; undo any of it", "history"),
+    _more("app", "redo", "U", "Redo", "redo the change that was undone last", "redo"),
+    _more("app", "theme", "T", "Theme", "choose a theme; each is previewed"),
+    _more("app", "start", "r", "Restart", "start the server again after it stopped", "serve"),
     _act("app", "mouse", "", "Mouse", "use the mouse here, or leave it to the terminal for selecting text"),
     _act("app", "ascii", "", "ASCII", "switch between Unicode and ASCII"),
     _act("app", "wizard", "", "First steps", "set up a channel and a token, step by step"),
-    _act("app", "suspend", "ctrl+z", "Suspend", "back to the shell; 'fg' returns", shown=False),
-    _act("app", "stop", "Q", "Stop", "let running calls finish, stop the server and quit", "stop", shown=False),
+    _more("app", "suspend", "ctrl+z", "Suspend", "back to the shell; 'fg' returns"),
+    _more("app", "stop", "Q", "Stop", "let running calls finish, stop the server and quit", "stop"),
     _act("app", "detach", "", "Detach", "quit and always keep the server running"),
-    _act("app", "leave", "q,ctrl+q", "Quit", "quit; the server keeps running", shown=True),
+    _act("app", "leave", "q,ctrl+q", "Quit", "quit; the server keeps running"),
 )
 
 

@@ -82,7 +82,7 @@ class Console(CrashReportingApp[ExitStatus]):
         """False if NO_COLOR is set; then there is only one theme."""
         self.note = note
         self.failure: GatewayError | None = None
-        """Why there is no server."""
+        """Why no server could be found or started."""
         self.kept = msgspec.json.encode(session.lasting_state)
         """What was read or saved last."""
         self._drawn = self._page_drawn = (-1, -1)

@@ -156,7 +156,7 @@ class CallRing:
             self._changed = None
         elif self._changed is not None:
             self._changed.append(call_id)
-            if len(self._changed) > self._limit:  # there is no reader
+            if len(self._changed) > self._limit:  # nothing reads them
                 self._changed = None
 
 
@@ -185,7 +185,7 @@ def running_view(call: Running, now: Millis) -> RunningView:
 
 
 def lost_view(call: Running) -> CallView:
-    """A call that ran when the server was gone: nobody knows how long it took or what it used."""
+    """A call that was running when the server stopped. Its duration and usage are unknown."""
     return msgspec.structs.replace(
         views.running_view(call, call.ts),
         state="settled",
@@ -201,7 +201,7 @@ def lost_view(call: Running) -> CallView:
 
 
 def failed(call: CallView) -> bool:
-    """Whether it finished without a status of success: also one that somebody ended."""
+    """Whether it finished without a status of success. A call that was cancelled counts too."""
     return call.state == "settled" and not 200 <= call.status < 300
 
 

@@ -30,7 +30,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     text: Callable[[R], str]
     tone: Callable[[R], Tone] | None = None
     dim: bool = False
-    """Whether its texts are dim, where there is no tone."""
+    """Whether its texts are dim; used without ``tone``."""
     rank: int = 0
     """0: always shown; otherwise the highest rank is dropped first when space is short. Extra columns come in by it."""
     right: bool = False
@@ -58,7 +58,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
         return self.right or self.descends
 
     def head(self, width: int, mark: str = "") -> str:
-        """The title, or its short form where there is no room for it and a mark."""
+        """The title, or its short form if the title and a mark do not fit."""
         return self.title if len(self.title) + len(mark) <= width else self.short or self.title
 
     @property

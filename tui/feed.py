@@ -59,7 +59,7 @@ class ConsoleFeed:
         self._start.set()
 
     async def run(self) -> None:
-        """Attach, listen, and attach again, for ever; ends only if there is no first server."""
+        """Attach, listen, and attach again, without end; returns only if no first server can be found or started."""
         try:
             attached = await self._link.find()
             if attached is None:

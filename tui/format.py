@@ -94,7 +94,7 @@ def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
     Of a key also ``not set``.
     """
     if state == "cooling" and until_ms is not None and until_ms <= now:
-        state, until_ms = "half_open", None  # nobody reports that the pause is over
+        state, until_ms = "half_open", None  # the end of a pause is not an event
     word = state_word(state)
     if until_ms is None:
         return word

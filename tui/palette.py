@@ -19,7 +19,7 @@ from gateway.client import control
 from gateway.domain.errors import GatewayError
 from gateway.domain.views import CallView
 from tui import format as fmt
-from tui.actions import PAGES, Action, PageInfo, key_text
+from tui.actions import PAGES, Action, key_text
 from tui.board import Board
 from tui.calls import AnyCall
 from tui.columns import sortable_columns
@@ -96,7 +96,9 @@ def entries(app: Console) -> Iterator[PaletteEntry]:
     yield from order_entries(here)
     for info in PAGES:
         if info.id != here.id:
-            yield from (_remote_entry(app, info, action) for action in page_class(info.id).actions(keymap))
+            for action in page_class(info.id).actions(keymap):
+                run = partial(act_there, app, info.id, action.verb)
+                yield PaletteEntry(f"{info.name}: {action.label}{_key(action)}", action.help, run)
     for name, label, about, verb in setting_names(app.session):
         yield PaletteEntry(f"Setting: {label}", about, partial(go_to, app, "settings", name, verb))
     for name, about in theme_options(app.session):
@@ -133,7 +135,7 @@ def entity_entries(app: Console) -> Iterator[PaletteEntry]:
             yield PaletteEntry(f"Price of {row.name}", "edit the price", run)
         else:
             go = partial(go_to, app, row.page, row.key)
-            yield PaletteEntry(row.name, f"{row.noun} on page {_page(row.page).name}", go, ENTITY)
+            yield PaletteEntry(row.name, f"{row.noun} on page {row.page.capitalize()}", go, ENTITY)
 
 
 def key_entries(app: Console, query: str) -> Iterator[PaletteEntry]:
@@ -256,14 +258,5 @@ async def _find_recorded(client: "control.ControlClient", part: str) -> list[Cal
     return page.calls
 
 
-def _remote_entry(app: Console, info: PageInfo, action: Action) -> PaletteEntry:
-    run = partial(act_there, app, info.id, action.verb)
-    return PaletteEntry(f"{info.name}: {action.label}{_key(action)}", action.help, run)
-
-
 def _key(action: Action) -> str:
     return f"  ({key_text(action)})" if action.keys else ""
-
-
-def _page(page: str) -> PageInfo:
-    return next(info for info in PAGES if info.id == page)

@@ -19,7 +19,7 @@ from tui.text import safe
 def run(link: ServerLink, reason: str, program: str = "tollkeeper") -> int:
     """Attach to the server, or start one, and print lines. Returns the exit code; raises if there is no server."""
     _print_line(
-        f"{reason}, so there is no screen: each finished call is one line. Ctrl+C quits; every command has --help."
+        f"{reason}, so no screen is drawn: each finished call is one line. Ctrl+C quits; every command has --help."
     )
     try:
         asyncio.run(follow(link))

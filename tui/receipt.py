@@ -70,7 +70,7 @@ def state_of(call: CallView, glyphs: Glyphs) -> Part:
 
 
 def is_lost(call: CallView) -> bool:
-    """Whether the gateway stopped while it ran: nobody knows how long it took or what it used."""
+    """Whether the gateway stopped while the call ran. Its duration and usage are unknown then."""
     return call.outcome == Outcome.LOST
 
 

@@ -28,7 +28,7 @@ class PageState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class SavedState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Everything that is saved. Readers treat values that no longer make sense as the defaults."""
+    """Everything that is saved. A value that is not valid any more counts as the default."""
 
     theme: str = ""
     page: str = ""

@@ -26,7 +26,7 @@ _HEAT_ON_LIGHT = ("#cfe8b8", "#8fd3b6", "#41b6c4", "#2c7fb8", "#253494")
 
 
 def chart_colours(*, dark: bool, grid: str = "") -> dict[str, str]:
-    """The variables of a theme that charts use. ``grid``: the lines of the ticks, which must not outshine the bars."""
+    """The variables of a theme that charts use. ``grid``: the lines of the ticks, fainter than the bars."""
     series, heat = (_SERIES_ON_DARK, _HEAT_ON_DARK) if dark else (_SERIES_ON_LIGHT, _HEAT_ON_LIGHT)
     return {
         **{f"chart-{number}": colour for number, colour in enumerate(series, 1)},
@@ -99,37 +99,28 @@ CONTRAST = Theme(
     },
 )
 
+COLOURS = (
+    *("foreground", "background", "surface", "panel", "primary", "secondary", "accent"),
+    *("success", "warning", "error"),
+)
+"""Colours of a theme by Textual's names."""
+
 NONE = Theme(
     name=PLAIN,
     ansi=True,
-    primary="ansi_default",
-    secondary="ansi_default",
-    accent="ansi_default",
-    warning="ansi_default",
-    error="ansi_default",
-    success="ansi_default",
-    foreground="ansi_default",
-    background="ansi_default",
-    surface="ansi_default",
-    panel="ansi_default",
-    boost="ansi_default",
+    **dict.fromkeys((*COLOURS, "boost"), "ansi_default"),  # type: ignore[arg-type] # all of these fields are colours
     variables={
-        "muted": "ansi_default",
+        **dict.fromkeys(chart_colours(dark=True), "ansi_default"),
+        **dict.fromkeys(("muted", "border", "border-blurred"), "ansi_default"),
+        **{
+            f"{part}-{ground}": "ansi_default"
+            for part in ("block-cursor", "input-cursor", "input-selection", "screen-selection")
+            for ground in ("background", "foreground")
+        },
         "ansi-background": "ansi_default",
         "ansi-foreground": "ansi_default",
-        "block-cursor-background": "ansi_default",
-        "block-cursor-foreground": "ansi_default",
         "block-cursor-text-style": "reverse",
-        "border": "ansi_default",
-        "border-blurred": "ansi_default",
-        "input-cursor-background": "ansi_default",
-        "input-cursor-foreground": "ansi_default",
         "input-cursor-text-style": "reverse",
-        "input-selection-background": "ansi_default",
-        "input-selection-foreground": "ansi_default",
-        "screen-selection-background": "ansi_default",
-        "screen-selection-foreground": "ansi_default",
-        **dict.fromkeys(chart_colours(dark=True), "ansi_default"),
     },
 )
 
@@ -139,12 +130,6 @@ NAMES = tuple(theme.name for theme in THEMES)
 
 
 BASES = {theme.name: theme for theme in (DARK, LIGHT, CONTRAST)}
-
-COLOURS = (
-    *("foreground", "background", "surface", "panel", "primary", "secondary", "accent"),
-    *("success", "warning", "error"),
-)
-"""Colours of a theme by Textual's names."""
 
 VARIABLES = {
     "muted": "muted",

@@ -16,7 +16,7 @@ DAY_MS = 24 * HOUR_MS
 
 
 class Trends(msgspec.Struct, frozen=True, kw_only=True):
-    """One summary over time. Where nothing happened there is no row."""
+    """One summary over time. Hours and days without calls have no row."""
 
     starts: Sequence[Millis] = ()
     """The hours or days, oldest first, without gaps."""

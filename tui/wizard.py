@@ -277,7 +277,7 @@ Step = Callable[[], Awaitable[Any]]
 
 
 def _with_text(field: FormField, text: str) -> FormField:
-    """The field with a text, unless that is a choice which is no longer offered."""
+    """The field with this text, unless the field is a choice that does not offer it."""
     return field if field.options and text not in field.options else msgspec.structs.replace(field, value=text)
 
 

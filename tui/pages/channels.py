@@ -156,7 +156,9 @@ class ChannelListing(PageListing[ChannelRow]):
 
     def _row(self, channel: ChannelView) -> ChannelRow:
         if channel.state == "cooling" and channel.until_ms is not None and channel.until_ms <= self.session.now():
-            channel = msgspec.structs.replace(channel, state="half_open", until_ms=None)  # nobody reports it
+            channel = msgspec.structs.replace(
+                channel, state="half_open", until_ms=None
+            )  # the end of a pause is not an event
         left = fmt.countdown(self.session.now(), channel.until_ms) if channel.until_ms is not None else ""
         waits = self.trends.values(channel.id, _first_byte)
         return ChannelRow(channel, left, self.trends.totals.get(channel.id), tuple(waits))
@@ -277,7 +279,7 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
 
 
 STATE_ORDER = ("attention", "cooling", "half_open", "untested", "ok", "off")
-"""What needs somebody comes first."""
+"""Channels that need attention come first."""
 
 
 def _is_paused(channel: ChannelView) -> bool:

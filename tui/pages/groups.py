@@ -227,7 +227,7 @@ async def delete(page: AnyPage) -> None:
     others = [one.name for one in session.board.groups if one.name != group.name]
     users = _users(group)
     if users and not others:
-        toast(page, f"{group.name} is used by {users}, and there is no other group to move them to", bad=True)
+        toast(page, f"{group.name} is used by {users}, and no other group exists to move them to", bad=True)
         return
     if users:
         plan = FormPlan(

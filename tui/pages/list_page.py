@@ -194,7 +194,7 @@ COMPLAINT_LIMIT = 600
 
 
 class ListPage(ConsolePage, Generic[R]):
-    """Table, pane and filter. A subclass brings a PageListing and its own actions."""
+    """Table, pane and filter. A subclass has a PageListing and actions of its own."""
 
     verbs: ClassVar[Mapping[str, Verb]] = VERBS
 
@@ -307,7 +307,7 @@ class ListPage(ConsolePage, Generic[R]):
             pane.show(lambda width: gone if row is None else self.listing.detail(row, width), key)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """What is typed holds a moment later, so that typing never waits."""
+        """Apply the filter a moment after the last letter, so that typing never waits."""
         if self.view.filter != event.value:
             self.view.filter = event.value
             self.set_timer(0.05, self.renew)  # for more letters

@@ -377,7 +377,7 @@ class LivePage(ListPage[CallView]):
         except GatewayError:
             self.set_timer(1.0, self._loaded)  # if the server is gone, the header says so
         else:
-            self.set_timer(0.02, self._loaded)  # the gateway has better things to do
+            self.set_timer(0.02, self._loaded)  # leave the gateway time for calls
 
     def _loaded(self) -> None:
         self._fetching = False

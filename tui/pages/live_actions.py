@@ -134,7 +134,7 @@ async def _search_all(page: AnyPage) -> bool:
     """Find all older calls that fit the filter, as many as are kept."""
     while not page.calls.search.done:
         await load_found(page.calls)
-        await sleep(0.02)  # the gateway has better things to do
+        await sleep(0.02)  # leave the gateway time for calls
     return True
 
 

@@ -332,7 +332,7 @@ class CallHistory:
         if not self._missing:
             return None
         page, _ = self._missing.popitem()
-        self._missing.clear()  # rows scrolled past are no longer needed; the next paint requests what is
+        self._missing.clear()  # rows scrolled past are not needed; the next paint requests those on screen
         self._asked.add(page)
         at = min((page + 1) * self._size, count)
         return HistoryRequest(page, at, max(1, at - page * self._size))

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.field_kinds import Field, json_value
-from gateway.domain.fields import SETTINGS
 from gateway.domain.human_values import count_text
 from gateway.domain.settings import ExpiringRecords, Settings
 from tui import preferences
@@ -19,7 +18,7 @@ from tui.entity_form import EntityForm
 from tui.pages import list_page
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import ListPage
-from tui.pages.settings_table import CONSOLE, RESTART, ConsoleChoice, SettingRow, SettingsListing
+from tui.pages.settings_table import RESTART, ConsoleChoice, SettingRow, SettingsListing
 from tui.session import ConsoleSession
 from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import toast
@@ -28,12 +27,12 @@ from tui.widgets.form import Form, FormPlan, Values
 
 async def edit(page: AnyPage) -> None:
     """Edit the selected setting."""
-    row = page.table.current
+    row: SettingRow | None = page.table.current
     if row is None:
         return
-    if (field := _field(row)) is not None:
-        await _edit_field(page, field)
-    elif (choice := _choice(row)) is not None:
+    if isinstance(row.source, Field):
+        await _edit_field(page, row.source)
+    elif isinstance(choice := row.source, ConsoleChoice):
         before, options = choice.read(page.app), choice.options(page.app)
         preview = partial(choice.write, page.app) if choice.name == "theme" else None
         chosen = await page.ask(ChooseOne(choice.label, options, before, preview))
@@ -46,34 +45,29 @@ async def edit(page: AnyPage) -> None:
 
 async def toggle(page: AnyPage) -> None:
     """Switch to the next value; a setting without fixed values is edited."""
-    row = page.table.current
-    if row is None:
-        return
-    field, settings = _field(row), page.listing.settings
-    if field is not None and settings is not None and (options := field.kind.choices):
-        at = options.index(field.kind.text(getattr(settings, field.name)))
-        await _save(page, field, field.kind.read(options[(at + 1) % len(options)], page.session.now()))
-        return
-    if (choice := _choice(row)) is not None:
-        values = [value for value, _ in choice.options(page.app)]
-        _choose(page, choice, values[(values.index(choice.read(page.app)) + 1) % len(values)])
-        return
-    await edit(page)
+    row: SettingRow | None = page.table.current
+    source = None if row is None else row.source
+    if isinstance(source, ConsoleChoice):
+        values = [value for value, _ in source.options(page.app)]
+        _choose(page, source, values[(values.index(source.read(page.app)) + 1) % len(values)])
+    elif isinstance(source, Field) and (options := source.kind.choices):
+        at = options.index(source.kind.text(getattr(page.listing.settings, source.name)))
+        await _save(page, source, source.kind.read(options[(at + 1) % len(options)], page.session.now()))
+    else:
+        await edit(page)
 
 
 async def reset(page: AnyPage) -> None:
     """Reset the selected setting to its default."""
-    row = page.table.current
-    if row is None:
-        return
-    if row.fixed or row.name == "file":
+    row: SettingRow | None = page.table.current
+    if row is None or row.source is None:
         await edit(page)
     elif not row.changed:
         toast(page, f"{row.label} already has its default: {row.default}")
-    elif (field := _field(row)) is not None:
-        await _save(page, field, getattr(Settings(), field.name))
-    elif (choice := _choice(row)) is not None:
-        _choose(page, choice, choice.options(page.app)[0][0])
+    elif isinstance(row.source, Field):
+        await _save(page, row.source, getattr(Settings(), row.source.name))
+    else:
+        _choose(page, row.source, row.source.options(page.app)[0][0])
 
 
 async def _edit_field(page: AnyPage, field: Field) -> None:
@@ -144,14 +138,6 @@ def _create_file(page: AnyPage) -> None:
         return
     what = "Created, with all keys as comments" if created else "Edit this file"
     toast(page, f"{what}: {path}\nThe console reads it when it starts.")
-
-
-def _field(row: SettingRow) -> Field | None:
-    return next((field for field in SETTINGS if field.name == row.name), None)
-
-
-def _choice(row: SettingRow) -> ConsoleChoice | None:
-    return next((choice for choice in CONSOLE if choice.name == row.name), None)
 
 
 VERBS: Mapping[str, Verb] = {"edit": edit, "toggle": toggle, "default": reset}

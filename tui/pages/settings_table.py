@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from textual.content import Content
 
-from gateway.domain.field_kinds import Option
+from gateway.domain.field_kinds import Field, Option
 from gateway.domain.fields import SETTINGS
 from gateway.domain.settings import Settings
 from tui import global_actions, preferences, themes
@@ -30,6 +30,8 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the page."""
 
     name: str
+    source: "Field | ConsoleChoice | None" = None
+    """What it changes; None: it cannot be changed here."""
     section: str
     label: str
     value: str
@@ -41,8 +43,6 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     """The command line, or how else to change it."""
     command: str = ""
     """The command line that gives it the value it has; empty: there is none."""
-    fixed: bool = False
-    """It cannot be changed here."""
     changed: bool = False
     """It differs from its default."""
     wrong: bool = False
@@ -59,6 +59,7 @@ def gateway_rows(settings: Settings) -> Rows:
         (option, *_) = field.kind.options(field)
         yield SettingRow(
             name=field.name,
+            source=field,
             section=field.section,
             label=field.label,
             value=field.show(value) or "none",
@@ -134,6 +135,7 @@ def console_rows(app: Any) -> Rows:
         value, default = choice.read(app), choice.options(app)[0][0]
         yield SettingRow(
             name=choice.name,
+            source=choice,
             section="Console",
             label=choice.label,
             value=value,
@@ -190,7 +192,6 @@ def server_rows(session: ConsoleSession) -> Rows:
             meaning=meaning,
             applies=RESTART,
             change=change,
-            fixed=True,
         )
 
 

@@ -148,7 +148,7 @@ class UsagePage(ConsolePage):
         self.query_one(UsageBlock).focus()
 
     def choice(self, name: str, options: Sequence[str]) -> str:
-        """The chosen option; the first one if that is no longer valid."""
+        """The chosen option, or the first one if the saved choice is not valid."""
         chosen = self.view.choices.get(name, "")
         return chosen if chosen in options else options[0]
 

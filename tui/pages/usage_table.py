@@ -158,7 +158,7 @@ def _trend(plan: ChartPlan, key: str | None, width: int) -> str:
 
 
 def _trend_width(columns: Sequence[TableColumn], width: int) -> int:
-    """Cells of the small lines at the right; 0: there is no room for them."""
+    """Cells of the small lines at the right; 0 if they do not fit."""
     spare = width - 4 - NAMES[1] - SHARE - sum(column.width for column in columns) - 4
     return min(TREND[1], spare) if spare >= TREND[0] else 0
 

@@ -106,7 +106,7 @@ class ChoiceInput(HintInput):
         self._only = only
         self._many = many
         self._literal = literal
-        """Text that contains this stands for itself, also with ``only``."""
+        """Text that contains this is taken as it is, also with ``only``."""
         self._taken = value
         """The text that was chosen or is unchanged: it is not searched for."""
         self._found: list[Suggestion] = []

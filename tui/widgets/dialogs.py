@@ -277,7 +277,7 @@ def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) 
 
 
 def keep_newest(app: App[Any], event: Notify) -> None:
-    """Forget the oldest messages if there is no room for all: the newest must be seen."""
+    """Remove the oldest messages if they do not all fit: the newest must be seen."""
     # a third, as in the stylesheet
     room = app.size.height * 33 // 100 - _lines(app, event.notification)
     for shown in reversed(list(app._notifications)):  # noqa: SLF001 - Textual has no other list of what it shows
@@ -288,7 +288,7 @@ def keep_newest(app: App[Any], event: Notify) -> None:
 
 def _forget(app: App[Any], message: Notification) -> None:
     """Take a message off the screen; Textual alone would leave the lines that it had."""
-    app._unnotify(message)  # noqa: SLF001 - there is no other way to remove one
+    app._unnotify(message)  # noqa: SLF001 - Textual has no public way to remove one
     for holder in app.screen.query(f"#{ToastRack._toast_id(message)}"):  # noqa: SLF001 - nor to find its widget
         holder.remove()
 

@@ -79,7 +79,7 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     narrows: bool = False
     """Whether what is typed stands for the first suggestion that fits."""
     literal: str = ""
-    """Text that contains this stands for itself nevertheless."""
+    """Text that contains this is not replaced by a suggestion."""
     many: bool = False
     """Whether the suggestions are for a list of names with commas between them."""
     secret: bool = False
@@ -156,7 +156,7 @@ class FormRow(Horizontal):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def draw_line(self) -> None:
-        """Under the field, what is wrong; else the whole hint of the one with the focus, if there is no room in it."""
+        """Show under the field what is wrong, or the whole hint of the field with the focus if the hint is cut."""
         hint = self.field.hint if isinstance(self.input, HintInput) and self.input.hides_hint else ""
         place = self.query_one(".wrong", Static)
         place.update(content((safe(self._complaint or hint), "bad" if self._complaint else "dim")))
@@ -430,8 +430,8 @@ class Form(DialogScreen[Any]):
             self.dismiss(BACK)
 
     def action_fold(self) -> None:
-        """Open the advanced part and go to its first field, unless the present one still has to be filled in; or close
-        it: then whoever was in it is in front of it.
+        """Open the advanced part and go to its first field, unless the present field is not valid yet. Or close it, and
+        move the focus from one of its fields to the last field before it.
         """
         if not self.query(Fold):
             return
@@ -440,7 +440,7 @@ class Form(DialogScreen[Any]):
         self.fields.unfold(is_open=not part.display)
         row = next((row for row in self.fields.rows.values() if row.input.has_focus), None)
         if part.display and row is not None and not row.valid:
-            return  # whoever was about to fill it in stays there
+            return
         if part.display or inside:
             there = [row for row in self.fields.rows.values() if row.display and row.field.advanced == part.display]
             found = there[0 if part.display else -1].input

@@ -97,7 +97,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.follows = False
         """Whether it may follow at all: only if the newest row comes first."""
         self.held = False
-        """Whether it does not follow although it may: somebody reads the details of a row, also of the first one."""
+        """Whether it does not follow although it may, because the details of a row are open."""
         self.sort = ""
         """Id of the column that the source is sorted by."""
         self.descending = False

@@ -91,8 +91,7 @@ class LeadLine(Static):
         self.remove_class("whole")
         self.update(text, layout=several)
         if whole:
-            # without a letter for so long, somebody reads
-            self.set_timer(0.6, partial(self._expand, text))
+            self.set_timer(0.6, partial(self._expand, text))  # nothing was typed for so long
 
     def _expand(self, text: Content) -> None:
         if self.content is text:

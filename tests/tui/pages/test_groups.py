@@ -80,7 +80,7 @@ async def test_the_only_group_stays_while_it_is_used() -> None:
     owner.groups_now = [msgspec.structs.replace(group("default"), channels=[])]
     async with shown("groups", owner) as (app, pilot, _):
         await press(app, pilot, "d")
-        assert words(app)[0].endswith("there is no other group to move them to")
+        assert words(app)[0].endswith("no other group exists to move them to")
 
 
 async def test_a_duplicate_has_another_name() -> None:
