@@ -218,7 +218,6 @@ def _console() -> ModuleType:
     """Returns the console's module. Garbage collection is off while it defines a thousand classes."""
     gc.disable()
     try:
-        importlib.import_module("tui.late_imports").install()
         return importlib.import_module("tui.app")
     finally:
         gc.freeze()

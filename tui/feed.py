@@ -76,7 +76,7 @@ class ConsoleFeed:
             wait = 0.1 if self._received else min(2.0, wait * 2)
             attached = await self._reconnect(wait)
 
-    async def _listen(self, client: "control.ControlClient") -> str:
+    async def _listen(self, client: control.ControlClient) -> str:
         """Read events until the stream ends; returns the reason."""
         try:
             async for event in client.events(recent=1000):

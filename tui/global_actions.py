@@ -265,7 +265,7 @@ async def fetch_today(app: Console) -> None:
 VERBS: Mapping[str, AppVerb] = {
     "theme": choose_theme,
     "help": help,
-    "undo": lambda app: changes.undo_change(app),  # noqa: PLW0108 - its file is loaded when it is first needed
+    "undo": changes.undo_change,
     "redo": lambda app: changes.undo_change(app, redo=True),
     "history": history,
     "start": restart,

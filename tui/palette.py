@@ -250,7 +250,7 @@ async def _calls(app: Console, query: str) -> Hits:
         yield Hit(200.0, highlight(text, typed), partial(show_call, app, call.id), text=text, help=about)
 
 
-async def _find_recorded(client: "control.ControlClient", part: str) -> list[CallView]:
+async def _find_recorded(client: control.ControlClient, part: str) -> list[CallView]:
     """The newest calls with this part of an id; the search ends when something else is typed."""
     page = await client.calls(words=f"id:*{part}*", limit=FIRST)
     while not page.calls and page.cursor:

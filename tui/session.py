@@ -67,7 +67,7 @@ class ConsoleSession:
         return msgspec.structs.replace(self.state, views=views)
 
     @property
-    def client(self) -> "control.ControlClient":
+    def client(self) -> control.ControlClient:
         """The attached server. Raises Unavailable while there is none."""
         if self._client is None or self.link != "attached":
             raise Unavailable(
@@ -114,7 +114,7 @@ class ConsoleSession:
         """Base URL of /v1; empty before the first snapshot."""
         return self.board.status.address if self.board.status else ""
 
-    def attach(self, client: "control.ControlClient", *, started_here: bool) -> None:
+    def attach(self, client: control.ControlClient, *, started_here: bool) -> None:
         """A server answered."""
         self._client = client
         self.started_here = self.started_here or started_here
@@ -129,7 +129,7 @@ class ConsoleSession:
 class AttachedServer(msgspec.Struct, frozen=True):
     """A server that answered."""
 
-    client: "control.ControlClient"
+    client: control.ControlClient
     started_here: bool
 
 

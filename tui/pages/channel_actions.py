@@ -6,6 +6,7 @@ Long: every verb of one page.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -196,17 +197,8 @@ async def incidents(page: AnyPage) -> None:
     await page.ask(IncidentList(page.session))
 
 
-async def raise_priority(page: AnyPage) -> None:
-    """Raise its priority."""
-    await _reorder(page, 1)
-
-
-async def lower_priority(page: AnyPage) -> None:
-    """Lower its priority."""
-    await _reorder(page, -1)
-
-
-async def _reorder(page: AnyPage, by: int) -> None:
+async def reorder(page: AnyPage, by: int) -> None:
+    """Raise or lower the channel's priority."""
     if (channel := selection(page)) is not None:
         priority = channel.priority + by
         await page.session.client.edit_channel(channel.id, {"priority": priority})
@@ -246,8 +238,8 @@ VERBS: Mapping[str, Verb] = {
     "discover": discover,
     "keys": keys,
     "bulk": marked.bulk,
-    "raise": raise_priority,
-    "lower": lower_priority,
+    "raise": partial(reorder, by=1),
+    "lower": partial(reorder, by=-1),
 }
 
 

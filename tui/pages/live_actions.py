@@ -138,16 +138,6 @@ async def _search_all(page: AnyPage) -> bool:
     return True
 
 
-def next_error(page: AnyPage) -> None:
-    """To the next older call that failed."""
-    _go_to_error(page, 1)
-
-
-def previous_error(page: AnyPage) -> None:
-    """To the next newer call that failed."""
-    _go_to_error(page, -1)
-
-
 async def why(page: AnyPage) -> None:
     """What such a call would get now: the token and model of the call under the cursor."""
     call = page.table.current
@@ -189,8 +179,8 @@ async def locate(page: AnyPage, moment: Millis) -> int:
     return int(first + calls.records - max(1, low))
 
 
-def _go_to_error(page: AnyPage, step: int) -> None:
-    """Only among loaded calls; to search further, filter by errors."""
+def go_to_error(page: AnyPage, step: int) -> None:
+    """To the next older call that failed, or with a ``step`` of -1 the next newer one, among the loaded calls."""
     table, index = page.table, page.table.cursor + step
     while 0 <= index < page.calls.count:
         row = page.calls.row(index)
@@ -213,6 +203,6 @@ VERBS: Mapping[str, Verb] = {
     "when": jump_to_time,
     "why": why,
     "export": export,
-    "next_error": next_error,
-    "previous_error": previous_error,
+    "next_error": partial(go_to_error, step=1),
+    "previous_error": partial(go_to_error, step=-1),
 }
