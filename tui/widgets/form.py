@@ -18,6 +18,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
@@ -219,31 +220,22 @@ def _input(field: FormField, initial: str) -> Widget:
     return HintInput(initial, hint=field.hint, password=field.secret, id=name)
 
 
-class Fold(Static, can_focus=True):
+class Fold(Widget, can_focus=True):
     """The line that opens and closes the advanced part."""
 
+    is_open = reactive(False)
     BINDINGS = [Binding("enter,space", "screen.fold", show=False)]  # noqa: RUF012 - Textual reads it, never changes it
 
     def __init__(self, labels: Sequence[str]) -> None:
         super().__init__(classes="fold")
         self._labels = ", ".join(labels)
-        self._open = False
 
-    def draw(self, *, is_open: bool) -> None:
-        """Whether it is open, and what it holds if it is not."""
-        self._open = is_open
-        self._draw()
-
-    def watch_has_focus(self, focus: bool) -> None:  # noqa: FBT001 - Textual's
-        super().watch_has_focus(focus)
-        self._draw()
-
-    def _draw(self) -> None:
-        """Colours of keys and hints cannot be read on the cursor's, so with the focus it has none."""
-        held = "" if self._open else f"   {safe(self._labels)}"
+    def render(self) -> Content:
+        """The fields in it, if it is closed. On the cursor's colour those of keys and hints cannot be read."""
+        held = "" if self.is_open else f"   {safe(self._labels)}"
         tones = ("", "") if self.has_focus else ("key", "dim")
-        head = (f"{'▼' if self._open else '▸'} Advanced", "bold")
-        self.update(content(head, ("   ^o", tones[0]), (held, tones[1])))
+        head = (f"{'▼' if self.is_open else '▸'} Advanced", "bold")
+        return content(head, ("   ^o", tones[0]), (held, tones[1]))
 
     async def on_click(self) -> None:
         self.focus()
@@ -287,7 +279,7 @@ class FormFields(VerticalScroll, inherit_bindings=False):
     def unfold(self, *, is_open: bool) -> None:
         """Open or close the advanced part."""
         for fold in self.query(Fold):
-            fold.draw(is_open=is_open)
+            fold.is_open = is_open
             self.query_one(".advanced").display = is_open
 
     def named(self, name: str) -> str:

@@ -16,7 +16,7 @@ from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage, asked
 from tui.widgets.dialogs import BACK, Confirm
-from tui.widgets.form import CommandLine, Form, FormField, FormPlan, FormRow, Values, optional, require_text
+from tui.widgets.form import CommandLine, Fold, Form, FormField, FormPlan, FormRow, Values, optional, require_text
 
 
 def plan(saved: list[Values], **changes: Any) -> FormPlan:
@@ -192,7 +192,7 @@ def is_unfolded(app: WidgetStage) -> bool:
 
 async def test_advanced_fields_are_folded_away_at_the_end_until_asked_for() -> None:
     async with asked(lambda: Form(FormPlan(title="T", fields=folded(), save=nothing))) as (app, pilot):
-        assert said(app, ".fold") == "▸ Advanced   ^o   B"
+        assert str(app.screen.query_one(Fold).render()) == "▸ Advanced   ^o   B"
         shown = [is_unfolded(app)]
         for keys in (["ctrl+o"], ["ctrl+o"], ["down", "enter"]):
             await pilot.press(*keys)
@@ -368,7 +368,7 @@ async def test_what_no_command_can_say_has_none() -> None:
 
 async def test_the_key_of_the_advanced_part_is_readable_on_the_colour_of_the_cursor() -> None:
     async with asked(lambda: Form(FormPlan(title="T", fields=folded(), save=nothing))) as (app, pilot):
-        fold = app.screen.query_one(".fold", Static)
+        fold = app.screen.query_one(Fold)
         colours = []
         for is_focused in (False, True):
             if is_focused:
