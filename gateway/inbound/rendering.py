@@ -36,6 +36,8 @@ from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import FramedStream, WholeBody
 from gateway.upstream.text_pieces import is_long, pieces
 
+_SHOWN = (Medium, TextPiece, ToolCallBegan)
+
 
 class SourceFacts:
     """Implements ``adapter.AnswerFacts`` by those of another."""
@@ -198,12 +200,10 @@ class RenderedStream(SourceFacts, FramedStream):
         """What the client gets for one event; ``parts``: what it was read as, if it was."""
         try:
             self._check(event.data)
-            out = self._render(self._parts(parts or self._reader.read(event)))
+            return self._render(self._parts(self._reader.read(event) if parts is None else parts))
         except ValueError:
             self._skip(event)
             return b""
-        self.failure = self.failure or self._reader.failure
-        return out
 
     def _parts(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
         for part in parts:
@@ -218,11 +218,12 @@ class RenderedStream(SourceFacts, FramedStream):
                 self._withheld = True
                 self._state.note("medium_dropped")
                 continue
-            self._shown = self._shown or isinstance(event, Medium | TextPiece | ToolCallBegan)
+            self._shown = self._shown or isinstance(event, _SHOWN)
             out.append(self.renderer.take(event))
         self.started = self.started or self._state.began
         if self._state.broken and self._reader.failure is None:
             self._reader.failure = failure_named(self._channel, self._state.broken)
+        self.failure = self.failure or self._reader.failure
         return b"".join(out)
 
     def _skip(self, event: SSEEvent) -> None:

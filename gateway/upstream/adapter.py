@@ -24,24 +24,25 @@ class OutputCounter(msgspec.Struct, eq=False):
     tools: int = 0
     """Tool calls so far."""
     _pieces: list[str] = []
-    _texts: list[str] = []
-    _pending: int = 0
+    _most: int = 65_536
+    """Characters so far beyond which the pieces are counted and forgotten."""
     _folded: int = 0
 
     def add(self, text: str) -> None:
         """Content, reasoning, a tool's name or arguments, a refusal."""
-        size = len(text)
-        self.chars += size
-        self._pending += size
+        self.chars += len(text)
         self._pieces.append(text)
-        if len(self._pieces) >= 256:  # a stream brings thousands of a few letters each
-            self._texts.append("".join(self._pieces))
-            self._pieces.clear()
-        if self._pending > 65_536:  # what is kept is bounded; few samples: the number is rarely needed
-            self._folded += estimate(self._text(), samples=2)
-            self._texts.clear()
-            self._pieces.clear()
-            self._pending = 0
+        if len(self._pieces) >= 256 or self.chars > self._most:  # a stream brings thousands of a few letters each
+            self._fold()
+
+    def _fold(self) -> None:
+        """Keep little. Few samples: the number is rarely needed."""
+        text = "".join(self._pieces)
+        self._pieces = [text]
+        if self.chars > self._most:
+            self._folded += estimate(text, samples=2)
+            self._pieces = []
+            self._most = self.chars + 65_536
 
     def tool(self) -> None:
         """One more tool call began."""
@@ -59,10 +60,7 @@ class OutputCounter(msgspec.Struct, eq=False):
 
     def tokens(self) -> int:
         """The estimate, in tokens, four for each tool call. It may be asked at any time, at up to some milliseconds."""
-        return self._folded + estimate(self._text()) + 4 * self.tools
-
-    def _text(self) -> str:
-        return "".join(self._texts) + "".join(self._pieces)
+        return self._folded + estimate("".join(self._pieces)) + 4 * self.tools
 
 
 class SignsOfLife(Protocol):

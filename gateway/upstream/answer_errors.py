@@ -111,17 +111,8 @@ def _error_in(found: Mapping[str, Any], event: bytes) -> ErrorBody | None:
     return None
 
 
-_USUAL = frozenset(
-    {"id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "obfuscation"}
-)
-"""The fields of a chunk of chat completions."""
-_ERROR = msgspec.Raw(b'"error"')
-
-
 def _may_report(found: Mapping[str, Any]) -> bool:
     """Whether there is more to it than an answer's own fields; nothing large is decoded for this."""
-    if _USUAL.issuperset(found):
-        return _holds_error(found.get("choices")) or found.get("object") in ("error", _ERROR)
     if any(_open_small(found[name]) for name in _REPORTS & found.keys()):
         return True
     if "code" in found and not _TEXTS.isdisjoint(found):

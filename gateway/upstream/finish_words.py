@@ -5,6 +5,7 @@ vLLM, SGLang, TGI and llama.cpp.
 """
 
 import re
+from functools import lru_cache
 
 _WORDS = {
     "stop": (
@@ -41,6 +42,7 @@ _PREFIXES = ("finish_reason_", "finishreason.", "stopreason.", "stop_reason_")
 _ODD = re.compile(r"[^a-z_.]+")
 
 
+@lru_cache(maxsize=64)
 def normal_word(word: str) -> str:
     """The word in the spelling of the table."""
     low = _ODD.sub("_", word.strip().lower())

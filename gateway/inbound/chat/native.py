@@ -47,6 +47,9 @@ _SLICE = 1 << 20
 
 _FEW = 2
 """Parts of an event of which one is not the only one."""
+_BESIDE = (UpstreamNamed, UsageSeen, AnswerMark)
+"""Parts that bring a client nothing."""
+_TEXTS = (TextPiece, ReasoningPiece, RefusalPiece, ArgumentsPiece)
 _FIGURES = frozenset({"timings", "x_groq"})
 """Fields of chunks that bring usage."""
 
@@ -107,9 +110,9 @@ class NativeChatStream(RenderedStream):
         """The last event may lack its blank line."""
         out = []
         start, bulk = 0, True
-        while start < len(block) and not (self.failure or self.finished):
+        while start < len(block):
             template = self._template
-            run = (template.run if bulk else template.one)(block, start) if template else None
+            run = None if template is None else template.run(block, start, several=bulk)
             if run is not None:
                 self.events += len(run.texts)
                 self.tally.add(run.said)
@@ -121,13 +124,15 @@ class NativeChatStream(RenderedStream):
                 out.append(run.out)
                 start += run.size
                 continue
-            if template and bulk:
+            if template is not None and bulk:
                 bulk = False  # what does not fit is not looked for again and again
                 continue
             end = block.find(BLANK, start)
             end = len(block) if end < 0 else end
             if end > start:
                 out.append(self._open_event(block[start:end]))
+                if self.failure or self.finished:
+                    break
                 bulk = bulk or self._template is not template
             start = end + len(BLANK)
         return b"".join(out)
@@ -148,7 +153,7 @@ class NativeChatStream(RenderedStream):
             events = self._state.take(part)
             if isinstance(part, ToolCallPart):
                 self._calls.append(TakenCall(self._state.last_call(part.choice), events, bool(part.name)))
-            if not isinstance(part, UpstreamNamed | UsageSeen | AnswerMark):
+            if not isinstance(part, _BESIDE):
                 if len(self._happened) < _FEW:
                     self._happened.append(events)
                 if events:
@@ -158,9 +163,13 @@ class NativeChatStream(RenderedStream):
     def _pass(self, event: SSEEvent, parts: Iterable[AnswerPart] | None) -> bytes:
         """See ``RenderedStream``: the chunk, edited."""
         super()._pass(event, parts)
-        out = self._edit() if self._chat.choices and not self.failure else b""
+        chunk = self._edit() if self._chat.choices and not self.failure else None
+        self._forget()  # of a large chunk no more copies are kept than needed
+        return b"" if chunk is None else self._editor.event(chunk)
+
+    def _skip(self, event: SSEEvent) -> None:
+        super()._skip(event)
         self._forget()
-        return out
 
     def _conclude(self, *, done: bool) -> bytes:
         """See ``RenderedStream``. If every choice has ended, the client knows all."""
@@ -169,31 +178,26 @@ class NativeChatStream(RenderedStream):
         self.finished = not self.failure
         return b""
 
-    def _skip(self, event: SSEEvent) -> None:
-        super()._skip(event)
-        self._forget()
-
-    def _edit(self) -> bytes:
+    def _edit(self) -> Doc | None:
+        """The chunk for the client; None if it has nothing new."""
         chunk, choices, calls = self._chat.opened, self._chat.choices, iter(self._calls)
         kept = [
             choice.fields for choice in choices if self._editor.edit(choice, calls, said=choice.index in self._said)
         ]
         if not kept:
-            return b""
+            return None
         quiet = rawjson.is_null(chunk.pop("usage", None)) and len(choices) == 1 and _FIGURES.isdisjoint(chunk)
         if quiet and self._lessons and not self._editor.turned:
             self._pattern = self._find_pattern()
         chunk["choices"] = kept
-        del choices, kept
-        self._forget()  # of a large chunk no more copies are kept than needed
-        return self._editor.event(chunk)
+        return chunk
 
     def _find_pattern(self) -> bytes:
         """The only text of the event, if nothing else is in it, and more of its kind can follow."""
         if [len(events) for events in self._happened] != [1]:
             return b""
         event = self._happened[0][0]
-        if not isinstance(event, TextPiece | ReasoningPiece | RefusalPiece | ArgumentsPiece):
+        if not isinstance(event, _TEXTS):
             return b""
         if self._state.reason(event.choice) or len(event.piece) > PATTERN_LIMIT:
             return b""

@@ -45,6 +45,8 @@ _USUAL = frozenset({"role", "content", "refusal", "tool_calls", "function_call",
 _SOURCES = ("search_results", "citations")
 _BARE = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "obfuscation"})
 """Fields of a chunk that has neither."""
+_REGULAR = _BARE | {"usage", "service_tier"}
+"""A chunk with no other field is an error only if the word is in it."""
 
 
 class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -158,7 +160,8 @@ class ChatReader(AnswerReader):
             self.failure = failure_told(self._channel, event.data)
             return []
         self._add_reports(chunk)
-        self.failure = failure_in(self._channel, chunk, event=event.name)
+        if event.name == b"error" or b'"error"' in event.data or not _REGULAR.issuperset(chunk):
+            self.failure = failure_in(self._channel, chunk, event=event.name)
         try:
             if self.failure is None:
                 self._add_choices(chunk, "delta")
@@ -205,14 +208,13 @@ class ChatReader(AnswerReader):
         if choices and not self._name:
             self._name = upstream_id(chunk, self._order.screen)
         for position, fields in enumerate(choices):
-            given = rawjson.value(fields.get("index"))
-            choice = _open(fields, given if type(given) is int else position, holder)
+            choice = _open(fields, position, holder)
             self.choices.append(choice)
             if choice.index not in self._begun:
                 self._begun.add(choice.index)
                 self._parts.append(UpstreamNamed(self._name, choice=choice.index))
             self._add_message(choice)
-            word = rawjson.value(fields.get("finish_reason"))
+            word = None if fields.get("finish_reason", NULL) == NULL else rawjson.value(fields["finish_reason"])
             if isinstance(word, str) and word:
                 self._cite(choice.index)
                 hit = rawjson.maybe(fields.get("stop_reason"))  # vLLM's
@@ -228,8 +230,9 @@ class ChatReader(AnswerReader):
             if name in message and (piece := _text(message[name])):
                 add(ReasoningPiece(piece, index))
                 break
-        for block in items_in(message.get("thinking_blocks")):
-            add(ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([block])), index))
+        if "thinking_blocks" in message:
+            for block in items_in(message["thinking_blocks"]):
+                add(ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([block])), index))
         if "content" in message and (piece := _text(message["content"])):
             add(TextPiece(piece, _logprobs(choice.fields.get("logprobs", NULL)), index))
         if "refusal" in message and (piece := _text(message["refusal"])):
@@ -283,9 +286,9 @@ def _chunk_of(data: bytes) -> Fields:
     return rawjson.fields(data)
 
 
-def _open(fields: Fields, index: int, holder: str) -> OpenedChoice:
+def _open(fields: Fields, position: int, holder: str) -> OpenedChoice:
     """The choice. Raises ValueError if it is none."""
-    whole = holder == "message"
+    whole, given = holder == "message", rawjson.value(fields.get("index"))
     raw = fields.get(holder, NULL)
     if raw == NULL and not whole:
         raw = fields.pop("message", NULL)
@@ -298,7 +301,7 @@ def _open(fields: Fields, index: int, holder: str) -> OpenedChoice:
         calls = calls_of(raw)
     elif (raw := message.get("function_call", NULL)) != NULL and says_something(raw):
         calls = [{"function": raw}]
-    return OpenedChoice(index, fields, message, calls, whole)
+    return OpenedChoice(given if type(given) is int else position, fields, message, calls, whole)
 
 
 def _is_withheld(choice: Fields) -> bool:

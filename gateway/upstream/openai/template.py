@@ -28,11 +28,6 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     said: str
     """All that they say."""
 
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self.texts)
-
 
 class Template:
     """The bytes around the text of an event as it arrives and as it is sent, blank lines included."""
@@ -47,18 +42,20 @@ class Template:
         self._out_joint = self._out_foot + self._out_head
         self._same = came == goes
 
-    def run(self, events: bytes, start: int) -> Run | None:
+    def run(self, events: bytes, start: int, *, several: bool = True) -> Run | None:
         """The events from ``start`` on that fit; None if the first does not, or one of them has a broken text.
 
-        They are split at blank lines: each search for something as long as what is between two texts would begin with
-        a preparation that takes longer than the search.
+        Not ``several``: the first alone. They are split at line feeds, as every other line is blank: a search for
+        something longer takes longer, and for what is between two texts it would begin with a preparation that takes
+        longer than the search.
         """
-        if events.find(BLANK, start) == len(events) - 2:  # one event, as most upstreams send them
-            return self.one(events, start)
+        stop = events.find(BLANK, start) + 2
+        if not several or stop == len(events):  # one event, as most upstreams send them
+            return self._one(events, start, stop)
         head, foot = self._head, self._foot
         if not events.startswith(head, start):
             return None
-        parts, end = events[start:].split(BLANK)[:-1], foot[: -len(BLANK)]
+        parts, end = events[start:].split(b"\n")[:-1:2], foot[: -len(BLANK)]
         while parts and not (parts[-1].startswith(head) and parts[-1].endswith(end)):  # an answer's last events
             parts.pop()
         begin, stop = len(head), -len(end)
@@ -80,19 +77,17 @@ class Template:
         """Whether events with these texts are there."""
         return events.startswith(self._joint.join(middles) + self._foot, start + len(self._head))
 
-    def one(self, events: bytes, start: int) -> Run | None:
-        """The event at ``start``; None if it does not fit."""
-        head, foot = self._head, self._foot
-        begin, stop = start + len(head), events.find(BLANK, start) + 2
-        end = stop - len(foot)
-        if end < begin or not (events.startswith(head, start) and events.startswith(foot, end)):
+    def _one(self, events: bytes, start: int, stop: int) -> Run | None:
+        """The event at ``start``, which ends at ``stop``; None if it does not fit."""
+        begin, end = start + len(self._head), stop - len(self._foot)
+        if end < begin or not (events.startswith(self._head, start) and events.startswith(self._foot, end)):
             return None
-        middle = events[begin:end]
         try:
-            said = _TEXT.decode(b'"' + middle + b'"')
+            said = _TEXT.decode(events[begin - 1 : end + 1])
         except _BAD:
             return None
-        if self._same and stop == len(events) and not start:
+        middle = events[begin:end]
+        if self._same and not start and stop == len(events):
             return Run(events, stop, [middle], said)
         return Run(self._out_head + middle + self._out_foot, stop - start, [middle], said)
 

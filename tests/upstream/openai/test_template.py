@@ -34,8 +34,8 @@ def test_a_run_is_what_its_events_are_one_by_one(middles: list[str]) -> None:
     if run is None:
         return
     outs, said, start = [], "", 0
-    for _ in range(run.count):
-        one = TEMPLATE.one(events, start)
+    for _ in range(len(run.texts)):
+        one = TEMPLATE.run(events, start, several=False)
         assert one is not None
         outs.append(one.out)
         said += one.said
@@ -45,7 +45,7 @@ def test_a_run_is_what_its_events_are_one_by_one(middles: list[str]) -> None:
 
 @given(st.lists(st.sampled_from(PIECES), max_size=5).map("".join))
 def test_one_passes_texts_and_nothing_else(middle: str) -> None:
-    out = SAME.one(_event(middle), 0)
+    out = SAME.run(_event(middle), 0, several=False)
     if _is_text(middle):
         assert out == Run(_event(middle), len(_event(middle)), [middle.encode()], json.loads(f'"{middle}"'))
     else:
@@ -56,13 +56,13 @@ def test_good_events_are_one_run() -> None:
     events = b"".join(_event(m) for m in ("a", "\\u0041", "é", ""))
     run = TEMPLATE.run(events, 0)
     assert run is not None
-    assert (run.size, run.count, run.out.count(b"mine")) == (len(events), 4, 4)
+    assert (run.size, len(run.texts), run.out.count(b"mine")) == (len(events), 4, 4)
 
 
 def test_a_run_begins_at_the_given_place() -> None:
     run = TEMPLATE.run(b": x\n\n" + _event("a") + _event("b"), 5)
     assert run is not None
-    assert (run.size, run.count) == (2 * len(_event("a")), 2)
+    assert (run.size, len(run.texts)) == (2 * len(_event("a")), 2)
 
 
 @pytest.mark.parametrize("odd", [b": x\n\n", b"data: [DONE]\n\n", HEAD.replace(b"a", b"b") + b'"}\n\n'])
@@ -79,13 +79,13 @@ def test_a_broken_text_among_good_ones_is_not_passed() -> None:
 
 @pytest.mark.parametrize("event", [HEAD, FOOT, HEAD[:-1] + FOOT, b"", b"data: x", HEAD + FOOT[1:]])
 def test_head_and_foot_must_both_be_there(event: bytes) -> None:
-    assert SAME.one(event + b"\n\n", 0) is None
+    assert SAME.run(event + b"\n\n", 0, several=False) is None
     assert SAME.run(event + b"\n\n", 0) is None
 
 
 def test_bytes_that_are_not_utf8_do_not_fit() -> None:
     event = HEAD + b"\xff" + FOOT + b"\n\n"
-    assert SAME.one(event, 0) is None
+    assert SAME.run(event, 0, several=False) is None
     assert SAME.run(event * 2, 0) is None
 
 
@@ -100,7 +100,7 @@ def test_a_read_that_needs_no_change_is_passed_as_it_is(count: int) -> None:
 def test_learns_where_the_text_is() -> None:
     template = learn(b'data: {"c":"hey"}', b'data: {"m":"x","c":"hey"}', b'"hey"')
     assert template is not None
-    run = template.one(b'data: {"c":"you"}\n\n', 0)
+    run = template.run(b'data: {"c":"you"}\n\n', 0, several=False)
     assert run == Run(b'data: {"m":"x","c":"you"}\n\n', 19, [b"you"], "you")
 
 
