@@ -13,7 +13,17 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.rawjson import Fields
-from gateway.domain.secret_search import BLOCK, Needles, all_of, base64_blocks, blank_spans, fold_case, has_escapes
+from gateway.domain.secret_search import (
+    BLOCK,
+    PIECE,
+    SHORTEST,
+    Needles,
+    all_of,
+    base64_blocks,
+    blank_spans,
+    fold_case,
+    has_escapes,
+)
 
 LONG = 4096
 """Above this many characters a field is not searched for pieces and other spellings."""
@@ -46,10 +56,12 @@ _USUAL = frozenset(
 class Screen:
     """Keeps one channel's secrets out of its answers."""
 
-    __slots__ = ("_grams", "_harmless", "_spaced", "_values", "needles")
+    __slots__ = ("_grams", "_harmless", "_spaced", "_values", "needles", "shortest")
 
     def __init__(self, needles: Needles) -> None:
         self.needles = needles
+        self.shortest = SHORTEST if needles.short else PIECE
+        """Characters of the shortest text that can show a secret."""
         self._spaced = any(len(value.split()) > 1 for value in needles.values)
         """Whether a secret contains spaces."""
         self._harmless: set[bytes] = set()

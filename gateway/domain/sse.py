@@ -182,6 +182,10 @@ class PieceDecoder(Generic[PieceEvent]):
         head = events[start:begin]
         if head not in self._heads:
             return [], start
+        stop = events.find(BLANK, begin) + len(BLANK)
+        if begin < stop <= start + WINDOW and not events.startswith(head, stop):  # as most upstreams send them
+            found = self._read_one(events[begin - 1 : stop - len(BLANK)])
+            return found, stop if found else start
         parts = events[begin : start + WINDOW].split(BLANK + head)
         last, blank, _ = parts[-1].partition(BLANK)
         parts[-1:] = [last] if blank else []
@@ -197,6 +201,13 @@ class PieceDecoder(Generic[PieceEvent]):
                 return found, start + len(parts) * len(head) + len(lines) + len(BLANK)
             parts = parts[: len(parts) // 2]
         return [], start
+
+    def _read_one(self, data: bytes) -> list[PieceEvent]:
+        """The piece with this data; none if it is another event."""
+        try:
+            return [] if b"\n" in data else [self._decoder.decode(data)]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return []
 
 
 def _before_others(parts: list[bytes]) -> list[bytes]:

@@ -5,7 +5,6 @@ where the upstream brings none.
 """
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -16,8 +15,9 @@ from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
-from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent
+from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
+from gateway.inbound.responses.regular_events import PIECE_KINDS, PIECES, TEXT_KINDS
 from gateway.inbound.responses.render import usage_object
 from gateway.inbound.responses.replay import item_events
 from gateway.inbound.responses.summary import COMPACTION
@@ -26,39 +26,6 @@ from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.answer_errors import failure_told
 from gateway.upstream.usage_report import UsageReports
 
-
-class PieceKind(StrEnum):
-    """Events with a piece of what the model writes."""
-
-    TEXT = "response.output_text.delta"
-    REFUSAL = "response.refusal.delta"
-    REASONING = "response.reasoning_text.delta"
-    STANDARD_REASONING = "response.reasoning.delta"
-    SUMMARY = "response.reasoning_summary_text.delta"
-    ARGUMENTS = "response.function_call_arguments.delta"
-    TOOL_INPUT = "response.custom_tool_call_input.delta"
-    CODE = "response.code_interpreter_call_code.delta"
-    MCP_ARGUMENTS = "response.mcp_call_arguments.delta"
-
-
-class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """An event with a piece, and with nothing else but what the vendor writes beside it."""
-
-    type: PieceKind
-    delta: str
-    sequence_number: SMALL_NUMBER | None = None
-    item_id: str = ""
-    output_index: SMALL_NUMBER = 0
-    content_index: SMALL_NUMBER = 0
-    summary_index: SMALL_NUMBER = 0
-    logprobs: msgspec.Raw = NULL
-    obfuscation: str = ""
-
-
-_PIECES = PieceDecoder(PieceKind, _Piece)
-_PIECE_KINDS = frozenset(PieceKind)
-_TEXT_KINDS = _PIECE_KINDS | {kind.removesuffix(".delta") + ".done" for kind in PieceKind}
-"""Events whose content is a field of their own."""
 _CONTENT = frozenset(
     {
         *("delta", "text", "refusal", "arguments", "input", "code", "logprobs", "name", "content", "summary"),
@@ -120,12 +87,13 @@ class ResponsesReader:
         return tuple(dict.fromkeys(self._reports.marks + _extras(self._response) + marks))
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """See ``relay.NativeReader``. If one shows a secret beside its text, all events are opened from there on."""
-        pieces, end = ([], start) if self._suspect else _PIECES.read(events, start)
+        """See ``relay.NativeReader``. If one shows a secret beside its content, all events are opened from there on."""
+        pieces, end = ([], start) if self._suspect else PIECES.read(events, start)
         if not pieces:
             return 0, start
-        items, shows = {piece.item_id for piece in pieces}, self._order.screen.shows
-        self._suspect = shows("".join([piece.obfuscation for piece in pieces])) or any(map(shows, items - self._items))
+        screen, items = self._order.screen, {piece.item_id for piece in pieces}
+        pads = [piece.obfuscation for piece in pieces if len(piece.obfuscation) >= screen.shortest]
+        self._suspect = any(map(screen.shows, (",".join(pads), *(items - self._items))))
         if self._suspect:
             return 0, start
         self._items = items
@@ -145,9 +113,9 @@ class ResponsesReader:
             if cleaned != fields:
                 fields, inner, data = cleaned, _inner_of(cleaned), rawjson.encode(cleaned)
                 made = b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
-        number = rawjson.maybe(fields.get("sequence_number"))
-        self._next = number + 1 if isinstance(number, int) else self._next + 1
-        if kind in _PIECE_KINDS:
+        number = bytes(fields.get("sequence_number", NULL))
+        self._next = int(number) + 1 if number.isdigit() else self._next + 1
+        if kind in PIECE_KINDS:
             self.tally.add(rawjson.text(fields["delta"]))
         elif kind == "response.output_item.added":
             self._count(inner["item"])
@@ -254,7 +222,7 @@ class ResponsesReader:
 
 def cleaned_event(fields: Fields, inner: Mapping[str, Fields], kind: str, screen: Screen) -> Fields:
     """An event without the secrets around its content. Of an unknown event nothing is content."""
-    if kind in _TEXT_KINDS:
+    if kind in TEXT_KINDS:
         return screen.cleaned(fields, _CONTENT)
     out = screen.cleaned(fields, _INNER)
     for name, values in inner.items():
@@ -280,9 +248,9 @@ def _inner_of(fields: Fields) -> dict[str, Fields]:
 
 def _around(fields: Fields, inner: Mapping[str, Fields], kind: str) -> list[msgspec.Raw]:
     """All values of an event that are not content; of the objects in it their values."""
-    outside = _CONTENT if kind in _TEXT_KINDS else _INNER
+    outside = _CONTENT if kind in TEXT_KINDS else _INNER
     values = [value for name, value in fields.items() if name not in outside]
-    for holder in () if kind in _TEXT_KINDS else inner.values():
+    for holder in () if kind in TEXT_KINDS else inner.values():
         values += [value for name, value in holder.items() if name not in _CONTENT_OR_OUTPUT]
         if holder.get("output", _EMPTY) != _EMPTY and _is_array(holder["output"]):
             for item in rawjson.objects(holder["output"]):

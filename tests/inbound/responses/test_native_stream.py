@@ -11,13 +11,15 @@ import pytest
 from gateway.domain.screen import Screen
 from gateway.domain.secret_search import needles
 from gateway.domain.usage import NOTHING
-from gateway.inbound.responses.reader import PieceKind, ResponsesReader
+from gateway.inbound.responses.reader import ResponsesReader
+from gateway.inbound.responses.regular_events import EventKind
 from gateway.inbound.responses.relay import ResponsesStream
 from tests.fakes.responses import event, events_of, function_call, message, response
 from tests.inbound.responses.rendering import order_of
 from tests.upstream.makers import channel
 
 KEY = "sk-upstream-canary-0123456789"
+DELTAS = [kind for kind in EventKind if kind.endswith(".delta")]
 PLACE = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
 
 
@@ -26,7 +28,7 @@ def stream() -> ResponsesStream:
     return ResponsesStream(channel(), ResponsesReader(order, channel()))
 
 
-def delta(number: int, text: str = "a", kind: str = PieceKind.TEXT, **more: Any) -> bytes:
+def delta(number: int, text: str = "a", kind: str = EventKind.TEXT, **more: Any) -> bytes:
     return event(kind, number, **{**PLACE, "delta": text, "logprobs": [], "obfuscation": "aB3dE6gH", **more})
 
 
@@ -48,7 +50,7 @@ def test_random_streams_pass_the_same_however_they_are_read(seed: int) -> None:
     chance = random.Random(seed)
     texts = ["a", " word", "ü😀", '\\ "\n', "😀"[0], "{", "\ud83d"]
     pieces = [
-        delta(number, chance.choice(texts), chance.choice([PieceKind.TEXT] * 4 + list(PieceKind)))
+        delta(number, chance.choice(texts), chance.choice([EventKind.TEXT] * 4 + DELTAS))
         for number in range(chance.randrange(80))
     ]
     others = events_of(response(message("Hello"), function_call("f", "{}")))
