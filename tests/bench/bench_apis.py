@@ -3,9 +3,10 @@
     python -m tests.bench.bench_apis [--rounds 9] [--calls 100] [--against FOLDER]
 
 The figure is CPU seconds of the serving process. Short trials of all take turns, and each ratio is the median of the
-rounds' own ratios, so that a busy neighbour disturbs both sides alike. Goals: 1.3 where the channel speaks the API, 2
-where the call is translated. ``--against`` measures chat completions, plain and streamed, of another checkout in the
-same way: below 1.02 is as fast as before.
+rounds' own ratios, so that a busy neighbour disturbs both sides alike. Goals: 1.2 where the channel speaks the API, 2
+where the call is translated. Then what one event of a response costs over HTTP, and over a WebSocket as a frame: the
+difference between a long and a short stream, and the whole calls beside it. ``--against`` measures chat completions,
+plain and streamed, of another checkout in the same way: below 1.02 is as fast as before.
 """
 
 import argparse
@@ -35,6 +36,8 @@ from tests.bench.processes import (
 
 MESSAGES = [{"role": "user", "content": "word " * 180}]
 MODEL = f"m-{EVENTS}"
+FEW = 2
+"""Events of a short stream."""
 
 
 class ApiCall(msgspec.Struct, frozen=True):
@@ -44,6 +47,8 @@ class ApiCall(msgspec.Struct, frozen=True):
     path: str
     body: dict[str, object]
     stream: bool = True
+    socket: bool = False
+    """It is made over a WebSocket."""
 
 
 CALLS = (
@@ -52,6 +57,11 @@ CALLS = (
     ApiCall("messages, native", "/v1/messages", {"model": f"claude-{MODEL}", "messages": MESSAGES, "max_tokens": 500}),
     ApiCall("responses, translated", "/v1/responses", {"model": f"old-{MODEL}", "input": MESSAGES}),
     ApiCall("messages, translated", "/v1/messages", {"model": MODEL, "messages": MESSAGES, "max_tokens": 500}),
+)
+EVENT_CALLS = tuple(
+    ApiCall(f"{name}, {events}", "/v1/responses", {"model": f"m-{events}", "input": MESSAGES}, socket=name == "frame")
+    for name in ("event", "frame")
+    for events in (EVENTS, FEW)
 )
 PLAIN = ApiCall("chat, plain", "/v1/chat/completions", {"model": MODEL, "messages": MESSAGES}, stream=False)
 
@@ -66,10 +76,16 @@ class Server(msgspec.Struct, frozen=True):
     def cost(self, load: Load, call: ApiCall, calls: int) -> float:
         """CPU seconds of one call."""
         body = json.dumps({**call.body, **({"stream": True} if call.stream else {})})
-        head = f"POST {call.path} HTTP/1.1\r\nhost: 127.0.0.1:{self.port}\r\nauthorization: Bearer {self.key}\r\n"
-        head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        frame, head = "", f"host: 127.0.0.1:{self.port}\r\nauthorization: Bearer {self.key}\r\n"
+        if call.socket:
+            frame = json.dumps({"type": "response.create", **call.body})
+            head += "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+            request = f"GET {call.path} HTTP/1.1\r\n{head}sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        else:
+            head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            request = f"POST {call.path} HTTP/1.1\r\n{head}\r\n{body}"
         before = self.child.cpu_s()
-        result = load.run(Job(port=self.port, request=head + body, calls=calls, connections=4))
+        result = load.run(Job(port=self.port, request=request, frame=frame, calls=calls, connections=4))
         if result.errors:
             raise SystemExit(f"{result.errors} of {result.calls} calls failed in '{call.name}'")
         return (self.child.cpu_s() - before) / calls
@@ -80,11 +96,11 @@ def furnish(home: Path, upstream: int) -> str:
     url = f"http://127.0.0.1:{upstream}"
     common = ("--key", KEY, "--group", "default")
     tollkeeper(home, "account", "grant", "100000")
-    tollkeeper(home, "channel", "add", "new", "--base-url", f"{url}/v1", "--models", MODEL, *common)
+    tollkeeper(home, "channel", "add", "new", "--base-url", f"{url}/v1", "--models", f"{MODEL},m-{FEW}", *common)
     tollkeeper(home, "channel", "add", "old", "--base-url", f"{url}/lacking/v1", "--models", f"old-{MODEL}", *common)
     claude = ("--dialect", "anthropic", "--models", f"claude-{MODEL}")
     tollkeeper(home, "channel", "add", "claude", "--base-url", url, *claude, *common)
-    for model in (MODEL, f"old-{MODEL}", f"claude-{MODEL}"):
+    for model in (MODEL, f"m-{FEW}", f"old-{MODEL}", f"claude-{MODEL}"):
         tollkeeper(home, "price", "set", model, "--input", "2.50", "--output", "10")
     return str(json.loads(tollkeeper(home, "token", "add", "bench", "--json"))["key"])
 
@@ -106,6 +122,9 @@ def main() -> None:
         load = Load()
         stack.callback(load.end)
         report("chat", rounds(load, [(call.name, server, call) for call in CALLS], options.rounds, options.calls))
+        found = rounds(load, [(call.name, server, call) for call in EVENT_CALLS], options.rounds, options.calls)
+        report(EVENT_CALLS[0].name, found, "responses")
+        report_events(found)
         if options.against:
             other = _other(stack, options.against, Path(name) / "other", upstream)
             for call in (CALLS[0], PLAIN):
@@ -141,6 +160,18 @@ def report(base: str, found: dict[str, list[float]], title: str = "") -> None:
     for name, costs in found.items():
         ratio = median(cost / other for cost, other in zip(costs, found[base], strict=True))
         print(f"{name:24}{median(costs) * 1000:>16.3f}{ratio:>8.2f}")
+
+
+def report_events(found: dict[str, list[float]]) -> None:
+    """A line for an event over HTTP, and one for a frame."""
+    print(f"{'in the middle of a response':32}{'CPU us':>8}{'ratio':>8}")
+    costs = {
+        name: [many - few for many, few in zip(found[f"{name}, {EVENTS}"], found[f"{name}, {FEW}"], strict=True)]
+        for name in ("event", "frame")
+    }
+    for name, each in costs.items():
+        ratio = median(cost / other for cost, other in zip(each, costs["event"], strict=True))
+        print(f"{name:32}{median(each) / (EVENTS - FEW) * 1e6:>8.2f}{ratio:>8.2f}")
 
 
 if __name__ == "__main__":

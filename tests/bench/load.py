@@ -22,6 +22,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     request: str
     """The whole request as it goes over the wire."""
+    frame: str = ""
+    """What is sent as a WebSocket's frame for each call, once ``request`` has opened it; empty: ``request`` is sent."""
     calls: int
     connections: int = 1
     rate: float = 0.0
@@ -102,6 +104,48 @@ class Caller(asyncio.Protocol):
         self._done(self)
 
 
+class SocketCaller(Caller):
+    """One WebSocket, one call at a time. A call ends with the event that completes a response."""
+
+    def __init__(self, request: bytes, frame: bytes, done: Callable[[Caller], None]) -> None:
+        super().__init__(request, done)
+        self._frame = b"\x81\xfe" + len(frame).to_bytes(2) + bytes(4) + frame  # masked with zeros
+        self._rest = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._transport.write(self._request)
+
+    def call(self, due: float) -> None:
+        """See ``Caller``."""
+        self.due, self.first = due, 0.0
+        if self._in_body:
+            self._transport.write(self._frame)
+
+    def data_received(self, data: bytes) -> None:
+        self.received += len(data)
+        self._rest += data
+        if not self._in_body:
+            if b"\r\n\r\n" not in self._rest:
+                return
+            self._rest, self._in_body = self._rest.partition(b"\r\n\r\n")[2], True
+            self._transport.write(self._frame)
+        self.first = self.first or perf_counter()
+        start, size = 0, len(self._rest)
+        while start + 10 <= size:
+            length = self._rest[start + 1]
+            width = {126: 2, 127: 8}.get(length, 0)
+            begin = start + 2 + width
+            end = begin + (int.from_bytes(self._rest[start + 2 : begin]) if width else length)
+            if end > size:
+                break
+            start = end
+            if self._rest.startswith((b'{"type":"response.completed"', b'{"type":"error"'), begin):
+                self.good = self._rest.startswith(b'{"type":"response', begin)
+                self._end()
+        self._rest = self._rest[start:]
+
+
 class Run:
     """One job under way."""
 
@@ -119,25 +163,28 @@ class Run:
     async def measure(self) -> Result:
         """Do it all."""
         loop = asyncio.get_running_loop()
-        request = self._job.request.encode()
-        callers: list[Caller] = []
-        for _ in range(self._job.connections):
-            _, caller = await loop.create_connection(lambda: Caller(request, self._done), "127.0.0.1", self._job.port)
-            callers.append(caller)
+        request, frame = self._job.request.encode(), self._job.frame.encode()
+
+        def caller() -> Caller:
+            return SocketCaller(request, frame, self._done) if frame else Caller(request, self._done)
+
+        callers = [
+            (await loop.create_connection(caller, "127.0.0.1", self._job.port))[1] for _ in range(self._job.connections)
+        ]
         start = perf_counter()
         if self._job.rate:
             self._idle.extend(callers)
             for number in range(self._job.calls):
                 loop.call_later(number / self._job.rate, self._due)
         else:
-            for caller in callers:
-                self._next(caller)
+            for one in callers:
+                self._next(one)
         async with asyncio.timeout(PATIENCE_S):
             await self._over.wait()
         elapsed = perf_counter() - start
-        for caller in callers:
-            caller.due = 0.0
-            caller._transport.close()  # noqa: SLF001 - one file, one machine
+        for one in callers:
+            one.due = 0.0
+            one._transport.close()  # noqa: SLF001 - one file, one machine
         return self._result(elapsed)
 
     def _due(self) -> None:

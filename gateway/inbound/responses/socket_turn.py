@@ -7,7 +7,6 @@ the client then sends the whole input again. No model here can be steered: ``res
 answers it for such models.
 """
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -30,11 +29,11 @@ CREATE = "response.create"
 STEER = "response.steer"
 _OWN = frozenset({"type", "stream_id", "generate", "event_id"})
 """Fields that the request over HTTP does not have."""
-_ITEM = b"response.output_item.done"
-_EVENTS = re.compile(rb"event: ([^\n]+)\ndata: ([^\n]+)\n\n")
-_AROUND = len(b"event: \ndata: \n\n")
-_FAILURES = frozenset({b"response.failed", b"error"})
-_NOTED = _FAILURES | {_ITEM, b"response.completed", b"response.incomplete"}
+_NAME = b"event: "
+_OBJECT = b"data: {"
+_ITEM = _NAME + b"response.output_item.done"
+_FAILURES = frozenset({_NAME + b"response.failed", _NAME + b"error"})
+_NOTED = _FAILURES | {_ITEM, _NAME + b"response.completed", _NAME + b"response.incomplete"}
 
 
 class SocketTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,22 +141,36 @@ class TurnEvents:
             blocks = blocks.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if not blocks.isascii():  # a frame that is not UTF-8 would end the connection
             blocks = blocks.decode("utf-8", "replace").encode("utf-8", "replace")
-        events = _EVENTS.findall(blocks)
-        if sum([len(name) + len(text) for name, text in events]) + _AROUND * len(events) != len(blocks):
-            events = list(map(_read, blocks.split(BLANK)))
-        if not _NOTED.isdisjoint([name for name, _ in events]):
-            for name, text in events:
-                self._note(name, text)
-        texts = [text for _, text in events if text]
+        names, texts = _split(blocks)
+        if not _NOTED.isdisjoint(names):
+            for name, text in zip(names, texts, strict=True):
+                if name == _ITEM:
+                    self.items.append(text)
+                elif name in _NOTED:
+                    self.last = b"" if name in _FAILURES else text
         if self._prefix:
             texts = [self._prefix + text[1:] if text.startswith(b'{"') else text for text in texts]
-        return b"".join([part for text in texts for part in (_head(len(text)), text)])
+        frames = [b""] * (2 * len(texts))
+        frames[::2], frames[1::2] = map(_head, map(len, texts)), texts
+        return b"".join(frames)
 
-    def _note(self, name: bytes, text: bytes) -> None:
-        if name == _ITEM:
-            self.items.append(text)
-        elif name in _NOTED:
-            self.last = b"" if name in _FAILURES else text
+
+def _split(blocks: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The first line and the data of each event. Nearly all have a line for their name, one for an object, and a blank
+    one.
+    """
+    lines = blocks.split(b"\n")
+    names, texts, blanks = lines[:-1:3], lines[1::3], lines[2::3]
+    same = len(names) == len(texts) == len(blanks)
+    if same and names and not any(blanks) and _all_begin(names, _NAME) and _all_begin(texts, _OBJECT):
+        return names, [text[6:] for text in texts]
+    events = [event for event in map(_read, blocks.split(BLANK)) if event[1]]
+    return [name for name, _ in events], [text for _, text in events]
+
+
+def _all_begin(lines: list[bytes], start: bytes) -> bool:
+    """Whether all lines begin so: if the first and the last of them in order do, those between them do."""
+    return min(lines).startswith(start) and max(lines).startswith(start)
 
 
 @lru_cache(maxsize=4096)
@@ -169,13 +182,13 @@ def _head(size: int) -> bytes:
 
 
 def _read(block: bytes) -> tuple[bytes, bytes]:
-    """Name and data of an event; of something else nothing."""
+    """The line with the name, which may be only in the data, and the data of an event; of something else nothing."""
     event = parse(block)
     if event is None or event.data == b"[DONE]":
         return b"", b""
     if event.name:
-        return event.name, event.data
+        return _NAME + event.name, event.data
     try:
-        return _STEER.decode(event.data).type.encode(), event.data
+        return _NAME + _STEER.decode(event.data).type.encode(), event.data
     except _ODD:
         return b"", event.data
