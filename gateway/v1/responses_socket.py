@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing, suppress
-from functools import partial
+from functools import cache, partial
 from typing import Literal
 
 import msgspec
@@ -336,7 +336,7 @@ class SocketSession:
             self._memory.forget(token, turn.previous)
             return
         found = msgspec.structs.replace(found, body=b"")
-        read = partial(kept_of, found, events.last, visit.id[-24:], events.items)
+        read = cache(partial(kept_of, found, events.last, visit.id[-24:], events.items))
         size = len(found.input) + len(events.last) + sum(map(len, events.items))
         self._memory.keep_unread(token, read, size)
         if found.stored and engine.responses.on:

@@ -114,7 +114,7 @@ class ResponsesReader:
                 fields, inner, data = cleaned, _inner_of(cleaned), rawjson.encode(cleaned)
                 made = b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
         number = bytes(fields.get("sequence_number", NULL))
-        self._next = int(number) + 1 if number.isdigit() else self._next + 1
+        self._next = int(number[:18]) + 1 if number.isdigit() else self._next + 1
         if kind in PIECE_KINDS:
             self.tally.add(rawjson.text(fields["delta"]))
         elif kind == "response.output_item.added":

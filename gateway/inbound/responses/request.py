@@ -137,15 +137,15 @@ _FORMAT = msgspec.json.Decoder(_TextFormat)
 
 def parse_responses_request(request: HttpRequest) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    body = request.body
+    body = request.body.removeprefix(BOM)
     fields, mask = fields_of(body)
-    found = read_fields(fields)
+    found = read_fields(fields) if mask else read_typed(_FIELDS, body, "")
     _check(found, fields)
     compacts = TRIGGER in body and TRIGGER in bytes(fields.get("input", NULL))
     others = [fields[name] for name in fields.keys() - _COUNTED]
     bound = bound_of(_given_fields(fields, _INPUT), _given_fields(fields, _SCHEMAS), others, RESPONSES_SIGNS)
     return InboundRequest(
-        body=body.removeprefix(BOM),
+        body=body,
         fields=fields,
         mask=mask,
         model=found.model or "",
