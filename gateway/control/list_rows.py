@@ -273,13 +273,10 @@ def _more(vendor: str, name: str, base_url: str) -> tuple[int, int, int | None] 
     known = more_prices(vendor)
     short = name.rpartition("/")[2]
     found = known.get(name) or (known.get(short) if vendor in ("fireworks", "google") else None)
-    return _with_cached_half(found) if vendor == "fireworks" and found is not None else found
-
-
-def _with_cached_half(amounts: tuple[int, int, int | None]) -> tuple[int, int, int | None]:
-    """Fireworks asks half of the input for cached input, where a model has no rate of its own for it."""
-    first, second, cached = amounts
-    return first, second, first // 2 if cached is None else cached
+    if found is None or vendor != "fireworks":
+        return found
+    first, second, cached = found
+    return first, second, first // 2 if cached is None else cached  # its usual discount; prices by size have none
 
 
 def _by_rule(vendor: str, name: str) -> ListRow | None:
@@ -292,7 +289,7 @@ def _by_rule(vendor: str, name: str) -> ListRow | None:
     if vendor != "fireworks" or place not in ("", "accounts/fireworks/models") or _NO_SIZE.search(short):
         return None
     amount = size_price(short)
-    return ListRow(amounts=_with_cached_half((amount, amount, None)), rule="by size") if amount is not None else None
+    return ListRow(amounts=(amount, amount, None), rule="by size") if amount is not None else None
 
 
 def size_price(name: str) -> int | None:
