@@ -114,15 +114,7 @@ def upstream_price(
     listed = lists.get(channel.id)
     return Price(
         model=served.upstream_name,
-        input=served.told.input,
-        output=served.told.output,
-        cached_input=served.told.cached_input,
-        cache_write=served.told.cache_write,
-        cache_write_long=served.told.cache_write_long,
-        per_call=served.told.per_call,
-        extras=served.told.extras,
-        tiers=served.told.tiers,
-        rules=served.told.rules,
+        **{name: getattr(served.told, name) for name in served.told.__struct_fields__},
         source=f"the list of {channel.name}",
         updated=now,
         as_of=listed.time if listed else now,

@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry, narrow_to_api
-from gateway.core.model_prices import upstream_price
+from gateway.core.model_prices import upstream_model_price
 from gateway.core.quota import (
     CallNeed,
     HoldPlan,
@@ -205,7 +205,7 @@ def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
 
     def prices_of(name: str) -> Iterator[Price]:
         registry, ts = context.catalog.registry, context.visit.ts
-        found = (upstream_price(channel, name, registry, ts) for channel, _ in effects.offers)
+        found = (upstream_model_price(channel, name, registry, ts) for channel, _ in effects.offers)
         return (one for one in found if one is not None)
 
     need = need_of(context.request, effects, price, multiplier, recall, hold_output=hold, prices_of=prices_of)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.cost import CallExtras, highest_cost
 from gateway.domain.media_size import NO_MEDIA
@@ -54,22 +55,21 @@ def advice_cost(tools: bytes, input_tokens: int, prices_of: Callable[[str], Iter
     if b'"advisor' not in tools:
         return Nanos(0)
     try:
-        offered = msgspec.json.decode(tools, type=list[_Tool])
-    except msgspec.MsgspecError:
-        return Nanos(0)
+        offered = rawjson.objects(tools)
+    except ValueError:
+        return Nanos(0)  # no vendor accepts such tools
     total = 0
     for tool in offered:
-        if tool.type.startswith("advisor"):
-            most = [highest_cost(price, input_tokens, tool.max_tokens, MILLION) for price in prices_of(tool.model)]
-            total += max(0, tool.max_uses) * max(most, default=0)
+        found = {name: rawjson.maybe(tool.get(name)) for name in ("type", "model", "max_uses", "max_tokens")}
+        if str(found["type"]).startswith("advisor"):
+            uses, output = (_count(found[name], usual) for name, usual in (("max_uses", 3), ("max_tokens", 4096)))
+            prices = prices_of(str(found["model"]))
+            total += uses * max((highest_cost(one, input_tokens, output, MILLION) for one in prices), default=0)
     return Nanos(total)
 
 
-class _Tool(msgspec.Struct):
-    type: str = ""
-    model: str = ""
-    max_uses: int = 3
-    max_tokens: int = 4096
+def _count(value: object, usual: int) -> int:
+    return value if type(value) is int and value >= 0 else usual
 
 
 _ANY_TIER = ("flex", "priority", "fast")

@@ -48,7 +48,7 @@ def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Pr
     return named or meant
 
 
-def upstream_price(channel: Channel, name: str, registry: Registry, moment: Millis) -> Price | None:
+def upstream_model_price(channel: Channel, name: str, registry: Registry, moment: Millis) -> Price | None:
     """The price in force of a model by the name that a channel's upstream has for it; None: it is not known.
 
     A name with a date is the same model as that name without one.

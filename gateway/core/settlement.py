@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from gateway.core.call import Call
-from gateway.core.model_prices import upstream_price
+from gateway.core.model_prices import upstream_model_price
 from gateway.domain.call import FailureKind, Outcome, Record
 from gateway.domain.cost import cost, highest_cost
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
@@ -177,7 +177,7 @@ def _rates_of(usage: Usage, call: Call, price: Price) -> Rates:
     at = rates(price, usage.input, context.group.multiplier, usage.variant)
     if route is None or not usage.other_model:
         return at
-    others = upstream_price(route.channel, usage.other_model, context.catalog.registry, context.visit.ts)
+    others = upstream_model_price(route.channel, usage.other_model, context.catalog.registry, context.visit.ts)
     if others is None:
         return at
     tokens = sum(count for name, count in usage.parts.items() if name in OTHER_PARTS and name != "other_output")

@@ -9,13 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from gateway.domain.price import (
-    AMOUNTS,
     RATE_WORDS,
     REASONING,
     Price,
-    PriceRule,
     Rates,
     Tier,
+    as_rule,
     of_variant,
     rates,
 )
@@ -67,9 +66,7 @@ def dearest(prices: Sequence[Price]) -> Price:
     rules = []
     for name in names:
         ways = [msgspec.structs.replace(of_variant(price, name) or price, rules=()) for price in prices]
-        way = dearest(ways)
-        amounts = {field: getattr(way, field) for field in (*AMOUNTS, "extras", "tiers")}
-        rules.append(PriceRule(variant=name, **amounts))
+        rules.append(as_rule(dearest(ways), variant=name))
     return msgspec.structs.replace(
         prices[0],
         **_most(prices, 0),

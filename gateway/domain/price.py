@@ -244,6 +244,15 @@ def _with(price: Price, rule: PriceRule) -> Price:
     )
 
 
+AMOUNTS: Final = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call")
+
+
+def as_rule(price: Price, **conditions: Any) -> PriceRule:
+    """Returns the rule that charges as this price does, where these conditions hold."""
+    amounts = {name: getattr(price, name) for name in (*AMOUNTS, "tiers", "extras")}
+    return PriceRule(**amounts, **conditions)
+
+
 def rates(price: Price, input_tokens: int, multiplier: int, variant: str = "") -> Rates:
     """Returns the rates for a call of this input length and variant: those of the highest tier it exceeds.
 
@@ -264,9 +273,6 @@ def _rates_at(price: Price, best: Price | Tier, multiplier: int) -> Rates:
     write = best.input if best.cache_write is None else best.cache_write
     extras: dict[str, int] | None = {**price.extras, **best.extras} if price.extras or best.extras else None
     return Rates(best.input, cached, write, best.output, price.per_call, multiplier, best.cache_write_long, extras)
-
-
-AMOUNTS: Final = ("input", "output", "cached_input", "cache_write", "cache_write_long", "per_call")
 
 
 def multiply(price: Price, multiplier: int) -> Price:

@@ -235,30 +235,30 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     channel: str
     """Channel name."""
     app: str
-    status: int
-    outcome: str
-    code: str
-    error: str
-    finish_reason: str
+    status: int = 0
+    outcome: str = ""
+    code: str = ""
+    error: str = ""
+    finish_reason: str = ""
     stream: bool
     duration_ms: Millis
     first_byte_ms: Millis | None
-    overhead_us: int
+    overhead_us: int = 0
     input_tokens: int
-    cached_tokens: int
-    cache_write_tokens: int
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
     output_tokens: int
-    reasoning_tokens: int
+    reasoning_tokens: int = 0
     usage_source: str
     cost_nanos: Nanos
-    rates: Rates | None
+    rates: Rates | None = None
     held_nanos: Nanos
-    balance_nanos: Nanos | None
-    possible_nanos: Nanos
-    attempts: list[Attempt]
-    upstream_id: str
-    retry: int
-    marks: list[str]
+    balance_nanos: Nanos | None = None
+    possible_nanos: Nanos = Nanos(0)
+    attempts: list[Attempt] = []
+    upstream_id: str = ""
+    retry: int = 0
+    marks: list[str] = []
     cache_write_long_tokens: int = 0
     """The part of the written tokens that stays in the cache for an hour or more."""
     api: str = CHAT_API
@@ -565,31 +565,14 @@ def running_view(call: Running, now: Millis) -> CallView:
         channel=call.channel_name,
         channel_id=call.channel,
         app=call.app,
-        status=0,
-        outcome="",
-        code="",
-        error="",
-        finish_reason="",
         stream=call.stream,
         duration_ms=Millis(max(0, now - call.ts)),
         first_byte_ms=call.ttft,
-        overhead_us=0,
         input_tokens=call.input,
-        cached_tokens=0,
-        cache_write_tokens=0,
-        cache_write_long_tokens=0,
         output_tokens=call.output,
-        reasoning_tokens=0,
         usage_source=UsageSource.ESTIMATED.value,
         cost_nanos=call.cost,
-        rates=None,
         held_nanos=call.held,
-        balance_nanos=None,
-        possible_nanos=Nanos(0),
-        attempts=[],
-        upstream_id="",
-        retry=0,
-        marks=[],
         api=call.api,
         native=call.native,
         waits_for=call.waits_for,

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from gateway.domain.price import AMOUNTS, Price, PriceRule, Tier, multiply
+from gateway.domain.price import Price, PriceRule, Tier, as_rule, multiply
 from gateway.domain.price_hours import DAY_MINUTES, DAYS, Day, PriceHours, zone_of
 from gateway.domain.units import MILLION, Nanos
 from gateway.upstream.usage_counts import named_variant
@@ -29,25 +29,16 @@ _TIME = re.compile(r"(\d{1,2})(?::(\d\d))?(?::\d\d)?Z?")
 
 def with_listed_rules(price: Price, pricing: Mapping[str, Any], read: Read) -> Price:
     """The price with what its entry says of service tiers and peak hours."""
-    rules = [*_tier_rules(price, pricing.get("service_tiers"), read)]
+    price = msgspec.structs.replace(price, rules=tuple(_tier_rules(price, pricing.get("service_tiers"), read)))
     peak = pricing.get("peak_pricing")
     factor = _factor(peak) if isinstance(peak, dict) else None
     if factor is None or not isinstance(peak, dict):
-        return msgspec.structs.replace(price, rules=tuple(rules))
-    during = tuple(_hours(peak))
-    found = [_rule(multiply(price, factor), during=during)]
-    found += [
-        _rule(_as_price(price, multiply_rule(rule, factor)), variant=rule.variant, during=during) for rule in rules
-    ]
-    if during:
-        return msgspec.structs.replace(price, rules=(*rules, *found))
-    return msgspec.structs.replace(multiply(price, factor), rules=tuple(found[1:]))
-
-
-def multiply_rule(rule: PriceRule, factor: int) -> PriceRule:
-    """The rule with all its amounts times parts per million."""
-    (found,) = multiply(Price(model="", input=rule.input, output=rule.output, rules=(rule,)), factor).rules
-    return found
+        return price
+    dear, during = multiply(price, factor), tuple(_hours(peak))
+    if not during:
+        return dear
+    found = (as_rule(dear, during=during), *(msgspec.structs.replace(rule, during=during) for rule in dear.rules))
+    return msgspec.structs.replace(price, rules=(*price.rules, *found))
 
 
 def _tier_rules(price: Price, tiers: object, read: Read) -> Iterator[PriceRule]:
@@ -61,9 +52,9 @@ def _tier_rules(price: Price, tiers: object, read: Read) -> Iterator[PriceRule]:
         if not variant or not isinstance(holder, dict):
             continue
         if (factor := _factor(holder)) is not None:
-            yield _rule(multiply(price, factor), variant=variant)
+            yield as_rule(multiply(price, factor), variant=variant)
         elif (own := _own_rates(price, read(holder))) is not None:
-            yield _rule(own, variant=variant)
+            yield as_rule(own, variant=variant)
 
 
 def _own_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
@@ -91,16 +82,6 @@ def _own_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
         cache_write=write if write is not None else price.cache_write,
         tiers=tuple(map(tier, price.tiers)),
     )
-
-
-def _rule(price: Price, **conditions: Any) -> PriceRule:
-    amounts = {name: getattr(price, name) for name in (*AMOUNTS, "tiers", "extras")}
-    return PriceRule(**amounts, **conditions)
-
-
-def _as_price(price: Price, rule: PriceRule) -> Price:
-    amounts = {name: getattr(rule, name) for name in (*AMOUNTS, "tiers", "extras")}
-    return msgspec.structs.replace(price, **amounts)
 
 
 def _factor(holder: Mapping[str, Any]) -> int | None:

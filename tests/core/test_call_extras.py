@@ -120,7 +120,10 @@ def test_a_fee_is_held_for_each_picture() -> None:
         (b'[{"type":"advisor_20260301","model":"big"},{"type":"custom","input_schema":{}}]', 3, 4096),
         (b'[{"type":"advisor_20260301","model":"another"}]', 0, 0),
         (b'[{"type":"custom","name":"advisor","model":"big"}]', 0, 0),
-        (b'[{"type":"advisor_20260301","max_uses":"x"}]', 0, 0),
+        (b'[{"type":"advisor_20260301","model":"big","max_uses":null,"max_tokens":null}]', 3, 4096),
+        (b'[{"type":7},{"type":"advisor_20260301","model":"big","max_uses":true,"max_tokens":-1}]', 3, 4096),
+        (b'[{"type":"advisor_20260301","model":7}]', 0, 0),
+        (b'[3,{"type":"advisor_20260301","model":"big"}]', 0, 0),
         (b"", 0, 0),
     ],
 )
