@@ -13,9 +13,6 @@ from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 
-LONGEST = 120
-"""How many characters of a request are recorded."""
-
 CODES: Final = ("unknown_url", "method_not_allowed", "origin_not_allowed", "wrong_host")
 """Error codes of requests that reach no API because of their address or their sender."""
 
@@ -134,7 +131,7 @@ def _row_of(path: str) -> _Advice | None:
 def recorded_request(method: str, path: str) -> str:
     """Returns method and path for the record: short, harmless, and without what may be a key."""
     segments = [("…" if _may_be_key(segment) else segment) for segment in path.split("/")]
-    return plain(f"{plain(method, 20)} {'/'.join(segments)}", LONGEST)
+    return plain(f"{plain(method, 20)} {'/'.join(segments)}", 120)
 
 
 def program(app: str) -> str:

@@ -39,11 +39,9 @@ _LINES = (
 
 WINDOW = 2048
 """Characters of one sample of a long text."""
-SAMPLES = 16
-"""At least 2."""
 
 
-def estimate(text: str, *, samples: int = SAMPLES) -> int:
+def estimate(text: str, *, samples: int = 16) -> int:
     """Returns about how many tokens the text has; at least 1 unless it is empty. Long texts are sampled: 6 ms
     at worst.
     """

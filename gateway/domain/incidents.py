@@ -22,8 +22,6 @@ from gateway.domain.views import BudgetView, CallView
 
 QUIET_MS = 120_000
 """Failures further apart, in milliseconds, are two incidents."""
-REFUSING_MS = 600_000
-"""How long a budget counts as refusing after a call it was too small for, unless it pays for another one."""
 
 ENDED_BY_SUCCESS = frozenset({FailureKind.AUTH, FailureKind.UNSET, FailureKind.QUOTA, FailureKind.NETWORK})
 """Causes that a successful call disproves. Rate limits, errors and others come and go with calls between."""
@@ -123,7 +121,8 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Returns whether a budget rejects calls: all of it is spent, or it was recently too small for one."""
         if not (self.budget and self.lasts(now)):
             return False
-        lately = self.refused > 0 and not self.answered and now - self.last <= REFUSING_MS
+        # a call that it was too small for counts for ten minutes, unless it pays for another one
+        lately = self.refused > 0 and not self.answered and now - self.last <= 600_000
         return self.reason == ALL_SPENT or lately
 
 

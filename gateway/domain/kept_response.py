@@ -4,9 +4,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-OVERHEAD = 1024
-"""Bytes that each takes beside its content."""
-
 
 class KeptResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A response and its request's input."""
@@ -26,4 +23,5 @@ class KeptResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def size(self) -> int:
         """Returns the bytes that it takes."""
-        return len(self.input) + len(self.body) + OVERHEAD
+        # what each takes beside its content
+        return len(self.input) + len(self.body) + 1024

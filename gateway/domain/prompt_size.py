@@ -16,7 +16,6 @@ from gateway.domain import estimate, rawjson
 from gateway.domain.json_text import plain_escapes, refuse_repeated
 from gateway.domain.media_size import NO_MEDIA, PromptMedia, count_pages
 
-IMAGE_TOKENS = 800
 MESSAGE_TOKENS = 4
 """Tokens of a message beside its text; a call costs three more."""
 CALL_TOKENS = 3
@@ -25,11 +24,6 @@ SEAL_BYTES_PER_TOKEN = 8
 BOUND_BYTES_PER_TOKEN = 3
 BOUND_TOOLS_TOKENS = 600
 """Tokens that vendors add to the prompt about tools in general; Anthropic up to 530, also for a structured answer."""
-BOUND_TOOL_TOKENS = 60
-"""Tokens of an invented tool: a name, and a schema without arguments."""
-BOUND_NAME_TOKENS = 22
-"""Tokens of a function's name that a dialect puts beside a result: 64 characters, three a token."""
-BOUND_LEAST = 16
 
 SCHEMAS = ("tools", "functions", "response_format")
 """Fields of a chat that the model reads beside the messages."""
@@ -84,7 +78,7 @@ def bound_of(
     others: Iterable[msgspec.Raw] = (),
     signs: Iterable[bytes] = _SIGNS,
     *,
-    least: int = BOUND_LEAST,
+    least: int = 16,
 ) -> InputBound:
     """Returns what to hold for the input of a request with these fields: at least 16 tokens by default.
 
@@ -147,7 +141,7 @@ def _estimate(values: Iterable[Any], schemas: Iterable[msgspec.Raw], messages: i
     parts.texts += [bytes(schema).decode("utf-8", "replace") for schema in schemas]
     return (
         estimate.estimate("\n".join(parts.texts))
-        + IMAGE_TOKENS * parts.pictures
+        + 800 * parts.pictures
         + (parts.document_bytes + parts.sound_bytes + parts.film_bytes) // 100
         + parts.sealed_bytes // SEAL_BYTES_PER_TOKEN
         + MESSAGE_TOKENS * messages
@@ -322,10 +316,12 @@ def tool_calls_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     messages = plain_escapes(fields.get("messages", b""))
     if not any(name in messages for name in _TOOL_CALLS):
         return 0
-    return BOUND_TOOLS_TOKENS + BOUND_TOOL_TOKENS * messages.count(b'"name"')
+    # an invented tool has a name, and a schema without arguments
+    return BOUND_TOOLS_TOKENS + 60 * messages.count(b'"name"')
 
 
 def result_names_bound(fields: Mapping[str, msgspec.Raw]) -> int:
     """Returns the tokens to hold for function names that are sent with the results of their calls."""
     messages = plain_escapes(fields.get("messages", b""))
-    return BOUND_NAME_TOKENS * sum(messages.count(name) for name in _TOOL_RESULTS)
+    # a name of 64 characters, three a token
+    return 22 * sum(messages.count(name) for name in _TOOL_RESULTS)

@@ -21,7 +21,6 @@ _AMOUNTS: Final = {
     "per-call": "per_call",
 }
 """Amounts by the names of their options, with their fields."""
-_MINUTE_MS = 60_000
 
 
 def rate_of(text: str) -> tuple[str, Nanos]:
@@ -77,9 +76,7 @@ def moment_of(text: str) -> Millis:
         then = datetime.fromisoformat(text.strip())
     except ValueError:
         raise BadRequest(f"{text.strip()!r} is not a day such as 2026-12-01") from None
-    return Millis(
-        round((then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp() * 1000) // _MINUTE_MS * _MINUTE_MS
-    )
+    return Millis(round((then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp() * 1000) // 60_000 * 60_000)
 
 
 def _written_moment(moment: Millis) -> str:

@@ -25,8 +25,6 @@ from gateway.domain.secret_search import (
     has_escapes,
 )
 
-LONG = 4096
-"""Above this many characters a field is not searched for pieces and other spellings."""
 HARMLESS = 7
 """So many characters are too few for a secret."""
 
@@ -88,7 +86,8 @@ class Screen:
         size = len(data)
         if size <= HARMLESS or data in self._harmless:
             return False
-        if size > LONG:
+        # a longer field is not searched for pieces and other spellings
+        if size > 4096:
             return any(value in data for value in self._values)
         shows = self.shows(data.decode("utf-8", "replace"))
         if not shows:

@@ -15,7 +15,7 @@ from gateway.domain.budget import Budget, Window
 from gateway.domain.call import FailureKind, Record
 from gateway.domain.errors import NotFound
 from gateway.domain.events import AnyEvent, IncidentChanged
-from gateway.domain.incidents import ALL_SPENT, REFUSING_MS
+from gateway.domain.incidents import ALL_SPENT
 from gateway.domain.price import Rates
 from gateway.domain.units import CallId, ChannelId, Millis, Nanos
 from tests.control.conftest import opened
@@ -204,7 +204,7 @@ async def test_a_budget_that_is_too_small_for_a_call_is_an_incident_for_a_while_
     assert one.refuses(gateway.engine.now())
     assert [one.ended for one in await owner.incidents() if one.budget] == [None]
     kept = gateway.engine.incident_watch.incidents.newest()[0]
-    kept.last = Millis(kept.last - REFUSING_MS - 1)
+    kept.last = Millis(kept.last - 600_001)
     (one,) = [one for one in await owner.incidents() if one.budget]
     assert (one.ended is not None, one.refused) == (True, 1)
 

@@ -17,7 +17,7 @@ from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, MOST_NAMES, MOST_TOKENS
 from gateway.domain.price import Price, Tier
-from gateway.domain.prompt_size import BOUND_NAME_TOKENS, BOUND_TOOL_TOKENS, BOUND_TOOLS_TOKENS
+from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.upstream.dialects import output_limit
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -303,7 +303,7 @@ def test_tools_that_a_dialect_makes_up_are_held_for() -> None:
     calls = [{"id": f"c{n}", "function": {"name": f"f{n}"}} for n in range(9)]
     turns[-1] = {"role": "assistant", "tool_calls": calls}
     plain, more = needed(messages=turns), needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS), messages=turns)
-    assert more.input == plain.input + BOUND_TOOLS_TOKENS + 9 * BOUND_TOOL_TOKENS
+    assert more.input == plain.input + BOUND_TOOLS_TOKENS + 9 * 60
     assert needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS)).input == needed().input
 
 
@@ -311,7 +311,7 @@ def test_names_that_a_dialect_puts_beside_results_are_held_for() -> None:
     """A long name stands once in the request, at the call, and then goes out with every result."""
     turns = [*kit.MESSAGES, *[{"role": "tool", "tool_call_id": "c", "content": ""}] * 9]
     offer = (kit.channel(dialect=Dialect.GEMINI), ServedModel(name="m"))
-    assert needed(offer, messages=turns).input == needed(messages=turns).input + 9 * BOUND_NAME_TOKENS
+    assert needed(offer, messages=turns).input == needed(messages=turns).input + 9 * 22
     assert needed(offer).input == needed().input
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.domain.estimate import SAMPLES, WINDOW, Calibration, estimate
+from gateway.domain.estimate import WINDOW, Calibration, estimate
 
 ENGLISH = (
     "The quick brown fox jumps over the lazy dog. Reading a ledger takes patience, and writing one takes more: every"
@@ -31,7 +31,7 @@ def test_small_texts(text: str, tokens: int) -> None:
 
 
 def test_a_long_text_is_sampled_and_about_the_same() -> None:
-    text = ENGLISH * (4 * WINDOW * SAMPLES // len(ENGLISH))
+    text = ENGLISH * (4 * WINDOW * 16 // len(ENGLISH))
     assert abs(estimate(text) / (estimate(ENGLISH) * len(text) / len(ENGLISH)) - 1) < 0.03
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.domain.order import Order
-from gateway.domain.screen import LONG, Screen
+from gateway.domain.screen import Screen
 from gateway.domain.secret_search import needles
 from tests.domain.test_secret_search import WRITTEN
 from tests.fakes.replies import choice, chunk, delta, dumps, event, usage, whole
@@ -123,8 +123,8 @@ def test_a_stream_shows_no_secret_beside_its_content() -> None:
 
 
 def test_long_fields_are_searched_for_the_value_as_it_stands() -> None:
-    long = ["x" * LONG, KEY]
-    fields = rawjson.fields(dumps({"sources": long, "notes": ["x" * LONG, KEY[:20]]}))
+    long = ["x" * 4096, KEY]
+    fields = rawjson.fields(dumps({"sources": long, "notes": ["x" * 4096, KEY[:20]]}))
     assert SCREEN.clean(fields)
     assert (rawjson.value(fields["sources"])[1], rawjson.value(fields["notes"])[1]) == ("…", KEY[:20])
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.core.response_memory import AGE_S, ResponseMemory, TokenMemory
-from gateway.domain.kept_response import OVERHEAD, KeptResponse
+from gateway.domain.kept_response import KeptResponse
 from gateway.domain.units import TokenId
 from tests.conformance.open_responses import faults
 from tests.conformance.test_open_responses import KINDS, NATIVE, WEATHER, ask, at
@@ -247,13 +247,13 @@ def memory(limit: int, clock: Callable[[], float] = lambda: 0.0) -> ResponseMemo
 
 
 def test_the_one_used_longest_ago_is_forgotten_first() -> None:
-    made = memory(5 * (1000 + OVERHEAD + 100))
+    made = memory(5 * (1000 + 1024 + 100))
     for name in "abcde":
         made.keep(ME, kept(name))
     assert made.find(ME, "a") is not None
     made.keep(ME, kept("f"))
     assert [name for name in "abcdef" if made.find(ME, name)] == ["a", "c", "d", "e", "f"]
-    assert made.size <= 5 * (1000 + OVERHEAD + 100)
+    assert made.size <= 5 * (1000 + 1024 + 100)
     assert made.item_of(ME, "msg_b") is None
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from gateway.domain.channel import ServedModel
 from gateway.domain.errors import BadRequest
-from gateway.domain.prompt_size import BOUND_LEAST
 from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.completions.api import parse_completions_request
 from gateway.inbound.completions.native import CompletionsRelay
@@ -70,10 +69,10 @@ def test_every_prompt_has_its_answers(fields: dict[str, Any], most: int) -> None
 
 
 def test_prompt_and_suffix_are_the_input() -> None:
-    assert parsed().input_bound == BOUND_LEAST + 4
+    assert parsed().input_bound == 16 + 4
     assert parsed(prompt="x" * 298, suffix="y" * 298).input_bound == 204
     assert parsed(prompt=["x", "x", "x"], suffix="y" * 298).input_bound == 309
-    assert parsed(prompt=[7] * 90).input_bound == 90 + BOUND_LEAST + 4
+    assert parsed(prompt=[7] * 90).input_bound == 90 + 16 + 4
 
 
 @pytest.mark.parametrize("done", [b"", b"data: [DONE]\n\n"])
