@@ -26,7 +26,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     id: str
     title: str
     width: int
-    """Cells; also the least that it gets, unless it is flexible."""
+    """Cells. It never gets fewer, unless it is flexible."""
     text: Callable[[R], str]
     tone: Callable[[R], Tone] | None = None
     dim: bool = False
@@ -35,22 +35,21 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     """0: always shown; otherwise the highest rank is dropped first when space is short. Extra columns come in by it."""
     right: bool = False
     most: int = 0
-    """Cells that it grows to where there is room, so that longer texts are not cut. A flexible one has no bound."""
+    """Cells that it grows to if they are free, so that longer texts are not cut. A flexible column can grow further."""
     flex: bool = False
-    """Takes what is left when all columns that fit are there and have grown."""
+    """Whether it takes the cells that are left after all columns have grown."""
     sort: Callable[[R], Any] | None = None
     """The sort key; None: not sortable."""
     descends: bool = False
-    """Sorting by it puts the largest on top, as with numbers, which stand on the right."""
+    """Whether sorting by it puts the largest on top, as for numbers."""
     extra: bool = False
-    """Shown where there is room after all other columns, or on request."""
+    """Whether it is shown only if it fits after all other columns, or on request."""
     short: str = ""
-    """The title where the whole one does not fit."""
+    """The title to use if the whole title does not fit."""
     brief: Callable[[R], str] | None = None
-    """The text where the column has not grown to its most; None: the usual one, cut."""
+    """The text while the column is narrower than ``most``; None: the usual text, cut."""
     fitted: Callable[[R, int], str] | None = None
-    """The text for so many cells, where ``text`` is what it needs: shorter without losing what matters, or with more
-    where there is room; None: the usual one, cut."""
+    """The text for a number of cells: a shorter one, or more of it if that fits. None: the usual text, cut."""
 
     @property
     def largest_first(self) -> bool:
@@ -63,7 +62,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
 
     @property
     def least(self) -> int:
-        """The width below which it is dropped although it matters most."""
+        """The width below which even the most important column is dropped."""
         return min(self.width, 12) if self.flex else self.width
 
     @property
@@ -73,7 +72,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
 
     @property
     def lends(self) -> bool:
-        """Whether it can give cells to others: not if it is of numbers, which change all the time."""
+        """Whether it can give cells to other columns. Columns of numbers cannot: numbers change all the time."""
         return self.brief is None and (not self.right or self.most > 0 or bool(self.short))
 
 
@@ -136,12 +135,12 @@ def fit_columns(
 
 
 def _total(columns: Sequence[Column[R]]) -> int:
-    """Their least width."""
+    """The least width of these columns side by side."""
     return sum(c.width + 1 for c in columns) - 1
 
 
 def _with_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width: int) -> list[Column[R]]:
-    """With extra columns by rank up to the first without room, so that a wider screen never shows fewer."""
+    """The columns with extra ones by rank, up to the first that does not fit: a wider screen never shows fewer."""
     wanted = list(shown)
     growth = sum(c.wanted - c.width for c in shown)
     for column in sorted((c for c in columns if c.extra), key=lambda c: c.rank):
@@ -152,7 +151,7 @@ def _with_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width:
 
 
 def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
-    """Each in turn gets a cell until it has its most, flexible and extra ones last; flexible ones share the rest."""
+    """Give each column a cell in turn up to its most, flexible and extra ones last; flexible ones share the rest."""
     widths = {c.id: c.width for c in shown}
     for column in shown:
         yields = min(max(0, -spare), column.width - column.least)
@@ -203,7 +202,7 @@ def _lend_cell(to: str, widths: dict[str, int], least: Mapping[str, int]) -> boo
 
 
 def _least(column: Column[R], needs: Mapping[str, int]) -> int:
-    """What its texts need, and its title with the mark of a sorted column."""
+    """The cells that its texts need, or its title with a sort mark."""
     return max(needs[column.id], len(column.short or column.title) + 1)
 
 

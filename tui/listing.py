@@ -29,7 +29,7 @@ class RowSource(Protocol[R]):
         ...
 
     def row(self, index: int) -> R | None:
-        """The row; None while it is not here yet."""
+        """The row; None if it is not loaded yet."""
         ...
 
     def key(self, index: int) -> Hashable:
@@ -37,7 +37,7 @@ class RowSource(Protocol[R]):
         ...
 
     def index(self, key: Hashable) -> int | None:
-        """Where the row is now; None if it is gone."""
+        """The row's index now; None if it is gone."""
         ...
 
     def order(self, column: Column[R] | None, *, descending: bool) -> None:
@@ -49,7 +49,7 @@ class RowSource(Protocol[R]):
         ...
 
     def pin(self, key: Hashable) -> None:
-        """Go on showing this row, which is shown, although it may change so that the filter leaves it out."""
+        """Keep showing this row, even if it changes so that the filter would hide it."""
         ...
 
 
@@ -73,7 +73,7 @@ class ListRows(Generic[R]):
 
     @property
     def hidden(self) -> int:
-        """How many rows the filter leaves out."""
+        """How many rows the filter hides."""
         return len(self._all) - len(self._shown)
 
     def row(self, index: int) -> R | None:
@@ -155,7 +155,7 @@ class PageListing(Generic[R]):
         self.trends = Trends()
         """Sums of the last days or hours, for pages that fetch them."""
         self.shown: int | None = None
-        """How many rows are shown, if the filter or the marks leave some out."""
+        """How many rows are shown, if the filter or the marks hide some."""
         self.searching = False
         """Whether older rows are still being searched."""
 
@@ -182,7 +182,7 @@ class PageListing(Generic[R]):
         return str(self.exported(row).name)
 
     def exported(self, row: R) -> Any:
-        """What an export writes of a row: what the server says of it, without what only the screen needs."""
+        """The row as an export writes it: the server's view, without what only the screen needs."""
         return getattr(row, "view", row)
 
     def command(self, row: R) -> str:
@@ -194,15 +194,15 @@ class PageListing(Generic[R]):
         raise NotImplementedError
 
     def detail(self, row: R, width: int) -> Content:
-        """The pane about a row."""
+        """The detail pane of a row."""
         raise NotImplementedError
 
     def empty(self) -> Content:
-        """Shown instead of an empty table: what to do next."""
+        """Shown instead of an empty table. It says what to do next."""
         return content((f"No {self.noun}s yet.", "dim"))
 
     def no_match(self, text: str) -> Content:
-        """Shown instead of the table if a filter leaves nothing, or without one the marks."""
+        """Shown instead of the table if no row fits the filter, or no marked row is here."""
         if not text:
             all_rows = self.session.key("list.marked")
             return content((f"No marked {self.noun} is here. ", "dim"), (all_rows, "key"), (" shows all.", "dim"))
@@ -214,9 +214,9 @@ class PageListing(Generic[R]):
         return lines(words, content(""), keys)
 
     def searched(self, row: R, columns: Sequence[Column[R]]) -> str:
-        """What a filter looks at: the words of a row, and what its columns show, except for numbers."""
+        """The text that a filter searches: the words of a row and what its columns show, without numbers."""
         return " ".join([self.words(row), *(column.text(row) for column in columns if not column.right)])
 
     def words(self, row: R) -> str:
-        """What the filter searches beside what the columns show."""
+        """More text for the filter to search."""
         return ""

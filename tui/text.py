@@ -9,7 +9,7 @@ readable.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
@@ -125,9 +125,6 @@ def lines(*rows: Content) -> Content:
 class TextCard:
     """Lines are added one by one; ``content`` gives them all."""
 
-    tone = "dim"
-    """Tone of the labels."""
-
     def __init__(self, width: int, label: int = 9) -> None:  # with the space around it
         self.width = width
         self._label = label
@@ -135,7 +132,7 @@ class TextCard:
 
     def row(self, label: str, *parts: Part | str | Content) -> None:
         """A line with a label in front; an empty label continues the line before."""
-        self._hang(content((f" {label:<{self._label - 2}} ", self.tone)), content(*parts), self._label)
+        self._hang(content((f" {label:<{self._label - 2}} ", "dim")), content(*parts), self._label)
 
     def line(self, *parts: Part | str | Content) -> None:
         """A line without a label."""
@@ -146,11 +143,9 @@ class TextCard:
         return lines(*self._rows)
 
     def _hang(self, head: Content, body: Content, indent: int) -> None:
-        first, *more = self._wrapped(body, self.width - max(indent, head.cell_length))
+        width = self.width - max(indent, head.cell_length)
+        first, *more = body.wrap(max(10, width)) or [Content("")]
         self._rows += [Content.assemble(head, first), *(row.pad_left(indent) for row in more)]
-
-    def _wrapped(self, body: Content, width: int) -> Iterator[Content]:
-        yield from body.wrap(max(10, width)) or [Content("")]
 
 
 def add_details(card: TextCard, details: Iterable[tuple[str, str]]) -> None:

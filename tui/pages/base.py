@@ -43,7 +43,7 @@ def selection(page: AnyPage, hint: str = "") -> Any:
 
 
 def report_no_selection(page: AnyPage, text: str) -> None:
-    """Say that no row is selected, or that the one that was selected is gone."""
+    """Say that no row is selected, or that the selected row is gone."""
     toast(page, GONE if page.table.lost else text)
 
 
@@ -91,7 +91,7 @@ class ConsolePage(Vertical):
         self.do(self.verbs[verb])
 
     def do(self, verb: Verb) -> None:
-        """Run an action, in the background if it awaits."""
+        """Run an action; one that awaits runs in the background."""
         try:
             result = verb(self)
         except GatewayError as error:

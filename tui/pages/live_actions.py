@@ -23,7 +23,7 @@ NAMED = 5
 """Calls in a question."""
 ERRORS = "st:err"
 FAILED = FailureCondition()
-"""What that means."""
+"""The condition behind that word."""
 
 
 AnyApp = Any
@@ -31,7 +31,7 @@ AnyApp = Any
 
 
 def pause(page: AnyPage) -> None:
-    """Hold the rows still, or let them go on."""
+    """Pause the list, or let it go on."""
     page.renew()
     page.calls.pause(on=not page.calls.paused)
     page.renew()

@@ -32,7 +32,7 @@ FOUND_LIMIT = 20_000
 
 
 TOP = 2_000
-"""Most older records that are kept of all that are sorted."""
+"""Most older records that are kept while the list is sorted."""
 
 
 class SearchProgress(msgspec.Struct):
@@ -49,21 +49,21 @@ class SearchProgress(msgspec.Struct):
 
 
 class UnseenCalls:
-    """Which calls came after those that were on screen while the list was followed."""
+    """Which calls came after the last one that was on screen."""
 
     def __init__(self) -> None:
         self._newest = CallId("")
 
     def seen(self, order: Sequence[CallId]) -> Sequence[CallId]:
-        """Those that there were then."""
+        """The calls up to that one."""
         return order[: bisect_right(order, self._newest)]
 
     def forget(self, order: Sequence[CallId]) -> None:
-        """All that there are, oldest first, have been on screen, as far as the filter shows them."""
+        """All of these calls, oldest first, have been on screen."""
         self._newest = order[-1] if order else CallId("")
 
     def count(self, order: Sequence[CallId], fits: Callable[[CallId], bool]) -> int:
-        """How many came since then that the filter shows."""
+        """How many calls that fit the filter came since then."""
         return sum(map(fits, order[bisect_right(order, self._newest) :]))
 
 
@@ -86,7 +86,7 @@ class LiveSource:
         self.search = SearchProgress()
         self.query: Query | None = None
         self._wanted: Query | None = None
-        """The same, of what has a name now also by others."""
+        """The query, widened to the earlier names of what it names."""
         self._names = session.board.names
         self.searches = Lock()
         """Held by the one search request at a time."""
@@ -134,7 +134,7 @@ class LiveSource:
         return next((len(self._view) + i for i, row in enumerate(self.found) if row.id == key), None)
 
     def keep(self, keys: Collection[Hashable] | None) -> None:
-        """Only these, as far as they are loaded."""
+        """Show only these calls, as far as they are loaded."""
         self._kept = keys
         self._version = -1
 
@@ -280,7 +280,7 @@ def search_words(source: LiveSource, now: Millis, *, going_on: bool) -> str:
 
 
 def _insert(view: list[CallId], call_id: CallId, *, there: bool) -> None:
-    """Put a call into what is shown, in its place, or take it out."""
+    """Put a call into its place among the shown ones, or take it out."""
     at = bisect_left(view, call_id)
     found = at < len(view) and view[at] == call_id
     if there and not found:

@@ -15,7 +15,7 @@ from tui.text import safe
 from tui.widgets.dialogs import toast
 
 WORDS = {"model": "model", "token": "tok", "channel": "ch", "group": "grp", "app": "app", "api": "api"}
-"""Of the filter, for a value of each dimension."""
+"""The word of the filter for each dimension."""
 
 DIMENSIONS = tuple(WORDS)
 
@@ -27,7 +27,7 @@ NO_QUERY = Query()
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """Where things are in the text, for the mouse."""
+    """Where the bars and the table are in the text, for the mouse."""
 
     bars: Bars
     chart: range

@@ -20,7 +20,7 @@ from tui.text import Part, cell, content, cut, fitting, safe
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 HEAT_DAYS = 28
-"""Each weekday counts as often as the others."""
+"""Days of the map: each weekday is in it four times."""
 
 GAUGE = 14
 
@@ -34,11 +34,11 @@ HEAT_SUM = 10
 
 
 HEAT_SPAN, HEAT_SPAN_BRIEF = "  the last 4 weeks", "  4 weeks"
-"""Of what the map is, whatever the period of the chart."""
+"""The time that the map covers, whatever the period of the chart."""
 
 
 def heat_width(value: Measure, width: int) -> int:
-    """Cells of the map in so many, one to three an hour, and of its title."""
+    """The width of the map with its title, at one to three cells an hour."""
     title = len(f" {value.name} by weekday and hour{HEAT_SPAN}")
     return max(HEAT_NAME + 24 * _hour_width(width) + HEAT_SUM, min(title, width))
 
@@ -114,7 +114,7 @@ def _heat_cell(number: float | None, known: bool, highest: float, each: int, pla
 
 
 def coloured(plan: ChartPlan) -> bool:
-    """Whether shades are colours; in ASCII they are characters."""
+    """Whether shades are colours. In ASCII and without colours they are characters."""
     return not plan.patterns and not plan.glyphs.ascii
 
 
@@ -136,7 +136,7 @@ class BudgetSource(msgspec.Struct, frozen=True):
         return "" if self.kind == "account" else self.kind
 
     def same_budget(self, other: "BudgetSource") -> bool:
-        """Whether it is that budget, whatever was used of it."""
+        """Whether both are the same budget, whatever was used of it."""
         unit, other_unit = self.budget.nanos is None, other.budget.nanos is None
         same = (other.kind, other.key, other.budget.window, other_unit)
         return (self.kind, self.key, self.budget.window, unit) == same
@@ -180,7 +180,7 @@ class BudgetCourse(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> Measure:
-        """What it counts."""
+        """The measure that the budget counts."""
         return MEASURES["cost" if self.source.budget.nanos is not None else "tokens"]
 
     @property
@@ -191,7 +191,7 @@ class BudgetCourse(msgspec.Struct, frozen=True):
 
     @property
     def spent(self) -> int:
-        """The same of what was used so far."""
+        """What was used so far, in the unit of the limit."""
         budget = self.source.budget
         return budget.spent_nanos if budget.nanos is not None else budget.spent_tokens
 

@@ -71,7 +71,7 @@ class Picker(Widget, can_focus=True):
         self._typed = ""
 
     def on_key(self, event: events.Key) -> None:
-        """A letter that begins no name, also after those before it, is a key like any other."""
+        """Letters pick the option that begins with them. A letter that begins no option is a key like any other."""
         if not event.is_printable or event.character is None or event.character == " ":
             return
         for typed in (self._typed + event.character, event.character):

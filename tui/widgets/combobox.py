@@ -111,12 +111,12 @@ class ChoiceInput(HintInput):
         """The text that was chosen or is unchanged: it is not searched for."""
         self._found: list[Suggestion] = []
         self._searched = False
-        """Whether what is listed fits what was just typed."""
+        """Whether the list shows what fits the typed text."""
         self.choices = ChoiceList()
         self.quiet = False
-        """Whether the focus, when it comes next, leaves the list closed."""
+        """Whether the list stays closed the next time the line gets the focus."""
         self.alone = False
-        """It is the only field: what is taken with enter is submitted, too."""
+        """Whether it is the only field: enter takes a choice and submits it."""
 
     def open(self) -> None:
         """List what fits the typed text; all if it is unchanged."""
@@ -164,7 +164,7 @@ class ChoiceInput(HintInput):
         self.quiet = False
 
     def on_blur(self) -> None:
-        """What is left half-typed is what it stood for."""
+        """A text that was typed in part becomes the highlighted choice."""
         found = self.choices.highlighted
         if self._only and self.choices.display and found is not None:
             self.take(found)
@@ -238,7 +238,7 @@ class Combobox(Vertical):
 
 
 def choice(options: Sequence[str], value: str, id: str) -> Picker | Combobox:
-    """What picks one of these: a Picker for a few, a Combobox for many."""
+    """A Picker for a few options, a Combobox for many."""
     if len(options) <= PICKED:
         return Picker(options, value, id=id)
     every = [Suggestion(option) for option in options]

@@ -4,7 +4,6 @@ A new token's key is on the card, this once; in the texts it is masked until `v`
 call is one tiny streamed call through /v1, as clients make it; then its receipt is shown, or why it failed.
 """
 
-from collections.abc import Callable
 from itertools import accumulate
 
 from textual import events, on
@@ -116,16 +115,11 @@ class Connect(DialogScreen[str]):
         """The text in the box, which is copied with the key in full."""
         url, model = self._session.address, self._guide.model_text
         card = connect_card.card(url, model, self._key)
-        texts: dict[str, Callable[[], str]] = {
-            "Shell": lambda: card.environment["sh"],
-            "fish": lambda: card.environment["fish"],
-            "PowerShell": lambda: card.environment["powershell"],
-            "Python": lambda: card.python,
-            "Node": lambda: card.node,
-            "curl": lambda: card.curl,
-            "Apps": self._guide.text,
-        }
-        return texts[KINDS[self._kind]]()
+        if (kind := KINDS[self._kind]) == "Apps":
+            return self._guide.text()
+        shells = {"Shell": "sh", "fish": "fish", "PowerShell": "powershell"}
+        texts = {name: card.environment[shell] for name, shell in shells.items()}  # type: ignore[index] # these three
+        return {**texts, "Python": card.python, "Node": card.node, "curl": card.curl}[kind]
 
     def action_guide(self, what: str) -> None:
         """Another program or part of it, or the key; choosing a program shows the programs."""

@@ -95,7 +95,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.chosen: Collection[str] = ()
         """Ids of the columns to show; empty: the usual ones."""
         self.follows = False
-        """Whether it may follow at all: only if the newest row comes first."""
+        """Whether the newest row comes first, so that the table can follow it."""
         self.held = False
         """Whether it does not follow although it may, because the details of a row are open."""
         self.sort = ""
@@ -103,24 +103,24 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.descending = False
         """Whether the largest comes first."""
         self.request_sort: Callable[[str], None] = lambda _column: None
-        """Takes the id of the column whose title was clicked."""
+        """Called with the id of the column whose title was clicked."""
         self.marks: set[Hashable] = set()
         self.cursor = 0
         self.lost = False
-        """Whether the row of the cursor is gone, so that none is selected."""
+        """Whether the row under the cursor is gone, so that no row is selected."""
         self._painter: RowPainter[R] = RowPainter(partial(style_of, self), glyphs)
         self.cursor_key: Hashable = None
-        """Of the row of the cursor."""
+        """The key of the row under the cursor."""
         self._count = 0
         self._needs: dict[str, int] = {}
         """The widths of the widest texts that were seen in each column since it was arranged."""
         self._shown: dict[int, Strip] = {}
         self._height = 0
-        """Rows that the screen has room for."""
+        """Rows that fit on the screen."""
 
     @property
     def following(self) -> bool:
-        """Whether new rows will be seen at once."""
+        """Whether new rows are seen at once."""
         return self.follows and not self.held and self.cursor == 0 and self.scroll_offset.y == 0
 
     @property
@@ -267,7 +267,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
 
 
 def _select(table: LiveTable[R], index: int) -> None:
-    """Put the cursor on a row, which stays there."""
+    """Put the cursor on a row, and keep showing that row."""
     table.cursor, table.lost = index, False
     table.cursor_key = table.source.key(index) if index < table.source.count else None
     table.source.pin(table.cursor_key)
@@ -293,7 +293,7 @@ def style_of(table: LiveTable[R], name: str) -> Style:
 
 
 class RowState(msgspec.Struct, frozen=True):
-    """What determines the look of a line, apart from its row."""
+    """What the look of a line depends on, apart from its row."""
 
     cursor: bool = False
     focus: bool = False
@@ -301,7 +301,7 @@ class RowState(msgspec.Struct, frozen=True):
 
 
 class RowPainter(Generic[R]):
-    """``style`` gives a style by the name of a table's part: ``cursor``, ``head``, or a tone."""
+    """Paints lines. ``style`` returns the style of a part of the table (``cursor``, ``head``) or of a tone."""
 
     def __init__(self, style: Callable[[str], Style], glyphs: Glyphs) -> None:
         self._make_style = style
@@ -311,7 +311,7 @@ class RowPainter(Generic[R]):
         self._empty: dict[RowState | None, Strip] = {}
         self.placed: Sequence[PlacedColumn[R]] = ()
         self.cut: dict[str, int] = {}
-        """The widths that texts would have needed that were cut, by column, since the columns were placed."""
+        """By column, the width that cut texts needed since the columns were placed."""
         self.width = 0
 
     def place(self, placed: Sequence[PlacedColumn[R]], width: int) -> None:
@@ -359,7 +359,7 @@ class RowPainter(Generic[R]):
         return strip
 
     def missing(self, look: RowState) -> Strip:
-        """The line of a row that is not here yet."""
+        """The line of a row that is not loaded yet."""
         if look not in self._empty:
             base = self._style("cursor" if look.cursor else "dim")
             strip = Strip([Segment(" " + self._glyphs.ellipsis, base)])
