@@ -27,13 +27,13 @@ from gateway.domain.events import IncidentChanged, Snapshot
 from gateway.domain.units import Millis
 from tui import global_actions, plain_mode, preferences, saved_state, terminal, themes
 from tui.actions import PAGE_IDS, PAGES, Action, actions_in, bindings
-from tui.exit_status import CrashReportingApp, ExitStatus, write_report
+from tui.console_app import ConsoleApp
+from tui.exit_status import ExitStatus, write_report
 from tui.feed import ConsoleFeed
-from tui.global_actions import available_actions
 from tui.glyphs import ASCII, UNICODE, Asciify, wants_ascii
 from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
-from tui.pages.base import AnyPage, ConsolePage, page_class
+from tui.pages.base import page_class
 from tui.screens import PageScreen, page_screen
 from tui.session import ConsoleSession, ServerLauncher, ServerLink
 from tui.widgets.dialogs import keep_newest, toast
@@ -52,7 +52,7 @@ STYLESHEET = Path(__file__).with_name("console.tcss")
 """Absolute, so that subclasses and the executable find it; ``build.spec`` carries it along."""
 
 
-class Console(CrashReportingApp[ExitStatus]):
+class Console(ConsoleApp):
     """The app; its result is the exit status."""
 
     CSS_PATH = STYLESHEET
@@ -79,13 +79,10 @@ class Console(CrashReportingApp[ExitStatus]):
         self.session = session
         self.feed = ConsoleFeed(link, self.post_message)
         self.colour = colour
-        """False if NO_COLOR is set; then there is only one theme."""
         self.note = note
         self.failure: GatewayError | None = None
         """Why no server could be found or started."""
         self.kept = msgspec.json.encode(session.lasting_state)
-        """What was read or saved last."""
-        self._drawn = self._page_drawn = (-1, -1)
         for known in (*themes.THEMES, *session.preferences.themes):
             self.register_theme(known)
         self.theme = global_actions.shown_theme(session, theme or session.state.theme, colour=colour)
@@ -123,32 +120,6 @@ class Console(CrashReportingApp[ExitStatus]):
         if self.note:
             toast(self, self.note, bad=True)
 
-    @property
-    def page(self) -> ConsolePage:
-        """The page that is open."""
-        return self.query_one(f"ContentSwitcher > #{self.query_one(ContentSwitcher).current}", ConsolePage)
-
-    async def action_page(self, page: str) -> None:
-        """Open a page; it is created when first opened."""
-        if page not in PAGE_IDS:
-            return
-        switcher = self.query_one(ContentSwitcher)
-        if not switcher.query(f"#{page}"):
-            made: AnyPage = page_class(page)
-            await switcher.mount(made(self.session))
-        switcher.current = self.session.state.page = page
-        self.query_one(Header).page = page
-        footer = self.query_one(Footer)
-        footer.actions = available_actions(self.page, self.session.preferences.keymap)
-        footer.refresh()
-        self._drawn = self._page_drawn = (-1, -1)
-        self.page.take_focus()
-        self.renew()
-
-    def open_page(self, page: str) -> None:
-        """The same from code that cannot await."""
-        self.run_worker(self.action_page(page), group=DIALOG_WORKERS)
-
     def action_act(self, verb: str) -> None:
         """Run one of the global actions."""
         self.page.do(lambda _page: global_actions.VERBS[verb](self))
@@ -157,20 +128,6 @@ class Console(CrashReportingApp[ExitStatus]):
 
     action_help_quit = key_ctrl_c = global_actions.how_to_leave
     """What Ctrl+C does: Textual's name for it, and that of the key in a dialog, where the app has no bindings."""
-
-    def renew(self) -> None:
-        """Draw what changed; at least once a second for ages and countdowns, more often while calls run."""
-        session = self.session
-        stamp = (session.board.version, session.now() // (200 if session.board.calls.running else 1000))
-        headers = self.query(Header)
-        if not headers:  # there is none any more while the console closes
-            return
-        if stamp != self._drawn:
-            self._drawn = stamp
-            headers.first().renew()
-        if stamp != self._page_drawn and not self.screen.is_modal:
-            self._page_drawn = stamp
-            self.page.renew()
 
     on_notify = keep_newest
 

@@ -5,7 +5,6 @@ import os
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -15,10 +14,9 @@ from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.human_values import plural
 from gateway.domain.incidents import Incident
 from tui import exit_status, saved_state, themes
-from tui.actions import PAGES, Action
+from tui.actions import PAGES
+from tui.console_app import ConsoleApp, available_actions
 from tui.glyphs import ASCII, UNICODE, wants_ascii
-from tui.keymap import Keymap
-from tui.pages.base import ConsolePage
 from tui.pages.list_page import select_row, set_filter
 from tui.session import ConsoleSession
 from tui.text import safe
@@ -28,13 +26,10 @@ from tui.widgets import history as changes
 from tui.widgets.dialogs import Confirm, toast
 from tui.widgets.table import LiveTable
 
-Console = Any
-"""The app; it imports this file."""
-
-AppVerb = Callable[[Console], Awaitable[None] | None]
+AppVerb = Callable[[ConsoleApp], Awaitable[None] | None]
 
 
-async def choose_theme(app: Console) -> None:
+async def choose_theme(app: ConsoleApp) -> None:
     """Choose a theme from a list; the one under the cursor is shown at once."""
     if not app.colour:
         toast(app, "NO_COLOR is set, so there is only one theme", bad=True)
@@ -59,7 +54,7 @@ def theme_options(session: ConsoleSession) -> list[tuple[str, str]]:
     return [*THEME_NOTES.items(), *own]
 
 
-def apply_theme(app: Console, name: str) -> None:
+def apply_theme(app: ConsoleApp, name: str) -> None:
     """Apply a theme; without colours everything uses the terminal's default colours."""
     shown = shown_theme(app.session, name, colour=app.colour)
     app.no_color = shown == themes.PLAIN
@@ -75,7 +70,7 @@ def shown_theme(session: ConsoleSession, name: str, *, colour: bool) -> str:
     return known if colour else themes.PLAIN
 
 
-def help(app: Console) -> None:  # noqa: A001 - the verb's name
+def help(app: ConsoleApp) -> None:  # noqa: A001 - the verb's name
     """The keys of this page."""
     page = app.page
     name = next(info.name for info in PAGES if info.id == page.id)
@@ -84,27 +79,23 @@ def help(app: Console) -> None:  # noqa: A001 - the verb's name
     )
 
 
-def available_actions(page: ConsolePage, keymap: Keymap) -> list[Action]:
-    """The actions available on a page with their keys, its own first."""
-    return [*page.actions(keymap), *(a for a in keymap.actions_in("app") if a.verb in VERBS)]
-
-
-async def confirm_revival(app: Console, reasons: Sequence[str]) -> bool:
+async def confirm_revival(app: ConsoleApp, reasons: Sequence[str]) -> bool:
     """Ask whether a key or token may work again."""
-    return bool(await app.push_screen_wait(Confirm("Let it work again?", "\n".join(reasons), "Let it work")))
+    confirmed = await app.push_screen_wait(Confirm("Let it work again?", "\n".join(reasons), "Let it work"))
+    return bool(confirmed)
 
 
-def history(app: Console) -> None:
+def history(app: ConsoleApp) -> None:
     """Every change, and its undo."""
     app.push_screen(changes.HistoryScreen(app.session))
 
 
-def note_start(app: Console) -> None:
+def note_start(app: ConsoleApp) -> None:
     """No server runs here: one is being started."""
     app.session.link = "starting"
 
 
-def warn_of_budget(app: Console, incident: Incident) -> None:
+def warn_of_budget(app: ConsoleApp, incident: Incident) -> None:
     """Most of a budget is spent, or all of it: one message.
 
     To be called before the board has the incident, which also changes with each call that is refused for it.
@@ -114,7 +105,7 @@ def warn_of_budget(app: Console, incident: Incident) -> None:
         toast(app, f"Of the {safe(incident.budget, 80)}, {safe(incident.reason, 80)}.", bad=True)
 
 
-def restart(app: Console) -> None:
+def restart(app: ConsoleApp) -> None:
     """Start the server again."""
     if app.session.link == "gone":
         app.session.link = "starting"
@@ -123,7 +114,7 @@ def restart(app: Console) -> None:
         toast(app, "The server is running.")
 
 
-async def stop(app: Console) -> None:
+async def stop(app: ConsoleApp) -> None:
     """Ask, let running calls finish, stop the server, then quit."""
     if app.session.link != "attached":
         toast(app, f"The server is not running. Press {app.session.key('app.leave')} to quit.")
@@ -147,7 +138,7 @@ async def _stop_warning(session: ConsoleSession) -> str:
     return f"{' '.join(parts)}\n{session.key('app.leave')} quits the console and keeps the server running."
 
 
-async def stop_and_leave(app: Console) -> None:
+async def stop_and_leave(app: ConsoleApp) -> None:
     """Ask the server to stop, wait for it, and quit."""
     client = app.session.client
     toast(app, f"Stopping after running calls finish. Press {app.session.key('app.leave')} to quit now.")
@@ -159,7 +150,7 @@ async def stop_and_leave(app: Console) -> None:
     app.exit(exit_status.ExitStatus(f"server stopped ('{app.session.restart_command}' starts it again)"))
 
 
-async def leave(app: Console) -> None:
+async def leave(app: ConsoleApp) -> None:
     """Quit as the settings say: the server keeps running, unless it was started here and ``stop_on_leave`` is set."""
     session = app.session
     if session.link != "attached":  # also after a stop, which the board still shows
@@ -173,12 +164,12 @@ async def leave(app: Console) -> None:
         detach(app)
 
 
-def detach(app: Console) -> None:
+def detach(app: ConsoleApp) -> None:
     """Quit and always keep the server running."""
     app.exit(exit_status.after_leaving(app.session.address, app.session.program))
 
 
-def how_to_leave(app: Console) -> None:
+def how_to_leave(app: ConsoleApp) -> None:
     """Ctrl+C was pressed, which quits nothing here."""
     leave, stop_too = app.session.key("app.leave"), app.session.key("app.stop")
     if app.screen.is_modal:
@@ -187,12 +178,12 @@ def how_to_leave(app: Console) -> None:
         toast(app, f"Press {leave} to quit; the server keeps running. Press {stop_too} to stop the server too.")
 
 
-async def first_steps(app: Console) -> None:
+async def first_steps(app: ConsoleApp) -> None:
     """Set up a channel and a token, step by step."""
     await importlib.import_module("tui.wizard").run(app)
 
 
-def offer_first_steps(app: Console) -> None:
+def offer_first_steps(app: ConsoleApp) -> None:
     """The first steps open by themselves once, on a fresh home. Their file is rarely needed."""
     if not app.session.state.view("wizard").choices:
         importlib.import_module("tui.wizard").offer_once(app)
@@ -205,7 +196,7 @@ async def _stops_on_leave(session: ConsoleSession) -> bool:
         return False
 
 
-async def go_to(app: Console, page: str, key: Hashable, verb: str = "") -> None:
+async def go_to(app: ConsoleApp, page: str, key: Hashable, verb: str = "") -> None:
     """Open a page with the cursor on one of its rows, also one that its filter hides, and run a verb on it."""
     await app.action_page(page)
     if app.page.source.index(key) is None and app.page.view.filter:
@@ -213,20 +204,20 @@ async def go_to(app: Console, page: str, key: Hashable, verb: str = "") -> None:
     select_row(app.page, key, verb)
 
 
-def mouse(app: Console) -> None:
+def mouse(app: ConsoleApp) -> None:
     """Leave the mouse to the terminal, or use it again."""
     state = app.session.state
     state.mouse = not state.mouse
     toast(app, f"From the next start, the mouse is {'used here' if state.mouse else 'left to the terminal'}.")
 
 
-def ascii_only(app: Console) -> None:
+def ascii_only(app: ConsoleApp) -> None:
     """Draw with ASCII, or with all of Unicode."""
     use_symbols(app, "unicode" if app.session.glyphs.ascii else "ascii")
     toast(app, "ASCII only." if app.session.glyphs.ascii else "All of Unicode.")
 
 
-def use_symbols(app: Console, name: str) -> None:
+def use_symbols(app: ConsoleApp, name: str) -> None:
     """Draw with ``ascii``, ``unicode``, or with what the terminal can show: ``auto``."""
     state = app.session.state
     state.ascii = {"ascii": True, "unicode": False}.get(name)
@@ -240,7 +231,7 @@ def use_symbols(app: Console, name: str) -> None:
     app.refresh(layout=True)
 
 
-def save_state(app: Console) -> None:
+def save_state(app: ConsoleApp) -> None:
     """Save what has changed, so that it survives a kill. What another console has saved meanwhile stays."""
     state, home = app.session.lasting_state, app.session.config.home
     encoded = msgspec.json.encode(state)
@@ -251,7 +242,7 @@ def save_state(app: Console) -> None:
         app.kept = encoded
 
 
-async def fetch_today(app: Console) -> None:
+async def fetch_today(app: ConsoleApp) -> None:
     """Fetch the sums since local midnight; events are added from then on."""
     board, now = app.session.board, app.session.now()
     try:

@@ -9,7 +9,6 @@ import heapq
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 from textual.command import DiscoveryHit, Hit, Hits, Provider
@@ -23,14 +22,12 @@ from tui.actions import PAGES, Action, key_text
 from tui.board import Board
 from tui.calls import AnyCall
 from tui.columns import sortable_columns
-from tui.global_actions import apply_theme, available_actions, go_to, theme_options
+from tui.console_app import ConsoleApp, available_actions
+from tui.global_actions import apply_theme, go_to, theme_options
 from tui.pages.base import AnyPage, ConsolePage, page_class
 from tui.pages.list_page import ListPage, details, select_row, set_filter, sort_by_title
 from tui.pages.settings_table import setting_names
 from tui.text import safe
-
-Console = Any
-"""The app; it imports this file."""
 
 Run = Callable[[], Awaitable[None] | None]
 
@@ -69,7 +66,8 @@ class Palette(Provider):
     """Everything the palette offers."""
 
     async def search(self, query: str) -> Hits:
-        app: Console = self.app
+        app = self.app
+        assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
         every = [*entries(app), *entity_entries(app), *combined_entries(app, query)]
         scored = ((match(query, entry), number, entry) for number, entry in enumerate(every))
         for score, _, entry in heapq.nlargest(100, (one for one in scored if one[0] > 0), key=lambda one: one[0]):
@@ -80,7 +78,8 @@ class Palette(Provider):
             yield hit
 
     async def discover(self) -> Hits:
-        app: Console = self.app
+        app = self.app
+        assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
         page = app.page
         names = list(entity_entries(app))[:FIRST]
         own = action_entries(app, page, available_actions(page, app.session.preferences.keymap))
@@ -88,7 +87,7 @@ class Palette(Provider):
             yield DiscoveryHit(Content(entry.text), entry.run, text=entry.text, help=entry.about)
 
 
-def entries(app: Console) -> Iterator[PaletteEntry]:
+def entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
     """Pages, the actions of all of them, settings and themes."""
     yield from page_entries(app)
     keymap, here = app.session.preferences.keymap, app.page
@@ -105,13 +104,13 @@ def entries(app: Console) -> Iterator[PaletteEntry]:
         yield PaletteEntry(f"Theme: {name}", about, partial(apply_theme, app, name))
 
 
-def page_entries(app: Console) -> Iterator[PaletteEntry]:
+def page_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
     """The pages."""
     for number, info in enumerate(PAGES, 1):
         yield PaletteEntry(f"{info.name}  ({number})", info.about, partial(app.open_page, info.id), HERE)
 
 
-def action_entries(app: Console, page: ConsolePage, actions: Sequence[Action]) -> Iterator[PaletteEntry]:
+def action_entries(app: ConsoleApp, page: ConsolePage, actions: Sequence[Action]) -> Iterator[PaletteEntry]:
     """What can be done on the open page, and everywhere."""
     for action in actions:
         owner = app if action.scope == "app" else page
@@ -127,7 +126,7 @@ def order_entries(page: AnyPage) -> Iterator[PaletteEntry]:
         yield PaletteEntry(f"Sort by {title}", about, partial(sort_by_title, page, column.id))
 
 
-def entity_entries(app: Console) -> Iterator[PaletteEntry]:
+def entity_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
     """Everything with a name: choosing it goes there."""
     for row in named_rows(app.session.board):
         if row.noun == "price":
@@ -138,7 +137,7 @@ def entity_entries(app: Console) -> Iterator[PaletteEntry]:
             yield PaletteEntry(row.name, f"{row.noun} on page {row.page.capitalize()}", go, ENTITY)
 
 
-def key_entries(app: Console, query: str) -> Iterator[PaletteEntry]:
+def key_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
     """The token that has or had a key, by what stands for it in the query."""
     for token in app.session.board.tokens:
         for owner in token.keys:
@@ -147,7 +146,7 @@ def key_entries(app: Console, query: str) -> Iterator[PaletteEntry]:
                 yield PaletteEntry(safe(token.name, 80), safe(owner.text(app.session.now())), go)
 
 
-def combined_entries(app: Console, query: str) -> Iterator[PaletteEntry]:
+def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
     """What can be done with things whose name is in the query, beside a word for it: ``laptop rotate``."""
     words = query.casefold().split()
     if len(words) < 2:
@@ -215,13 +214,13 @@ def _in_order(letters: str, text: str) -> bool:
     return False
 
 
-async def act_there(app: Console, page: str, verb: str) -> None:
+async def act_there(app: ConsoleApp, page: str, verb: str) -> None:
     """Open a page and run one of its actions."""
     await app.action_page(page)
     app.page.action_act(verb)
 
 
-async def show_call(app: Console, call: str) -> None:
+async def show_call(app: ConsoleApp, call: str) -> None:
     """Open Live with the cursor on a call and its receipt; one that is not in the list is found by the filter."""
     await app.action_page("live")
     page = app.page
@@ -232,7 +231,7 @@ async def show_call(app: Console, call: str) -> None:
     select_row(page, call)
 
 
-async def _calls(app: Console, query: str) -> Hits:
+async def _calls(app: ConsoleApp, query: str) -> Hits:
     """Calls with the typed part of an id: those on the board, or else any others that are still recorded."""
     typed = query.strip().lower()
     if not CALL_ID.fullmatch(typed):

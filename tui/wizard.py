@@ -25,6 +25,7 @@ from gateway.domain.views import ChannelView, NewToken, Offer
 from tui import format as fmt
 from tui.board import Board
 from tui.cli_commands import cli_command
+from tui.console_app import ConsoleApp
 from tui.pages.channel_actions import discovered_body
 from tui.session import ConsoleSession
 from tui.text import cell, safe
@@ -266,9 +267,6 @@ def _amount(text: str) -> int:
     return nanos
 
 
-Console = Any
-"""The app; it imports this file."""
-
 SEEN = "seen"
 LEFT_EARLY = "Continue any time: page 4 for channels, page 2 for tokens, or : First steps."
 
@@ -292,7 +290,7 @@ def is_fresh(board: Board) -> bool:
     )
 
 
-def offer_once(app: Console) -> None:
+def offer_once(app: ConsoleApp) -> None:
     """Open the wizard if the home is unused and it was not opened before."""
     choices = app.session.state.view("wizard").choices
     if is_fresh(app.session.board) and SEEN not in choices:
@@ -300,7 +298,7 @@ def offer_once(app: Console) -> None:
         app.page.do(lambda _page: run(app))
 
 
-async def run(app: Console) -> None:
+async def run(app: ConsoleApp) -> None:
     """Run all steps, until one is cancelled."""
     app.session.state.view("wizard").choices[SEEN] = "yes"
     steps = WizardSteps(app)
@@ -326,7 +324,7 @@ async def run(app: Console) -> None:
 class WizardSteps:
     """The steps, and what was decided in those before."""
 
-    def __init__(self, app: Console) -> None:
+    def __init__(self, app: ConsoleApp) -> None:
         self._app = app
         self._session: ConsoleSession = app.session
         self._typed: Values = {}

@@ -20,8 +20,8 @@ from gateway.domain.units import Millis
 from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLink, call, calls, console, sums, words
 from tui.actions import PAGES
 from tui.app import Console
+from tui.console_app import available_actions
 from tui.exit_status import ExitStatus
-from tui.global_actions import available_actions
 from tui.glyphs import ASCII, UNICODE, Glyphs
 from tui.pages.base import AnyPage, ConsolePage, page_class
 from tui.saved_state import SavedState

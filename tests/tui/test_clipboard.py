@@ -104,7 +104,7 @@ async def test_what_cannot_be_copied_is_shown(text: str, why: str, monkeypatch: 
 async def test_a_call_gives_the_curl_line_that_makes_it(key: str) -> None:
     async with shown("live", glyphs=UNICODE) as (app, pilot, owner):
         await press(app, pilot, "j", "j", "j", key)
-        row = app.page.table.current  # type: ignore[attr-defined]
+        row = app.page.table.current
         assert f'"model":"{row.model}"' in app.clipboard
         assert app.clipboard.startswith("curl -N 'http://127.0.0.1:8655/v1/chat/completions'")
         assert '"stream":true' in app.clipboard

@@ -133,7 +133,7 @@ async def test_a_name_that_the_filter_hides_is_shown() -> None:
     async with shown("tokens") as (app, pilot, _):
         await press(app, pilot, "slash", "=phone", "enter")
         await choose(app, pilot, "laptop")
-        assert app.page.table.current.view.name == "laptop"  # type: ignore[attr-defined]
+        assert app.page.table.current.view.name == "laptop"
 
 
 async def test_a_call_is_found_by_its_id_and_opened() -> None:
@@ -142,8 +142,8 @@ async def test_a_call_is_found_by_its_id_and_opened() -> None:
     async with shown("models", owner) as (app, pilot, _):
         await choose(app, pilot, wanted)
         assert app.page.id == "live"
-        assert app.page.table.current.id == wanted  # type: ignore[attr-defined]
-        assert app.page.view.detail  # type: ignore[attr-defined]
+        assert app.page.table.current.id == wanted
+        assert app.page.view.detail
 
 
 async def test_a_call_that_is_only_recorded_is_found_too() -> None:
@@ -153,9 +153,9 @@ async def test_a_call_that_is_only_recorded_is_found_too() -> None:
     async with shown("models", owner) as (app, pilot, _):
         assert wanted not in app.session.board.calls.by_id
         await choose(app, pilot, wanted)
-        assert app.page.view.filter == f"id:{wanted}"  # type: ignore[attr-defined]
+        assert app.page.view.filter == f"id:{wanted}"
         async with asyncio.timeout(20):
-            while getattr(app.page.table.current, "id", "") != wanted:  # type: ignore[attr-defined]
+            while getattr(app.page.table.current, "id", "") != wanted:
                 await pilot.pause(0.05)
 
 
@@ -165,7 +165,7 @@ async def test_one_that_is_only_recorded_is_found_by_a_part_of_its_id() -> None:
     wanted = owner.records[-1].id
     async with shown("models", owner) as (app, pilot, _):
         await choose(app, pilot, wanted[6:18])
-        assert app.page.view.filter == f"id:{wanted}"  # type: ignore[attr-defined]
+        assert app.page.view.filter == f"id:{wanted}"
 
 
 async def test_markup_in_a_name_is_text() -> None:

@@ -3,7 +3,6 @@
 from asyncio import sleep
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from gateway.domain.call import Running
 from gateway.domain.errors import GatewayError, NotFound
@@ -11,6 +10,7 @@ from gateway.domain.human_values import past_of
 from gateway.domain.query import FailureCondition
 from gateway.domain.units import Millis
 from tui.calls import RunningView, running_view
+from tui.console_app import ConsoleApp
 from tui.format import cost, count_text, seconds
 from tui.pages.base import AnyPage, Verb, report_no_selection, unmark
 from tui.pages.list_page import export_rows, set_filter
@@ -24,10 +24,6 @@ NAMED = 5
 ERRORS = "st:err"
 FAILED = FailureCondition()
 """The condition behind that word."""
-
-
-AnyApp = Any
-"""The app; it imports the pages."""
 
 
 def pause(page: AnyPage) -> None:
@@ -46,7 +42,7 @@ def follow(page: AnyPage) -> None:
     page.renew()
 
 
-async def show_calls(app: AnyApp, words: str) -> None:
+async def show_calls(app: ConsoleApp, words: str) -> None:
     """Open the Live page with the calls that fit a filter, the newest first."""
     app.session.state.view("live").filter = words  # a page that is opened for the first time begins with it
     if "since:" in words or "until:" in words:

@@ -17,6 +17,7 @@ from tui import format as fmt
 from tui.cli_commands import cli_command
 from tui.clipboard import copy_text
 from tui.columns import Column
+from tui.console_app import ConsoleApp
 from tui.key_queue import DIALOG_WORKERS
 from tui.listing import ListRows, row_filter
 from tui.screens import DialogScreen
@@ -27,11 +28,8 @@ from tui.widgets.search_input import FilterInput
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
 
-Console = Any
-"""The app; it imports this file."""
 
-
-async def undo_change(app: Console, number: int = 0, *, redo: bool = False) -> None:
+async def undo_change(app: ConsoleApp, number: int = 0, *, redo: bool = False) -> None:
     """Undo a change, by default the newest one, or redo what was undone; ask first where the server has doubts."""
     client, verb = app.session.client, "Redo" if redo else "Undo"
     try:
@@ -153,6 +151,7 @@ class HistoryScreen(DialogScreen[None]):
         number = 0 if redo or entry is None else entry.id
 
         async def undo() -> None:
+            assert isinstance(self.app, ConsoleApp)  # noqa: S101 - narrows the type
             try:
                 await undo_change(self.app, number, redo=redo)
             except GatewayError as error:

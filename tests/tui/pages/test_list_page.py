@@ -353,9 +353,9 @@ async def test_the_cursor_goes_to_a_row_when_it_comes() -> None:
         for _ in range(50):
             await pilot.pause(0.02)
             await settle(app, pilot)
-            if app.page.query_one("LiveTable").cursor == 5:  # type: ignore[attr-defined]
+            if app.page.query_one("LiveTable").cursor == 5:
                 break
-        assert app.page.query_one("LiveTable").cursor == 5  # type: ignore[attr-defined]
+        assert app.page.query_one("LiveTable").cursor == 5
 
 
 async def test_a_row_is_selected_however_late_it_comes() -> None:
@@ -365,13 +365,13 @@ async def test_a_row_is_selected_however_late_it_comes() -> None:
         owner.tokens_now.append(token("zebra", last_used_ms=Millis(1)))
         app.session.board.apply(owner.snapshot())
         app.page.renew()
-        assert app.page.query_one("LiveTable").cursor == 5  # type: ignore[attr-defined]
+        assert app.page.query_one("LiveTable").cursor == 5
 
 
 async def test_a_row_that_never_comes_leaves_the_cursor_alone() -> None:
     async with shown("tokens") as (app, _, _):
         select_row(app.page, "tok_nobody")
-        assert app.page.query_one("LiveTable").cursor == 0  # type: ignore[attr-defined]
+        assert app.page.query_one("LiveTable").cursor == 0
 
 
 def test_sums_are_fetched_once_and_again_after_calls() -> None:

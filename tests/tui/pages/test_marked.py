@@ -52,7 +52,7 @@ async def test_the_menu_changes_all_marked_rows(
     page: str, keys: list[str], question: str, sent: tuple[str, object]
 ) -> None:
     async with shown(page) as (app, pilot, owner):
-        names = [app.page.listing.name(app.page.source.row(at)) for at in (0, 1)]  # type: ignore[attr-defined]
+        names = [app.page.listing.name(app.page.source.row(at)) for at in (0, 1)]
         await choose(app, pilot, *keys)
         assert question in screen(app)
         assert ", ".join(names) in screen(app)
@@ -65,7 +65,7 @@ async def test_the_menu_changes_all_marked_rows(
                 patch["limits"] = Limits(**patch["limits"])
             assert patch == sent[1]
         assert words(app) == [f"Changed 2 {kind}. Press u to undo."]
-        assert app.page.table.marks == set()  # type: ignore[attr-defined]
+        assert app.page.table.marks == set()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_enter_does_at_once_what_ends_nothing(keys: list[str], *, done: bo
 
 async def test_marked_channels_are_added_to_a_group_beside_their_others() -> None:
     async with shown("channels") as (app, pilot, owner):
-        first, second = (app.page.source.row(at).view for at in (0, 1))  # type: ignore[attr-defined]
+        first, second = (app.page.source.row(at).view for at in (0, 1))
         board = app.session.board
         board.groups = [*board.groups, msgspec.structs.replace(board.groups[0], name="zoo")]
         board.channels = [
@@ -139,7 +139,7 @@ async def test_keys_of_one_row_act_on_the_marked_ones(page: str, key: str, quest
         assert question in screen(app)
         await press(app, pilot, "escape")
         assert owner.did == []
-        assert len(app.page.table.marks) == 2  # type: ignore[attr-defined]
+        assert len(app.page.table.marks) == 2
 
 
 async def test_the_confirmation_says_what_stops_working() -> None:
@@ -172,7 +172,7 @@ async def test_a_refused_batch_keeps_the_marks() -> None:
         owner.refuses = BadRequest("no")
         await press(app, pilot, *TWO, "d", "y")
         assert words(app) == ["no"]
-        assert len(app.page.table.marks) == 2  # type: ignore[attr-defined]
+        assert len(app.page.table.marks) == 2
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def select(app: Console, name: str) -> None:
 
 
 def row_of(app: Console, name: str) -> object:
-    return next(row for row in app.page.listing.rows() if row.name == name)  # type: ignore[attr-defined]
+    return next(row for row in app.page.listing.rows() if row.name == name)
 
 
 def test_every_setting_of_the_gateway_is_listed() -> None:

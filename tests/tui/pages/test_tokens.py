@@ -108,7 +108,7 @@ async def test_a_new_token_is_made_and_its_key_shown_once() -> None:
         assert KEY in screen(app)
         await press(app, pilot, "escape")
         assert KEY not in screen(app)
-        assert app.page.query_one("LiveTable").current.view.name == "pad"  # type: ignore[attr-defined]
+        assert app.page.query_one("LiveTable").current.view.name == "pad"
 
 
 async def test_the_form_tells_what_the_token_sees_while_one_types() -> None:

@@ -1,0 +1,75 @@
+"""Console app: what the parts of the console use of it: its session, the open page, and going to another page."""
+
+from textual.widgets import ContentSwitcher
+
+from tui.actions import PAGE_IDS, Action
+from tui.exit_status import CrashReportingApp, ExitStatus
+from tui.feed import ConsoleFeed
+from tui.key_queue import DIALOG_WORKERS
+from tui.keymap import Keymap
+from tui.pages.base import AnyPage, ConsolePage, page_class
+from tui.session import ConsoleSession
+from tui.widgets.footer import Footer
+from tui.widgets.header import Header
+
+
+class ConsoleApp(CrashReportingApp[ExitStatus]):
+    """The console without its start, its events and what its global actions do."""
+
+    session: ConsoleSession
+    feed: ConsoleFeed
+    colour: bool
+    """False if NO_COLOR is set; then there is only one theme."""
+    kept: bytes
+    """The saved state as it was read or saved last."""
+    _drawn = _page_drawn = (-1, -1)
+    """The state of the board and the time for which header and page were drawn last."""
+
+    @property
+    def page(self) -> AnyPage:
+        """The page that is open."""
+        return self.query_one(f"ContentSwitcher > #{self.query_one(ContentSwitcher).current}", ConsolePage)
+
+    async def action_page(self, page: str) -> None:
+        """Open a page; it is created when first opened."""
+        if page not in PAGE_IDS:
+            return
+        switcher = self.query_one(ContentSwitcher)
+        if not switcher.query(f"#{page}"):
+            made: AnyPage = page_class(page)
+            await switcher.mount(made(self.session))
+        switcher.current = self.session.state.page = page
+        self.query_one(Header).page = page
+        footer = self.query_one(Footer)
+        footer.actions = available_actions(self.page, self.session.keymap)
+        footer.refresh()
+        self._drawn = self._page_drawn = (-1, -1)
+        self.page.take_focus()
+        self.renew()
+
+    def renew(self) -> None:
+        """Draw what changed; at least once a second for ages and countdowns, more often while calls run."""
+        session = self.session
+        stamp = (session.board.version, session.now() // (200 if session.board.calls.running else 1000))
+        headers = self.query(Header)
+        if not headers:  # there is none any more while the console closes
+            return
+        if stamp != self._drawn:
+            self._drawn = stamp
+            headers.first().renew()
+        if stamp != self._page_drawn and not self.screen.is_modal:
+            self._page_drawn = stamp
+            self.page.renew()
+
+    def open_page(self, page: str) -> None:
+        """The same as ``action_page`` from code that cannot await."""
+        self.run_worker(self.action_page(page), group=DIALOG_WORKERS)
+
+    def action_act(self, verb: str) -> None:
+        """Run one of the global actions."""
+        raise NotImplementedError
+
+
+def available_actions(page: ConsolePage, keymap: Keymap) -> list[Action]:
+    """The actions available on a page with their keys, its own first."""
+    return [*page.actions(keymap), *keymap.actions_in("app")]
