@@ -19,7 +19,7 @@ from tui.actions import Action
 from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
 from tui.session import ConsoleSession
-from tui.widgets.dialogs import UNCHANGED, Confirm, toast
+from tui.widgets.dialogs import UNCHANGED, Busy, Confirm, toast
 
 AnyPage = Any
 """A page as its actions take it: they are defined before the page's class, which lists them."""
@@ -105,6 +105,13 @@ class ConsolePage(Vertical):
         if getattr(screen, "needs_server", False):
             _ = self.session.client
         return await self.app.push_screen_wait(screen)
+
+    async def wait(self, title: str, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Show that work is under way; its result, or None if the dialog was closed. Raises the GatewayError of it."""
+        found = await self.ask(Busy(title, work, self.session.now))
+        if isinstance(found, GatewayError):
+            raise found
+        return found
 
     async def confirm(self, question: str, breaks: str, verb: str) -> bool:
         """Ask for confirmation of something that breaks things."""

@@ -26,7 +26,7 @@ from tui.pages.list_page import select_row
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import MultiSelect
-from tui.widgets.dialogs import UNCHANGED, Busy, toast
+from tui.widgets.dialogs import UNCHANGED, toast
 from tui.widgets.form import LABEL_WIDTH, Form, FormField, FormPlan, Values
 from tui.widgets.text_block import Detail, IncidentList
 
@@ -84,13 +84,7 @@ async def test(page: AnyPage) -> None:
     if model is None:
         return
     title = f"Testing {channel.name}{f' with {model}' if model else ''}"
-    check = await page.ask(Busy(title, lambda: session.client.test_channel(channel.id, model), session.now))
-    _report_check(page, channel, check)
-
-
-def _report_check(page: AnyPage, channel: ChannelView, check: Check | GatewayError | None) -> None:
-    if isinstance(check, GatewayError):
-        raise check
+    check: Check | None = await page.wait(title, lambda: session.client.test_channel(channel.id, model))
     if check is not None:
         page.query_one(Detail).display = page.view.detail = True
         page.draw_detail()
@@ -104,12 +98,8 @@ async def fetch(page: AnyPage) -> None:
     channel, session = selection(page), page.session
     if channel is None:
         return
-    ask = Busy(
-        f"Fetching the models of {channel.name}", lambda: session.client.refresh_channel(channel.id), session.now
-    )
-    listing = await page.ask(ask)
-    if isinstance(listing, GatewayError):
-        raise listing
+    title = f"Fetching the models of {channel.name}"
+    listing = await page.wait(title, lambda: session.client.refresh_channel(channel.id))
     if listing is not None:
         await choose_models(page, channel, listing)
 
@@ -143,9 +133,7 @@ async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingVie
 async def discover(page: AnyPage) -> None:
     """Discover what is on this machine, and create channels from the selection."""
     session = page.session
-    offers = await page.ask(Busy("Looking for local servers and API keys", session.client.offers, session.now))
-    if isinstance(offers, GatewayError):
-        raise offers
+    offers = await page.wait("Looking for local servers and API keys", session.client.offers)
     if offers is None:
         return
     if not offers:
@@ -156,8 +144,7 @@ async def discover(page: AnyPage) -> None:
     on = await page.ask(MultiSelect("Discovered on this machine", about, discovered_options(offers), []))
     if not on:
         return
-    ask = Busy("Fetching their models", lambda: add_discovered(session, offers, on), session.now)
-    made, failed = await page.ask(ask) or ([], [])
+    made, failed = await page.wait("Fetching their models", lambda: add_discovered(session, offers, on)) or ([], [])
     if made:
         select_row(page, made[-1].id)
         names = ", ".join(safe(one.name, 40) for one in made)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from gateway.domain.call import Running
-from gateway.domain.errors import GatewayError, NotFound
+from gateway.domain.errors import NotFound
 from gateway.domain.human_values import past_of
 from gateway.domain.query import FailureCondition
 from gateway.domain.units import Millis
@@ -17,7 +17,7 @@ from tui.pages.list_page import export_rows, set_filter
 from tui.pages.live_source import load_found
 from tui.text import safe
 from tui.widgets import why as why_dialog
-from tui.widgets.dialogs import Busy, Prompt, toast
+from tui.widgets.dialogs import Prompt, toast
 
 NAMED = 5
 """Calls in a question."""
@@ -112,12 +112,9 @@ async def export(page: AnyPage) -> None:
     """Write the calls that fit the filter to a file; without one, or sorted, those that are here."""
     calls, all_of_them = page.calls, "'tollkeeper usage export' writes all"
     plain = not page.view.sort and not page.shows_marked
-    if plain and calls.query is not None and not calls.search.done:
-        found = await page.ask(Busy("Searching older calls", partial(_search_all, page), page.session.now))
-        if isinstance(found, GatewayError):
-            raise found
-        if found is None:
-            return
+    searches = plain and calls.query is not None and not calls.search.done
+    if searches and await page.wait("Searching older calls", partial(_search_all, page)) is None:
+        return
     if calls.query is None and plain and calls.records:
         await export_rows(page, f", those loaded of {count_text(calls.count, 'call')}; {all_of_them}")
     elif calls.search.cut or calls.search.cursor:

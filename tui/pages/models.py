@@ -28,7 +28,7 @@ from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.choices import ChooseOne, MultiSelect
 from tui.widgets.combobox import Suggestion
-from tui.widgets.dialogs import UNCHANGED, Busy, toast
+from tui.widgets.dialogs import UNCHANGED, toast
 from tui.widgets.form import Form, FormField, FormPlan, Values, optional
 from tui.widgets.why import WhyScreen
 
@@ -261,9 +261,7 @@ def _price_of(values: Values) -> PriceView:
 async def import_prices(page: AnyPage) -> None:
     """Preview vendors' list prices; the selected ones are imported in one change."""
     session = page.session
-    found = await page.ask(Busy("Looking up prices", session.client.import_prices, session.now))
-    if isinstance(found, GatewayError):
-        raise found
+    found = await page.wait("Looking up prices", session.client.import_prices)
     if found is None:
         return
     rows = price_changes(found)
