@@ -11,7 +11,6 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tui import format as fmt
 from tui.text import safe
 
 R = TypeVar("R")
@@ -82,15 +81,21 @@ def text_column(id: str, title: str, width: int, text: Callable[[R], str], **mor
 
 
 def number_column(
-    id: str, title: str, width: int, number: Callable[[R], float | None], show: Callable[[Any], str], **more: Any
+    id: str,
+    title: str,
+    width: int,
+    number: Callable[[R], float | None],
+    show: Callable[[Any], str],
+    nothing: str = "",
+    **more: Any,
 ) -> Column[R]:
-    """A column of numbers; where there is none it shows ``·``, and sorts it last."""
+    """A column of numbers. A row without a number shows ``nothing``, and is sorted as the smallest."""
 
     def order(row: R) -> float:
         return -1 if (found := number(row)) is None else found
 
     def text(row: R) -> str:
-        return fmt.NOTHING if (found := number(row)) is None else show(found)
+        return nothing if (found := number(row)) is None else show(found)
 
     return Column(id, title, width, text, right=True, sort=order, **more)
 
