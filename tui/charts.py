@@ -215,8 +215,8 @@ def _exact_cell(ends: Sequence[int], low: int, glyphs: Glyphs) -> ChartCell:
         return BLANK
     if ends[-1] < high:  # the end of the bar
         return ChartCell(glyphs.blocks[ends[-1] - low], _largest(parts))
-    if len(parts) == 1:
-        return ChartCell(glyphs.fills[0], parts[0][1])
+    if len(parts) == 1 or glyphs.ascii:
+        return ChartCell(glyphs.fills[0], _largest(parts))
     return ChartCell(glyphs.blocks[parts[0][0]], parts[0][1], _largest(parts[1:]))
 
 
