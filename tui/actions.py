@@ -21,7 +21,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     """``app``, ``list``, or the id of a page."""
     verb: str
     keys: str
-    """In Textual's names, separated by commas; empty: only in the palette."""
+    """Textual's names of the keys, separated by commas. Empty: the action is only in the palette."""
     label: str
     """One or two words for the footer."""
     help: str
@@ -181,7 +181,7 @@ def key_name(character: str) -> str:
 
 
 KEY_NAMES = {key_name(sign): sign for sign in string.punctuation} | {"escape": "esc"}
-"""How keys are shown whose names are not what is on them."""
+"""What is printed on keys that Textual names otherwise."""
 
 
 def actions_in(*scopes: str) -> Iterator[Action]:

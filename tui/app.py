@@ -43,7 +43,7 @@ from tui.widgets.search_input import open_palette
 
 
 def palette() -> type[Provider]:
-    """What the palette offers; it needs the files of all pages."""
+    """The entries of the palette. Their file needs those of all pages, so it is loaded late."""
     found: type[Provider] = importlib.import_module("tui.palette").Palette
     return found
 
@@ -88,7 +88,7 @@ class Console(ConsoleApp):
         self.theme = global_actions.shown_theme(session, theme or session.state.theme, colour=colour)
         self.no_color = self.no_color or self.theme == themes.PLAIN
         self._first_theme = self.theme
-        """What the stylesheet is read with at first; empty from then on."""
+        """The theme with which the stylesheet is read first; empty afterwards."""
         self.stylesheet.set_variables(self.get_css_variables())
 
     def refresh_css(self, animate: bool = True) -> None:  # noqa: FBT001, FBT002 - Textual's
@@ -127,7 +127,7 @@ class Console(ConsoleApp):
     get_default_screen = page_screen
 
     action_help_quit = key_ctrl_c = global_actions.how_to_leave
-    """What Ctrl+C does: Textual's name for it, and that of the key in a dialog, where the app has no bindings."""
+    """The action of Ctrl+C: Textual's name of it, and that of the key in a dialog, where the app has no bindings."""
 
     on_notify = keep_newest
 
@@ -185,7 +185,7 @@ def run(config: Config) -> int:
 
 
 def run_with(config: Config, link: ServerLink) -> int:
-    """The same with the server of a given link."""
+    """Run the console with the server of a given link."""
     if reason := terminal.plain_reason(os.environ):
         return plain_mode.run(link, reason, f"tollkeeper{config.home_option}")
     state, note = saved_state.load(config.home)

@@ -35,13 +35,13 @@ class Board:
         """None until the first snapshot arrives."""
         self.account: AccountView | None = None
         self.tokens: Sequence[TokenView] = ()
-        """Without those of programs that have ended."""
+        """The tokens, without those of programs that have ended."""
         self.ended_tokens: Sequence[TokenView] = ()
         self.groups: Sequence[GroupView] = ()
         self.channels: Sequence[ChannelView] = ()
         self.models: Sequence[ModelView] = ()
         self.names = PresentNames()
-        """By which names calls are looked for."""
+        """The names by which calls are found."""
         self.unpriced: frozenset[str] = frozenset()
         """The names of models without a price."""
         self.refuses_unpriced = False

@@ -16,7 +16,7 @@ from tui.glyphs import Glyphs
 
 
 def by_unit(budgets: Sequence[BudgetView]) -> list[BudgetView]:
-    """The same with each amount by itself: a budget in dollars and in tokens becomes two."""
+    """The budgets with one amount each: a budget in dollars and in tokens becomes two."""
     found = []
     for budget in budgets:
         if budget.nanos is not None:
@@ -32,7 +32,7 @@ def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
 
 
 def budget_tone(part: float) -> str:
-    """How much a share of a budget matters."""
+    """The tone of a share of a budget."""
     return "bad" if part >= 1 else "warn" if part >= ALERT_SHARE else ""
 
 
@@ -66,7 +66,7 @@ def _share(part: int, whole: int | None) -> float:
 
 
 def _money(spent: int, limit: int) -> str:
-    """With cents as far as there is room, also with those that are zero: an amount that grows keeps its width."""
+    """Spent and limit, with cents if they fit. Zero cents are shown too, so that the width does not change."""
     text = ""
     for places in (2, 1, 0):
         text = f"${_spent_text(spent, places, limit)}/{_limit_text(limit)}"
@@ -97,7 +97,7 @@ def _spent_text(nanos: int, places: int, limit: int) -> str:
 
 
 def _limit_text(nanos: int) -> str:
-    """Without zeros at its end: ``20``, ``2.5``, ``0.50``, ``0.055``, ``0.0004``."""
+    """A limit without zeros at its end: ``20``, ``2.5``, ``0.50``, ``0.055``, ``0.0004``."""
     if 0 < nanos < DOLLAR // 10_000:
         return "<0.0001"
     text = f"{nanos / DOLLAR:.{_decimals(nanos)}f}"
@@ -107,5 +107,5 @@ def _limit_text(nanos: int) -> str:
 
 
 def _decimals(nanos: int) -> int:
-    """How many an amount has, at most four."""
+    """The number of decimals of an amount, at most four."""
     return next((places for places in range(4) if nanos % (DOLLAR // 10**places) == 0), 4)

@@ -179,7 +179,7 @@ def as_view(call: AnyCall, now: Millis) -> CallView:
 
 
 def running_view(call: Running, now: Millis) -> RunningView:
-    """What is known of a running call."""
+    """The row of a running call."""
     view = msgspec.structs.asdict(views.running_view(call, now))
     return RunningView(**view, attempt=call.attempt, instead=call.fallback)
 

@@ -212,5 +212,5 @@ def _least(column: Column[R], needs: Mapping[str, int]) -> int:
 
 
 def sortable_columns(columns: Sequence[Column[R]]) -> list[Column[R]]:
-    """Those that can be sorted by, in order."""
+    """The columns that can be sorted by, in order."""
     return [c for c in columns if c.sort is not None]

@@ -26,7 +26,7 @@ def known_names(board: Board, what: str) -> list[str]:
 def save_changes(
     body: Callable[[Values], dict[str, Any]], send: Callable[[dict[str, Any]], Awaitable[Any]]
 ) -> Callable[[Values], Awaitable[Any]]:
-    """What saves a form: ``send`` gets its body; one without changes is not sent."""
+    """The function that saves a form: it passes the body to ``send``, unless nothing was changed."""
 
     async def save(values: Values) -> Any:
         changes = body(values)
@@ -58,12 +58,12 @@ class EntityForm:
         self._table = table
         self.session = session
         self.edited = None if copy else like
-        """What is edited; None: the form creates."""
+        """The entity that is edited; None if the form creates one."""
         self._blank = blank
         self._before = self.edited or blank
-        """What the form is compared with: a new entity has the defaults."""
+        """The entity that the form is compared with; for a new one, the defaults."""
         self._source = like or source or blank
-        """What fills the inputs."""
+        """The entity whose values fill the inputs."""
         if like is not None and copy:
             self._source = msgspec.structs.replace(like, name=f"{like.name}-2")
 
@@ -121,7 +121,7 @@ class EntityForm:
         )
 
     def _parse(self, field: Field, text: str) -> Any:
-        """What the input holds; the exact value while its text is unchanged."""
+        """The value of an input; the exact original while its text is unchanged."""
         value = getattr(self._source, field.name)
         if text == field.kind.text(value) and (text.strip() or not field.kind.required):
             return field.kind.part(value)

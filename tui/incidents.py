@@ -29,7 +29,7 @@ def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int
 
 
 def incident_line(one: Incident, now: int, glyphs: Glyphs) -> str:
-    """The same on one line, without the channel."""
+    """An incident on one line, without its channel."""
     moved = where_calls_went(one, glyphs)
     return f"{fmt.moment(one.began, now).strip()} {what_failed(one, now)}{f' {moved[0]}' if moved else ''}"
 

@@ -80,7 +80,7 @@ def key_advice(text: str, keymap: Keymap) -> str:
 
 
 def advice_in(node: DOMNode, text: str) -> str:
-    """The same with the keys of the console that a widget is in; in another app, with the usual ones."""
+    """The text with the keys of the console that a widget is in; in another app, with the usual keys."""
     session = getattr(node.app, "session", None)
     return key_advice(text, Keymap() if session is None else session.keymap)
 
@@ -108,7 +108,7 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
 
 
 def _entries(noun: str, options: Sequence[str]) -> list[str]:
-    """What to enter in which field of the form, instead of options and their values."""
+    """The fields of the form and what to enter in them, instead of options and values."""
     labels = _labels(noun)
     found = []
     for flag, value in zip_longest(options, options[1:], fillvalue=""):

@@ -39,7 +39,7 @@ class PaletteEntry(msgspec.Struct, frozen=True):
     about: str
     run: Run
     weight: float = 1.0
-    """What is more likely meant has more."""
+    """Entries that are more likely meant have more."""
 
 
 class NamedRow(msgspec.Struct, frozen=True):
@@ -147,7 +147,7 @@ def key_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
 
 
 def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
-    """What can be done with things whose name is in the query, beside a word for it: ``laptop rotate``."""
+    """Actions on things whose name is in the query, beside a word for the action: ``laptop rotate``."""
     words = query.casefold().split()
     if len(words) < 2:
         return

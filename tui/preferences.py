@@ -60,7 +60,7 @@ def load(home: Path, pages: Callable[[], ActionsByPage]) -> Preferences:
 
 
 def note(problems: Collection[str]) -> str:
-    """What to show at the start about problems; empty if there are none."""
+    """The message about problems that is shown at the start; empty if there are none."""
     if not problems:
         return ""
     more = f"\nand {len(problems) - 3} more: page Settings, {NAME}" if len(problems) > 3 else ""

@@ -75,7 +75,7 @@ def is_lost(call: CallView) -> bool:
 
 
 def duration_of(call: CallView) -> Millis | None:
-    """How long it took; None: unknown."""
+    """The duration of a call; None if it is unknown."""
     return None if is_lost(call) else call.duration_ms
 
 

@@ -15,7 +15,7 @@ NAME = "console.json"
 
 
 class PageState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """How one page was left."""
+    """The state of one page."""
 
     columns: list[str] = []
     """Ids of the chosen columns; empty: the usual ones."""
@@ -62,7 +62,7 @@ def load(home: Path) -> tuple[SavedState, str]:
 
 
 def merge(mine: Any, before: Any, theirs: Any) -> Any:
-    """What another console has saved, with what has changed here since ``before``."""
+    """The state that another console has saved, with the changes made here since ``before``."""
     if isinstance(mine, msgspec.Struct):
         names = mine.__struct_fields__
         return type(mine)(**{n: merge(getattr(mine, n), getattr(before, n), getattr(theirs, n)) for n in names})

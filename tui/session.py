@@ -77,7 +77,7 @@ class ConsoleSession:
 
     @property
     def progress(self) -> str:
-        """What is going on before there is anything to show; empty once there is, or if the server is gone."""
+        """What the console is doing before it has data to show. Empty once it has data, and if the server is gone."""
         if self.link == "starting":
             return "starting the server"
         waiting = self.link == "connecting" or (self.link == "attached" and self.board.status is None)

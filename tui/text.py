@@ -31,7 +31,7 @@ def safe(text: str, limit: int = LIMIT) -> str:
 
 
 def safe_lines(text: str, limit: int = LIMIT, lines: int = 40) -> str:
-    """The same for a text of several lines."""
+    """A text of several lines, each made safe."""
     rows = text.splitlines()
     more = ["…"] if len(rows) > lines else []
     return "\n".join([*(safe(row, limit) for row in rows[:lines]), *more])
@@ -47,7 +47,7 @@ def cut(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def cut_middle(text: str, width: int, ellipsis: str = "…") -> str:
-    """The same for a name: its end stays, which tells it from others with the same beginning."""
+    """A name in at most so many cells. It is cut in the middle: names often differ at their ends."""
     if cell_len(text) <= width or width < 3:
         return cut(text, width, ellipsis)
     tail = (width - 1) // 2
@@ -84,7 +84,7 @@ TONES = {
     **{f"heat{number}": f"$heat-{number}" for number in range(1, 6)},
     "": "",
 }
-"""Of charts, the colours of the series (the last one for all others), and of a map from little to most."""
+"""Styles of tones. ``chart1`` to ``chart7`` are series (the last one for all others), ``heat`` is for maps."""
 
 Part = tuple[str, str]
 """Safe text and its tone, or ``tone on tone`` for one on the background of another."""

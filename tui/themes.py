@@ -22,7 +22,7 @@ _SERIES_ON_LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b
 
 _HEAT_ON_DARK = ("#2f4470", "#2a788e", "#22a884", "#7ad151", "#fde725")
 _HEAT_ON_LIGHT = ("#cfe8b8", "#8fd3b6", "#41b6c4", "#2c7fb8", "#253494")
-"""From little to most; lightness alone gives the order."""
+"""The shades of a map, from little to most. Their order can be seen by lightness alone."""
 
 
 def chart_colours(*, dark: bool, grid: str = "") -> dict[str, str]:

@@ -61,7 +61,7 @@ class Pulse:
     def __init__(self) -> None:
         self._seconds: dict[int, int] = {}
         self._repeats: dict[int, int] = {}
-        """Of these, the refusals beyond the first that a record stands for."""
+        """Refusals that have no record of their own, by second."""
         self._failed: deque[bool] = deque(maxlen=200)
         self._first: deque[int] = deque(maxlen=200)
 

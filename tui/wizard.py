@@ -186,7 +186,7 @@ def _price_text(price: PriceView | None, width: int) -> str:
 
 
 def models_intro(channel: ChannelView, *, refused: bool = False) -> str:
-    """How many there are to choose from, and what they cost."""
+    """The sentences above the models: how many there are, and what they cost."""
     text = f"{safe(channel.name)} has {len(channel.models)}; selected ones are offered to clients."
     priced = channel.new_prices if isinstance(channel, SavedChannel) else ()
     if priced:
@@ -330,9 +330,9 @@ class WizardSteps:
         self._typed: Values = {}
         """The values that the channel was created from."""
         self._texts: dict[str, Mapping[str, str]] = {}
-        """What was typed in a step that was left for another, by its form's title."""
+        """The texts of each step that was left, by its form's title."""
         self._saved: dict[str, Mapping[str, str]] = {}
-        """What was saved in a step, or offered at first, by the same."""
+        """The texts that were saved in each step, or offered at first."""
         self._chosen: tuple[str, Collection[str]] = ("", ())
         """The models selected when their step was left, and the channel they are of."""
         self._offered: tuple[str, Collection[str]] = ("", ())

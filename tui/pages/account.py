@@ -168,7 +168,7 @@ class AccountPage(ConsolePage):
         return lines(card.content(), *self._other_budgets(width), *self._granted())
 
     def _outlook(self, account: AccountView) -> tuple[str, str]:
-        """How long the money lasts; a budget that is used up keeps it from being spent."""
+        """How long the money lasts, or that a budget is used up."""
         if account.available_nanos > 0 and any(used_share(one) >= 1 for one in account.budgets):
             return "   calls are rejected: a budget is used up", "bad"
         return f"   {self._pace(account)}", "dim"
@@ -187,7 +187,7 @@ class AccountPage(ConsolePage):
         ]
 
     def _other_budgets(self, width: int) -> list[Content]:
-        """Those of groups and tokens, the most used one first; no line without any."""
+        """The budgets of groups and tokens, the most used first; no line if there are none."""
         others = [one for one in budget_sources(self.session) if one.kind != "account"]
         if not others:
             return []

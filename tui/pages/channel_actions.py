@@ -248,7 +248,7 @@ def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
 
 
 async def save_keys(session: ConsoleSession, channel: ChannelView, values: Values) -> str:
-    """What was done, in words; keys are removed last to first, so that numbers stay valid."""
+    """Save the form. Returns what was done, in words. Keys are removed last to first, so that numbers stay valid."""
     done = []
     if values["key"]:
         added = (await session.client.add_key(channel.id, values["key"])).keys[-1]
@@ -280,7 +280,7 @@ def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
 
 
 def _field(key: KeyView, session: ConsoleSession) -> FormField:
-    """What to do with a key; under it, why it is not in use."""
+    """The field for a key; under it, why the key is not in use."""
     options = (KEEP, REMOVE) if key.state in ("ok", "unset") else (KEEP, RESUME, REMOVE)
     return FormField(
         id=_id(key),

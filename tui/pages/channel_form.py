@@ -145,7 +145,7 @@ def _has_address(texts: Mapping[str, str]) -> bool:
 
 
 def _about(preset: PresetView) -> str:
-    """Where it is, and where its documentation keeps the key."""
+    """The preset's address, and the variable that its documentation keeps the key in."""
     key = f"   env:{preset.key_variable}" if preset.key_variable else ""
     return f"{preset.base_url or 'an address you enter'}{key}"
 

@@ -195,7 +195,7 @@ def state_word(state: str) -> str:
 
 
 def _short_state(channel: ChannelView) -> str:
-    """The same in a narrow column."""
+    """The state in a narrow column."""
     return state_word(channel.shown_state).removeprefix("needs ")
 
 
@@ -244,7 +244,7 @@ def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str
 
 
 def _other_rows(card: TextCard, channel: ChannelView) -> None:
-    """What is not as by default."""
+    """Add the fields that differ from their defaults."""
     usual = ChannelFields(name="")
     changed = [field for field in CHANNEL if getattr(channel, field.name) != getattr(usual, field.name)]
     add_details(card, details(changed, channel, *DRAWN))

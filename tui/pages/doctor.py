@@ -39,7 +39,7 @@ class NameField(ChoiceInput):
     kept = ""
 
     def keep(self) -> None:
-        """What is there was checked."""
+        """Remember that the name in the field was checked."""
         self.kept = self.value
         self.select_all()
 

@@ -147,7 +147,7 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
 
 
 def _order(group: GroupView) -> str:
-    """In which order its channels are tried."""
+    """The order in which its channels are tried."""
     return next(field.show(group.policy) for field in GROUP if field.name == "policy")
 
 

@@ -229,7 +229,7 @@ def _what(call: CallView, glyphs: Glyphs, width: int = LIMIT) -> str:
 
 
 def _what_fitted(call: CallView, glyphs: Glyphs, width: int) -> str:
-    """The same, and what the call waits for where there is room: no wait makes a column wider, as it is soon over."""
+    """The model, and what the call waits for if that fits. A wait makes no column wider, as it is soon over."""
     text = _what(call, glyphs, width)
     if not call.waits_for or width - cell_len(text) < 14:  # too few cells to begin
         return text
@@ -333,7 +333,7 @@ class LivePage(ListPage[CallView]):
         return content((f" {glyphs.stay} not following", "warn"), f"  {count}{self.searching()}{self.new()}")
 
     def new(self) -> str:
-        """How many calls arrived out of sight, and the key that shows them."""
+        """The number of calls that arrived out of sight, and the key that shows them."""
         glyphs, calls = self.session.glyphs, self.calls
         count = (calls.hidden if calls.paused else calls.unseen).count(self.session.board.calls.order, calls.fits)
         shows = f"({self.session.key('live.pause')} shows them)" if calls.paused else f"{glyphs.up} (g)"

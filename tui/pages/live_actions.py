@@ -173,7 +173,7 @@ async def locate(page: AnyPage, moment: Millis) -> int:
 
 
 def go_to_error(page: AnyPage, step: int) -> None:
-    """To the next older call that failed, or with a ``step`` of -1 the next newer one, among the loaded calls."""
+    """Go to the next older loaded call that failed; with a ``step`` of -1, to the next newer one."""
     table, index = page.table, page.table.cursor + step
     while 0 <= index < page.calls.count:
         row = page.calls.row(index)

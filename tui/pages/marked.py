@@ -50,7 +50,7 @@ _ACTS: Mapping[str, tuple[str, str]] = {
 }
 """How the menu names and explains what can be done."""
 _HARMLESS = ("enable", "add", "limits", "budgets")
-"""What ends nothing, and is undone in one step."""
+"""Actions that end nothing and are undone in one step."""
 
 _UNPRICE = ("Remove", "the price")
 

@@ -120,7 +120,7 @@ class UsagePage(ConsolePage):
         super().__init__(session, "usage")
         self.view = session.state.view("usage")
         self.complaint = _complaint(self.view.filter, session)
-        """What is wrong with the filter; one from an earlier session may be."""
+        """What is wrong with the filter. A saved filter can be wrong, too."""
         self.back = 0
         """The selected bar, counted from the newest."""
         self.series: str | None = None
@@ -129,7 +129,7 @@ class UsagePage(ConsolePage):
         self.places: Layout | None = None
         self._found: UsageSums | None = None
         self._shown: tuple[object, ...] = ()
-        """What the text was drawn from."""
+        """The state that the text was drawn from."""
         self._asked: tuple[tuple[str, str, str], int, int] | None = None
         """Period, dimension and filter, time and number of calls of the last fetch."""
         self._took_ms = 0
@@ -171,7 +171,7 @@ class UsagePage(ConsolePage):
             self.query_one(UsageBlock).show(self.draw)
 
     def lead(self) -> Content:
-        """What is shown, and the sums of it; else what is wrong."""
+        """The line above the chart: the choices and the sums, or what is wrong."""
         if wrong := self.complaint or self._trouble:
             return content((f" {safe(wrong, COMPLAINT_LIMIT)}", "bad"))
         dot = f" {self.session.glyphs.dot} "
@@ -233,7 +233,7 @@ class UsagePage(ConsolePage):
         return lines(*parts, content(""), *budget_lines(self.session, width))
 
     def _selected(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:
-        """What the selected bar comes to, and how to see its calls."""
+        """The sums of the selected bar, and how to see its calls."""
         row, dot = bars.rows[self.series].get(chosen), f" {self.session.glyphs.dot} "
         start = datetime.fromtimestamp(bars.starts[chosen] / 1000).astimezone()
         name = next(one.name for one in rows if one.key == self.series)
@@ -315,7 +315,7 @@ class UsagePage(ConsolePage):
         self.renew()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """What is typed is searched for a moment later."""
+        """Search for the text a moment after the last letter."""
         if self.view.filter == event.value:
             return
         self.view.filter = event.value
@@ -345,7 +345,7 @@ def _complaint(text: str, session: ConsoleSession) -> str:
 
 
 def _next_budget(session: ConsoleSession, sources: Sequence[BudgetSource]) -> list[Part]:
-    """How to see the other budgets, if there are any."""
+    """The key that shows the next budget, if there are several."""
     count = len(sources)
     return [(session.key("usage.budget"), "key"), (f" next of {count}", "dim")] if count > 1 else []
 
@@ -360,7 +360,7 @@ def chart_height(height: int, rows: int) -> int:
 
 
 def _title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
-    """What a bar stands for, and what the marks on the axis mean, if there are any."""
+    """The title: what a bar stands for, and the meaning of the marks on the axis."""
     step = "hour" if bars.hourly else "day"
     per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
     calls, glyphs = bars.rows[None], plan.glyphs

@@ -45,10 +45,10 @@ class Measure(msgspec.Struct, frozen=True):
     number: Callable[[SumRow], float]
     text: Callable[[float], str]
     lines: Mapping[str, Callable[[SumRow], float | None]] = {}
-    """Of a time: its average and percentiles, drawn as lines. Empty: sums, drawn as bars."""
+    """The average and percentiles of a time, drawn as lines. Empty for sums, which are drawn as bars."""
     whole: bool = False
     words: str = ""
-    """Of a filter: which calls it is about."""
+    """The filter for the calls that it counts."""
 
 
 def _money(nanos: float) -> str:
@@ -96,7 +96,7 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     trends: Trends
     whole: Trends
-    """The same of all keys together; its only key is empty."""
+    """The sums of all keys together; the only key is empty."""
     value: Measure
     glyphs: Glyphs
     patterns: bool = False
@@ -148,7 +148,7 @@ class Bars(msgspec.Struct, frozen=True):
 
 
 def bars_of(plan: ChartPlan, width: int) -> Bars:
-    """As many bars as fit; more hours or days than cells share them, the newest ones evenly."""
+    """As many bars as fit. If there are more hours or days than cells, several share a bar, the newest evenly."""
     starts = plan.trends.starts
     room = max(1, width - AXIS - EDGE - (END if plan.value.lines else 0))
     chunk = max(1, -(-len(starts) // room))
@@ -248,7 +248,7 @@ def _bar_rows(
 
 
 def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
-    """What is behind the values in a cell of this row: the line of a tick, or nothing. Without colours it is dotted."""
+    """The background of a cell of this row: the line of a tick, or nothing. Without colours the line is dotted."""
     if row % ticks.rows:
         return " ", ""
     return (plan.glyphs.dots if plan.patterns else plan.glyphs.grid), "grid"
@@ -270,7 +270,7 @@ def _line_rows(
 
 
 LINE_TONES = ("chart1", "chart2", "chart3")
-"""Of p50, p95 and the average."""
+"""The tones of p50, p95 and the average."""
 
 
 def _line_names(
@@ -302,7 +302,7 @@ def _with_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: charts.Ti
 
 
 def join_parts(parts: Sequence[Part]) -> Iterator[Part]:
-    """The same with neighbours of one tone as one part: there are thousands of cells."""
+    """The parts, with neighbours of one tone joined: there are thousands of cells."""
     text, tone = "", ""
     for part in parts:
         if part[1] != tone and text:

@@ -70,7 +70,7 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
 
 
 def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: ChartPlan, width: int) -> Content:
-    """From nothing to most, and when that was, as far as there is room."""
+    """The shades from nothing to most, and when that was, as far as it fits."""
     shades = SHADES if coloured(plan) else len(plan.glyphs.shades) - 1
     steps = [_heat_cell(highest * (level / shades) ** 2, True, highest, 2, plan) for level in range(1, shades + 1)]
     most = max(numbers, key=lambda at: numbers[at], default=None)
@@ -127,7 +127,7 @@ class BudgetSource(msgspec.Struct, frozen=True):
     """Its key in sums by that kind."""
     name: str
     since: Millis
-    """Where a window without a beginning began."""
+    """When a window without a beginning began."""
     budget: BudgetView
 
     @property
@@ -171,7 +171,7 @@ def budget_window(source: BudgetSource, now: Millis) -> BudgetWindow:
 
 
 class BudgetCourse(msgspec.Struct, frozen=True):
-    """How a budget was used up to now."""
+    """The use of a budget up to now."""
 
     source: BudgetSource
     window: BudgetWindow
@@ -196,7 +196,7 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         return budget.spent_nanos if budget.nanos is not None else budget.spent_tokens
 
     def at(self, moment: float, now: Millis) -> float:
-        """What had been used by a moment; from now on what will be at this pace."""
+        """The use up to a moment; after now, the use expected at this pace."""
         if moment >= now:
             return self.spent + self.pace(now) * (moment - now)
         done = float(self.spent) - sum(amount for _, amount in self.used)
@@ -217,7 +217,7 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         return BudgetCourse(found, self.window, [*self.used, (fetched, float(more))]) if more > 0 else new
 
     def pace(self, now: Millis) -> float:
-        """What is used in a millisecond; 0 while it is too early to tell."""
+        """The use in a millisecond; 0 while it is too early to tell."""
         span = pace_span(self.source.budget, now, self.source.since)
         return self.spent / span if span else 0.0
 

@@ -23,10 +23,10 @@ class UsageSums(msgspec.Struct, frozen=True):
     total: SumRow
     rankings: Mapping[str, Sequence[SumRow]]
     hours: Trends
-    """Of the last weeks, all keys together."""
+    """The hours of the last weeks, all keys together."""
     first_ms: Millis | None
     course: BudgetCourse | None
-    """As of the fetch; ``updated`` gives it with what was used since."""
+    """The course at the time of the fetch; ``updated`` adds what was used since."""
     fetched_ms: Millis
     words: str = ""
     """The filter that the calls fit, if there is one."""
@@ -70,7 +70,7 @@ async def fetch(client: ControlClient, asked: UsageRequest, now: Millis) -> Usag
 
 
 async def _course(client: ControlClient, source: BudgetSource | None, now: Millis) -> BudgetCourse | None:
-    """What was used of a budget in its window, step by step."""
+    """The use of a budget in its window, step by step."""
     if source is None:
         return None
     window = budget_window(source, now)

@@ -74,7 +74,7 @@ def series_rows(plan: ChartPlan, total: SumRow) -> list[SeriesRow]:
 
 
 def name_of(row: SumRow) -> str:
-    """What to call a key; a call may lack a model, a channel or a program."""
+    """The name of a key. A call may lack a model, a channel or a program."""
     return safe(row.name, 60) or "none"
 
 

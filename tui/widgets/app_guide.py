@@ -43,7 +43,7 @@ class AppGuide:
         self._part = 0
 
     async def read_models(self) -> None:
-        """What the token sees, with each model's context: some programs want to know it; and what it called."""
+        """Fetch the models that the token sees, with their contexts, and the calls it made: some programs need both."""
         with suppress(GatewayError):  # the texts are right for the chosen model alone
             client = self._session.client
             self._models = await client.models(self._token.id)

@@ -40,7 +40,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 
 
 def matching(suggestions: Sequence[Suggestion], typed: str) -> list[Suggestion]:
-    """Those with all typed words, the ones that begin with them first."""
+    """The suggestions with all typed words; those that begin with the text come first."""
     fits = row_filter(typed)
     start = typed.strip().casefold()
     found = [one for one in suggestions if fits(f"{one.text} {one.about}")]
@@ -203,7 +203,7 @@ class ChoiceInput(HintInput):
         await super().action_submit()
 
     def _parts(self) -> tuple[str, str, str]:
-        """What is before the name under the cursor, that name, and what is behind it."""
+        """The text before the name under the cursor, that name, and the text after it."""
         if not self._many:
             return "", self.value, ""
         at = self.cursor_position
@@ -246,5 +246,5 @@ def choice(options: Sequence[str], value: str, id: str) -> Picker | Combobox:
 
 
 def value_of(widget: Widget) -> str:
-    """What is picked or typed."""
+    """The text that is picked or typed."""
     return widget.value if isinstance(widget, Picker | Input) else ""

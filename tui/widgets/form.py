@@ -56,7 +56,7 @@ def require_text(text: str) -> str:
 
 
 def optional(read: Callable[[str], T]) -> Callable[[str], T | None]:
-    """The same, where an empty text, ``none`` and ``never`` mean no value."""
+    """A reader for which an empty text, ``none`` and ``never`` mean no value."""
     return lambda text: None if text.strip().lower() in NONE_WORDS else read(text)
 
 

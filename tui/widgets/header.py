@@ -56,7 +56,7 @@ class Header(Widget):
         return lines(state_line(self._session, width), tabs_line(self.page, width, self._hints()))
 
     def _hints(self) -> Sequence[str]:
-        """How to find everything, with the key that shows all keys."""
+        """The hints at the right: how to find everything, with the key that shows all keys."""
         helps = f"{self._session.key('app.help')} help "
         return f"^p commands  {helps}", helps
 
@@ -88,7 +88,7 @@ def alert_at(x: int, session: ConsoleSession, width: int) -> Alert | None:
 
 
 def _state_parts(session: ConsoleSession, width: int) -> tuple[list[Part], list[tuple[str, Alert | None]]]:
-    """What is at the left, and the alerts at the right; None stands for those without room."""
+    """The parts at the left, and the alerts at the right. None stands for alerts that do not fit."""
     right = _attention(session)
     wanted = min(32, len(right[0].text) + 8) if right else 0
     lefts = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
@@ -153,7 +153,7 @@ def _length(parts: Sequence[Part]) -> int:
 
 
 def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
-    """From 0, everything, to BRIEFEST, the least."""
+    """The parts at the left, from everything (``brief`` is 0) to the least (BRIEFEST)."""
     board, glyphs = session.board, session.glyphs
     parts: list[Part] = [(" tollkeeper  " if brief < 2 else " ", "bold")]
     if session.link == "gone":

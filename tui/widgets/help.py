@@ -48,7 +48,7 @@ LIST_SUBJECTS: Mapping[str, str] = {
     **dict.fromkeys(("filter", "mark", "marked"), "Find and mark"),
     **dict.fromkeys(("copy", "twin", "export", "curl"), "Copy and export"),
 }
-"""Where a list's actions are shown; the others are about what is shown."""
+"""The headings of a list's actions. The others are under ``View``."""
 
 KEY_WIDTH = 10
 
@@ -92,7 +92,7 @@ class Help(DialogScreen[None]):
         pane.scroll_relative(y=by * max(1, pane.size.height // 2), animate=False)
 
     def action_edge(self, which: str) -> None:
-        """To the first or the last line."""
+        """Scroll to the first or the last line."""
         pane = self.query_one(Detail)
         pane.scroll_to(y=pane.max_scroll_y if which == "end" else 0, animate=False)
 

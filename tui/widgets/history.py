@@ -190,7 +190,7 @@ def history_columns(session: ConsoleSession) -> Sequence[Column[HistoryView]]:
 
 
 def entry_text(entry: HistoryView, me: ChangeSource | None, now: int, width: int) -> Content:
-    """What was before and after, when and by whom, in lines of at most ``width`` cells."""
+    """The details of a change: before and after, when and by whom, in lines of at most ``width`` cells."""
     card = TextCard(width)
     card.row("change", (f"{entry.id}: {safe(entry.text, 400)}", "bold"))
     when = f"{fmt.moment(entry.time_ms, now)}, {ago(now - entry.time_ms)}, by {entry.source.text(me)}"
@@ -224,6 +224,6 @@ def _tone(entry: HistoryView) -> str:
 
 
 def _words(entry: HistoryView, me: ChangeSource | None) -> str:
-    """What the filter searches."""
+    """The text that the filter searches."""
     changed = (f"{one.noun} {one.name}" for one in entry.differences)
     return " ".join([str(entry.id), entry.text, entry.edited, entry.source.brief(me), *changed])

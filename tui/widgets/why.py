@@ -137,7 +137,7 @@ async def explain_for_groups(page: Any, groups: Collection[str], models: Sequenc
 
 
 def _options(request: Mapping[str, Any]) -> Iterator[str]:
-    """The same as options of the command."""
+    """The options of the command for a request."""
     for name, value in request.items():
         yield f"--{name.replace('_', '-')}"
         if value is not True:
@@ -207,7 +207,7 @@ def _verdict(card: TextCard, found: Why, session: ConsoleSession) -> None:
 
 
 def _problem(card: TextCard, found: Why | Obstacle, session: ConsoleSession) -> None:
-    """What is in the way, and then what to do, which the message may already end with."""
+    """Add what is in the way and what to do. The message may already end with what to do."""
     message, fix = session.advice(found.message), session.advice(found.fix)
     card.row("", safe(message.removesuffix(fix).rstrip("; ") if fix else message, LONG))
     if fix:
