@@ -48,7 +48,7 @@ LIST_SUBJECTS: Mapping[str, str] = {
     **dict.fromkeys(("filter", "mark", "marked"), "Find and mark"),
     **dict.fromkeys(("copy", "twin", "export", "curl"), "Copy and export"),
 }
-"""The headings of a list's actions. The others are under ``View``."""
+"""The headings of a list's actions. The others have the heading View."""
 
 KEY_WIDTH = 10
 
