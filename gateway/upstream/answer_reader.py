@@ -3,8 +3,10 @@
 ``AnswerStream`` implementations put a framer before it, and ``AnswerState`` and a renderer behind.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
+
+import msgspec
 
 from gateway.domain.answer import AnswerEvent, AnswerPart
 from gateway.domain.channel import Channel, ServedModel
@@ -14,8 +16,9 @@ from gateway.domain.output_limit import OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import SSEEvent
 from gateway.upstream.adapter import RequestWriter
+from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.error_body import excerpt, read_error
-from gateway.upstream.failures import bad_response
+from gateway.upstream.failures import bad_response, classify
 
 
 class AnswerReader(Protocol):
@@ -60,14 +63,25 @@ class DialectAdapter(RequestWriter, Protocol):
         """What reads the answer of one attempt."""
 
 
-class ChannelDialect(DialectAdapter, Protocol):
-    """The dialect of a channel: all that is to be known of it.
+class ChannelDialect(DialectAdapter):
+    """The dialect of a channel: all that is to be known of it."""
 
-    Some remember what their vendors want back with calls of tools; see ``CallMemory``.
-    """
-
+    own_names: Mapping[str, str] = {}
+    """Fields of requests that the client knows by another name."""
     base_url: str = ""
     """Where the vendor lives that alone speaks it; empty: many do, or nobody outside."""
+
+    def __init__(self, memory: CallMemory | None = None) -> None:
+        """``memory`` is of what the vendor wants back with calls of tools."""
+        self._memory = memory or CallMemory()
+
+    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
+        return self._memory.tokens_for(fields)
+
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        found = classify(channel, status, read_error(body), headers)
+        names = dict.fromkeys(self.own_names.get(name, name) for name in found.parameters)
+        return msgspec.structs.replace(found, parameters=tuple(names))
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         """The most output that a request allows as it goes out to a channel, with the owner's parameters in it."""

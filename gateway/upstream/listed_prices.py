@@ -53,29 +53,11 @@ _EXTRAS = {
 """OpenRouter's names of further rates a token, and ours."""
 _UNIT_FIELDS = ("unit", "units", "price_unit", "pricing_unit", "per", "price_per")
 _UNITS = {
-    "token": MILLION,
-    "tokens": MILLION,
-    "1token": MILLION,
-    "1tokens": MILLION,
-    "1ktokens": 1000,
-    "1k": 1000,
-    "ktokens": 1000,
-    "ktok": 1000,
-    "1000tokens": 1000,
-    "1000": 1000,
-    "thousandtokens": 1000,
-    "thousand": 1000,
-    "1mtokens": 1,
-    "1m": 1,
-    "mtokens": 1,
-    "mtok": 1,
-    "1000000tokens": 1,
-    "1000000": 1,
-    "milliontokens": 1,
-    "1milliontokens": 1,
-    "million": 1,
+    **dict.fromkeys(("", "1"), MILLION),
+    **dict.fromkeys(("k", "1k", "1000", "thousand"), 1000),
+    **dict.fromkeys(("m", "1m", "1000000", "million", "1million"), 1),
 }
-"""Without ``per``, currency, spaces and signs."""
+"""Without ``per``, tokens, currency, spaces and signs."""
 _PER_TOKEN = Decimal("0.002")
 """Dollars: the highest rate of a model is never that low for a million tokens, and never that high for one."""
 _MOST = Decimal(100_000)
@@ -150,7 +132,7 @@ def _unit_of(pricing: Mapping[str, Any], factor: Unit, dollars: Sequence[Decimal
         return None
     said = next((pricing[name] for name in _UNIT_FIELDS if pricing.get(name) is not None), None)
     if said is not None:
-        words = re.sub(r"usd|us\$|dollars?|[\s_$/,.-]|per", "", str(said).lower())
+        words = re.sub(r"usd|us\$|dollars?|[\s_$/,.-]|per|tok(?:ens?)?", "", str(said).lower())
         return _UNITS.get(words)
     if factor is not UNSURE:
         return factor

@@ -18,9 +18,7 @@ from gateway.upstream.anthropic import request
 from gateway.upstream.anthropic.cache_marks import FIELD
 from gateway.upstream.anthropic.models import row_of
 from gateway.upstream.anthropic.reader import MessageReader
-from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.error_body import read_error
-from gateway.upstream.failures import classify
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.vendors import ANTHROPIC
 
@@ -40,30 +38,23 @@ _NO_MARKS = re.compile(
 
 
 class AnthropicDialect(ChannelDialect):
-    """``memory`` holds the thoughts before tool calls, which the API wants back."""
+    """The API wants the thoughts before tool calls back."""
 
     base_url = ANTHROPIC.base_url
-
-    def __init__(self, memory: CallMemory | None = None) -> None:
-        self._memory = memory or CallMemory()
+    own_names = _OWN_NAMES
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """Raises AttemptFailed for a request that has no counterpart there."""
         return request.prepare(order, channel, served, learned, partial(self._memory.recall, order.owner))
 
-    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        return self._memory.tokens_for(fields)
-
     def reader(self, order: Order, channel: Channel) -> MessageReader:
         return MessageReader(order, channel, self._memory)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        error = read_error(body)
-        found = classify(channel, status, error, headers)
-        names = dict.fromkeys(_OWN_NAMES.get(name, name) for name in found.parameters)
-        if found.kind is FailureKind.CLIENT and _NO_MARKS.search(error.message[:1000]):
-            names[FIELD] = None
-        return msgspec.structs.replace(found, parameters=tuple(names))
+        found = super().failure(channel, status, headers, body)
+        if found.kind is FailureKind.CLIENT and _NO_MARKS.search(read_error(body).message[:1000]):
+            return msgspec.structs.replace(found, parameters=(*found.parameters, FIELD))
+        return found
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         return request.output_limit(fields, served)

@@ -6,7 +6,6 @@ see ``vendors`` for who needs what.
 
 import hashlib
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit, urlunsplit
 
@@ -14,15 +13,11 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel, TokenLimitField
-from gateway.domain.failure import Failure
 from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
-from gateway.upstream import failures
 from gateway.upstream.answer_reader import ChannelDialect
-from gateway.upstream.call_memory import CallMemory
-from gateway.upstream.error_body import read_error
 from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
@@ -242,9 +237,6 @@ def _shorten(value: msgspec.Raw) -> msgspec.Raw:
 class OpenAIDialect(ChannelDialect):
     """OpenAI's words; also for ``mock``, which answers so, too."""
 
-    def __init__(self) -> None:
-        self._memory = CallMemory()
-
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """Dropped are named those parameters of the client that are missing in it."""
         traits = vendor_of(channel.preset, channel.base_url)
@@ -275,15 +267,9 @@ class OpenAIDialect(ChannelDialect):
             lowered=lowered,
         )
 
-    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        return self._memory.tokens_for(fields)
-
     def reader(self, order: Order, channel: Channel) -> ChatReader:
         remembers = self.remembers(channel)
         return ReasoningReader(order, channel, self._memory) if remembers else ChatReader(order, channel)
-
-    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return failures.classify(channel, status, read_error(body), headers)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         """What is learned meanwhile only leaves parameters out, lowers the limit, or gives it its other name."""

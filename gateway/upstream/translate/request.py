@@ -129,25 +129,15 @@ def schema_fields(tool: ToolOffer) -> rawjson.Fields:
         raise BadRequest(f"{where}: must be a JSON schema", param=where) from error
 
 
-class _Cap(msgspec.Struct):
-    """The fields of a request that bound its output."""
-
-    max_completion_tokens: int | None = None
-    max_tokens: int | None = None
-    n: int | None = None
-
-
 def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:
     """Of a request's top-level values the output limit and the number of choices.
 
     Without a limit and one choice where they have another type: then nothing goes out at all.
     """
-    try:
-        found = msgspec.convert({name: rawjson.value(fields.get(name)) for name in _Cap.__struct_fields__}, _Cap)
-    except (msgspec.ValidationError, ValueError):
+    new, old, choices = (rawjson.maybe(fields.get(name)) for name in ("max_completion_tokens", "max_tokens", "n"))
+    if any(value is not None and type(value) is not int for value in (new, old, choices)):
         return None, 1
-    cap = found.max_tokens if found.max_completion_tokens is None else found.max_completion_tokens
-    return cap, found.n or 1
+    return old if new is None else new, choices or 1
 
 
 def refusal_of(channel: Channel, fault: BadRequest) -> AttemptFailed:
