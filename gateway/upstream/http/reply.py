@@ -4,9 +4,8 @@ It ends in one of three ways: read to its end, released, or aborted. Its connect
 the rest comes at once after the second. One timer serves all answers of a pool that are waited for: setting and
 cancelling a timer costs more than all else a connection does for a call, noting a moment costs nothing.
 
-``IdleTimeout`` tells when a stream has been silent for too long. Data events are progress. Comments show that somebody
-is there, so they hold off the idle deadline, but not for ever. Fragments of an event that does not get finished are
-neither.
+A stream may be silent for too long. Data events are progress. Comments show that somebody is there, so they hold off
+the idle deadline, but not for ever. Fragments of an event that does not get finished are neither.
 """
 
 import asyncio
@@ -14,59 +13,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from io import BytesIO
 from typing import Generic, Protocol, TypeVar
 
-import msgspec
-
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Timeouts
+from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.upstream import failures
 from gateway.upstream.adapter import Memory, SignsOfLife
 from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import Inflater, WireAnswer
-
-
-class NextDeadline(msgspec.Struct, frozen=True):
-    """The next deadline: its name, its length in seconds, and the moment it passes."""
-
-    name: str
-    seconds: float
-    at: float
-
-
-class IdleTimeout:
-    """The deadlines of one stream. Until the first event the head deadline runs on, from ``began``."""
-
-    __slots__ = ("_comments", "_event_at", "_events", "_sign_at", "_signs", "_timeouts")
-
-    def __init__(self, signs: SignsOfLife, timeouts: Timeouts, began: float) -> None:
-        self._signs = signs
-        self._timeouts = timeouts
-        self._events = signs.events
-        self._comments = signs.comments
-        self._event_at = self._sign_at = began
-
-    def look(self, now: float) -> None:
-        """Notes whether there were signs of life since the last look."""
-        if self._signs.events != self._events:
-            self._events = self._signs.events
-            self._event_at = self._sign_at = now
-        if self._signs.comments != self._comments:
-            self._comments = self._signs.comments
-            self._sign_at = now
-
-    def skip(self, seconds: float) -> None:
-        """So long nobody looked for signs of life, for reasons that are not the upstream's."""
-        self._event_at += seconds
-        self._sign_at += seconds
-
-    def due(self) -> NextDeadline:
-        """The deadline that passes first if nothing more comes."""
-        timeouts = self._timeouts
-        name, seconds = ("idle", timeouts.idle) if self._events else ("first event", timeouts.head)
-        silent = NextDeadline(name, seconds, self._sign_at + seconds)
-        chatting = NextDeadline("comments only", timeouts.comments, self._event_at + timeouts.comments)
-        return silent if silent.at <= chatting.at else chatting
-
 
 STREAM_LIMIT = 256 * 1024 * 1024
 """Bytes of one streamed answer, decompressed."""
@@ -209,21 +162,27 @@ class Reads:
 
 
 class Incoming:
-    """The bytes of a stream as they arrive, within the deadlines of ``watch``. An iterator, so that it needs no end."""
+    """The bytes of a stream as they arrive, within its deadlines. An iterator, so that it needs no end."""
 
-    __slots__ = ("_armed", "_left", "_reads", "_reply", "_signs", "_size", "_waiting", "_watch")
+    __slots__ = (
+        *("_armed", "_comments", "_event_at", "_events", "_left", "_reads", "_reply", "_sign_at", "_signs", "_size"),
+        *("_timeouts", "_waiting"),
+    )
 
     def __init__(self, reply: HttpReply, signs: SignsOfLife | None, began: float) -> None:
+        """Until the first event the head deadline runs on, from ``began``."""
         self._reply = reply
+        self._timeouts = reply.channel.timeouts
         self._reads = Reads()
         self._signs = signs or self._reads
-        self._watch = IdleTimeout(self._signs, reply.channel.timeouts, began)
+        self._events = self._signs.events
+        self._comments = self._signs.comments
+        self._event_at = self._sign_at = began
         self._size = 0
         self._waiting = False
         self._left = asyncio.get_running_loop().time()
         """When the last bytes were given, and whoever reads went on with them."""
-        self._armed = self._watch.due().at
-        reply.arm(self._armed, self._check)
+        self._arm(self.due()[0])
 
     def __aiter__(self) -> "Incoming":
         return self
@@ -232,11 +191,10 @@ class Incoming:
         """A connection that breaks in the middle of the events ends them: what they were tells what that means."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        self._watch.skip(now - self._left)
-        self._watch.look(now)
-        if (
-            at := self._watch.due().at
-        ) < self._armed:  # the idle deadline may be shorter than what is left for the head
+        self._event_at += now - self._left  # time the client takes is not counted
+        self._sign_at += now - self._left
+        self.look(now)
+        if (at := self.due()[0]) < self._armed:  # the idle deadline may be shorter than what is left for the head
             self._arm(at)
         self._waiting = True
         try:
@@ -259,17 +217,34 @@ class Incoming:
             )
         return data
 
+    def look(self, now: float) -> None:
+        """Notes whether there were signs of life since the last look."""
+        if self._signs.events != self._events:
+            self._events = self._signs.events
+            self._event_at = self._sign_at = now
+        if self._signs.comments != self._comments:
+            self._comments = self._signs.comments
+            self._sign_at = now
+
+    def due(self) -> tuple[float, float, str]:
+        """The deadline that passes first if nothing more comes: its moment, its length in seconds, and its name."""
+        timeouts = self._timeouts
+        name, seconds = ("idle", timeouts.idle) if self._events else ("first event", timeouts.head)
+        silent = self._sign_at + seconds, seconds, name
+        chatting = self._event_at + timeouts.comments, timeouts.comments, "comments only"
+        return silent if silent[0] <= chatting[0] else chatting
+
     def _check(self) -> None:
-        """The timer's: a deadline has passed, or was put off meanwhile. Time the client takes is not counted."""
+        """The timer's: a deadline has passed, or was put off meanwhile."""
         now = asyncio.get_running_loop().time()
-        self._watch.look(now)
-        due = self._watch.due()
+        self.look(now)
+        at, seconds, name = self.due()
         if not self._waiting:
-            self._arm(now + due.seconds)
-        elif now < due.at:
-            self._arm(due.at)
+            self._arm(now + seconds)
+        elif now < at:
+            self._arm(at)
         else:
-            self._reply.expire(due.name, due.seconds)
+            self._reply.expire(name, seconds)
 
     def _arm(self, at: float) -> None:
         self._armed = at

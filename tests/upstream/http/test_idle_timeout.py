@@ -1,0 +1,72 @@
+"""Deadlines of a stream: events are progress, comments are signs of life, fragments are nothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.domain.channel import Timeouts
+from gateway.upstream.http.reply import Incoming
+
+
+@dataclass
+class Seen:
+    events: int = 0
+    comments: int = 0
+
+
+Watch = Callable[[Seen], Incoming]
+
+
+@pytest.fixture
+async def watch() -> Watch:
+    timeouts = Timeouts(head=20, idle=30, comments=100)
+    reply: Any = SimpleNamespace(channel=SimpleNamespace(timeouts=timeouts), arm=lambda *_: None)
+    return lambda seen: Incoming(reply, seen, began=1000)
+
+
+async def test_at_first_the_head_deadline_runs_on(watch: Watch) -> None:
+    assert watch(Seen()).due() == (1020, 20, "first event")
+
+
+async def test_a_look_without_signs_changes_nothing(watch: Watch) -> None:
+    stream = watch(Seen())
+    stream.look(1015)
+    assert stream.due() == (1020, 20, "first event")
+
+
+async def test_an_event_starts_the_idle_deadline(watch: Watch) -> None:
+    seen = Seen()
+    stream = watch(seen)
+    seen.events = 1
+    stream.look(1010)
+    assert stream.due() == (1040, 30, "idle")
+
+
+async def test_a_comment_puts_the_deadline_off(watch: Watch) -> None:
+    seen = Seen()
+    stream = watch(seen)
+    seen.comments = 1
+    stream.look(1010)
+    assert stream.due() == (1030, 20, "first event")
+
+
+async def test_but_not_for_ever(watch: Watch) -> None:
+    seen = Seen()
+    stream = watch(seen)
+    for moment in range(1000, 1096, 5):
+        seen.comments += 1
+        stream.look(moment)
+    assert stream.due() == (1100, 100, "comments only")
+
+
+async def test_an_event_after_comments_starts_over(watch: Watch) -> None:
+    seen = Seen()
+    stream = watch(seen)
+    seen.comments = 1
+    stream.look(1050)
+    seen.events = 1
+    stream.look(1060)
+    assert stream.due() == (1090, 30, "idle")
