@@ -137,7 +137,7 @@ def _lower_limit(request: InboundRequest, names: tuple[str, ...], limit: int) ->
 
     A budget for thinking in Anthropic's words stays below the limit, with room for an answer.
     """
-    fields = {name: rawjson.raw(limit) for name in names if _is_above(request.fields.get(name), limit)}
+    fields = {name: rawjson.raw(limit) for name in names if _exceeds(request.fields.get(name), limit)}
     thinking = rawjson.maybe(request.fields.get("thinking"))
     if isinstance(thinking, dict) and _exceeds(thinking.get("budget_tokens"), limit - LEAST_OUTPUT):
         if limit - LEAST_OUTPUT < 1024:  # the least that the API takes
@@ -149,12 +149,9 @@ def _lower_limit(request: InboundRequest, names: tuple[str, ...], limit: int) ->
     return msgspec.structs.replace(request, fields=changed, body=b"", output_cap=limit, lowered=limit)
 
 
-def _is_above(raw: msgspec.Raw | None, limit: int) -> bool:
-    return raw is not None and _exceeds(rawjson.maybe(raw), limit)
-
-
 def _exceeds(value: Any, limit: int) -> bool:
-    return type(value) is int and value > limit
+    found = rawjson.maybe(value) if isinstance(value, msgspec.Raw) else value
+    return type(found) is int and found > limit
 
 
 class InboundApi(Protocol):

@@ -99,7 +99,18 @@ class Upstreams:
         refuses the key.
         """
         with self.redaction.errors_of(channel):
-            return await self._discover(channel)
+            base = channel.base_url.rstrip("/").removesuffix("/chat/completions")
+            other = base.removesuffix("/v1") if base.endswith("/v1") else base + "/v1"
+            try:
+                return base, await self._list_at(base, channel)
+            except AttemptFailed as failed:
+                final = (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH, FailureKind.UNSET)
+                if failed.kind in final or not channel.dialect.info.root_may_vary:
+                    raise
+                try:
+                    return other, await self._list_at(other, channel)
+                except AttemptFailed as found:  # a key is refused only where there is something to ask for
+                    raise (found if found.kind is FailureKind.AUTH else failed) from None
 
     @contextmanager
     def _gathering(self, channel: Channel, reply: Reply, what: str) -> Iterator[Memory]:
@@ -111,20 +122,6 @@ class Upstreams:
             raise AttemptFailed(failures.not_gathered(channel, what, error)) from error
         finally:
             reply.abort()
-
-    async def _discover(self, channel: Channel) -> tuple[str, list[ServedModel]]:
-        base = channel.base_url.rstrip("/").removesuffix("/chat/completions")
-        other = base.removesuffix("/v1") if base.endswith("/v1") else base + "/v1"
-        try:
-            return base, await self._list_at(base, channel)
-        except AttemptFailed as failed:
-            final = (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.AUTH, FailureKind.UNSET)
-            if failed.kind in final or not channel.dialect.info.root_may_vary:
-                raise
-            try:
-                return other, await self._list_at(other, channel)
-            except AttemptFailed as found:  # a key is refused only where there is something to ask for
-                raise (found if found.kind is FailureKind.AUTH else failed) from None
 
     async def _fetch(self, channel: Channel) -> list[ServedModel]:
         if not channel.dialect.info.needs_url:

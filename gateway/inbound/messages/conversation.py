@@ -78,11 +78,6 @@ _TURNS = msgspec.json.Decoder(list[MessagesTurn])
 SOURCE = msgspec.json.Decoder(BlockSource)
 
 
-def turns_in(messages: msgspec.Raw) -> list[MessagesTurn]:
-    """The messages. Raises BadRequest."""
-    return read_typed(_TURNS, messages, "messages")
-
-
 def without_billing(block: ContentBlock, *, first: bool) -> ContentBlock | None:
     """A system block without the line that only Anthropic reads, and strips; None if that is all of it."""
     if first and bytes(block.text).startswith(_BILLING):
@@ -176,7 +171,8 @@ def translate_messages(order: Order) -> MessagesTranslation:
     _refuse(given)
     reader = _Reader()
     reader.read_system(given.get("system", NULL))
-    for position, turn in enumerate(turns_in(given["messages"])):
+    turns = read_typed(_TURNS, given["messages"], "messages")
+    for position, turn in enumerate(turns):
         reader.read(turn, f"messages.{position}")
     parameters = translate_parameters(given)
     tools = read_tools(given)
