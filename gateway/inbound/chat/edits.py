@@ -171,13 +171,13 @@ def _call_for_client(delta: Fields, taken: TakenCall, *, whole: bool) -> Doc | N
     return out
 
 
-def mend_head(answer: Doc, reports: UsageReports, usage: Usage | None, upstream_id: str, order: Order) -> None:
-    """Edit what a whole answer has beside its choices. ``usage``: what was reported."""
+def mend_head(answer: Doc, reports: UsageReports, usage: Usage | None, head: Fields, order: Order) -> None:
+    """Edit what a whole answer has beside its choices. ``usage``: what was reported; ``head``: its identity."""
     if usage is None:
         answer.pop("usage", None)
     elif reports.corrected:
         answer["usage"] = reports.as_sent() or rawjson.raw(as_object(usage))
     if usage is not None and order.screen.hides(answer.get("usage", rawjson.NULL)):
         answer["usage"] = rawjson.raw(as_object(usage))
-    answer.update(identity(answer, upstream_id, order, COMPLETION))
+    answer.update(head)
     order.screen.clean(answer)

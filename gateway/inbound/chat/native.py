@@ -27,7 +27,7 @@ from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, SSEEvent, event_end, is_stream
 from gateway.domain.usage import as_object
-from gateway.inbound.chat.edits import ChunkEditor, Doc, TakenCall, mend_head, mend_message
+from gateway.inbound.chat.edits import COMPLETION, ChunkEditor, Doc, TakenCall, identity, mend_head, mend_message
 from gateway.inbound.chat.whole import chunks_of, finish_of_regular, join_chunks
 from gateway.inbound.rendering import RenderedStream
 from gateway.upstream.adapter import OutputCounter, WholeAnswer
@@ -95,7 +95,8 @@ class NativeChatStream(RenderedStream):
             mend_message(choice, calls, self._state.reason(choice.index), self._order)
         answer["choices"] = [choice.fields for choice in self._chat.choices]
         self._forget()
-        mend_head(answer, self._state.reports, self.reported, self.upstream_id, self._order)
+        head = identity(answer, self.upstream_id, self._order, COMPLETION)
+        mend_head(answer, self._state.reports, self.reported, head, self._order)
         return answer
 
     def _read_body(self, body: WholeBody) -> bytes:
@@ -256,7 +257,7 @@ def _regular(body: bytes, order: Order) -> WholeAnswer | None:
     before, reports = dict(answer), UsageReports(order.fields)
     reports.see(answer)
     reported, name = reports.usage(tally), upstream_id(answer, order.screen)
-    mend_head(answer, reports, reported, name, order)
+    mend_head(answer, reports, reported, identity(answer, name, order, COMPLETION), order)
     return WholeAnswer(
         body=body if answer == before else rawjson.encode(answer),
         reported=reported,

@@ -16,7 +16,9 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import SSEEvent, is_stream
 from gateway.domain.usage import Usage, as_object
-from gateway.inbound.completions.render import DONE, choice_of, event_of, identity
+from gateway.inbound.chat.edits import mend_head
+from gateway.inbound.chat.render import DONE
+from gateway.inbound.completions.render import choice_of, event_of, head_of
 from gateway.inbound.relay import NativeStream, events_in
 from gateway.inbound.rendering import NativeTap
 from gateway.upstream.adapter import Adapter, WholeAnswer
@@ -62,7 +64,7 @@ class CompletionTap(NativeTap):
         if self.complete or self.failure is not None:
             return b""  # ``closing`` writes the end, with the usage before it
         chunk = rawjson.fields(event.data)
-        self._head = self._head or identity(chunk, self._order)
+        self._head = self._head or head_of(chunk, self._order)
         if not rawjson.items(chunk["choices"]):
             return b""
         changed = self._head | chunk
@@ -76,7 +78,7 @@ class CompletionTap(NativeTap):
         answer = rawjson.fields(self.read_whole(body.strip().removeprefix(b"\xef\xbb\xbf")).body)
         choices = rawjson.objects(answer.pop("choices"))
         answer.pop("usage", None)
-        self._head = identity(answer, self._order)
+        self._head = head_of(answer, self._order)
         self.complete = True
         return b"".join(event_of({**answer, "choices": rawjson.raw([choice])}) for choice in choices)
 
@@ -90,7 +92,7 @@ class CompletionTap(NativeTap):
         return self._own(usage=rawjson.raw(as_object(usage)) if sent is None else sent) + DONE
 
     def _own(self, *choices: Fields, **more: msgspec.Raw) -> bytes:
-        head = self._head or identity({}, self._order)
+        head = self._head or head_of({}, self._order)
         return event_of({**head, "choices": rawjson.raw(choices), **more})
 
     def read_whole(self, body: bytes) -> WholeAnswer:
@@ -105,14 +107,10 @@ class CompletionTap(NativeTap):
             raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}")) from error
         if not self.began:
             raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}"))
-        changed = {**answer, **identity(answer, self._order)}
-        if self.reported is None:
-            changed.pop("usage", None)
-        elif self.reports.corrected:
-            changed["usage"] = self.reports.as_sent() or rawjson.raw(as_object(self.reported))
-        cleaned = self._order.screen.clean(changed)
+        changed = dict(answer)
+        mend_head(changed, self.reports, self.reported, head_of(answer, self._order), self._order)
         return WholeAnswer(
-            body=body if changed == answer and not cleaned else rawjson.encode(changed),
+            body=body if changed == answer else rawjson.encode(changed),
             reported=self.reported,
             finish=self.finish,
             upstream_id=self.upstream_id,

@@ -7,24 +7,19 @@ from gateway.domain.answer import AnswerEvent, AnswerFinished, BlockKind, Medium
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage, as_object
+from gateway.inbound.chat.edits import identity
+from gateway.inbound.chat.render import DONE
 from gateway.inbound.renderer import Renderer, WholeRenderer
+from gateway.upstream.openai.reader import upstream_id
 
-DONE = b"data: [DONE]\n\n"
 _EMPTY = msgspec.Raw(b'""')
 _REASONS = {"length": "length", "content_filter": "content_filter"}
 """What else a chat can end with is the end of the text."""
 
 
-def identity(answer: Fields, order: Order) -> Fields:
+def head_of(answer: Fields, order: Order) -> Fields:
     """The head of an answer or a chunk: the upstream's id and time if they are good, and the requested model."""
-    name, created = rawjson.maybe(answer.get("id")), rawjson.maybe(answer.get("created"))
-    good_name = isinstance(name, str) and 0 < len(name) <= 200 and not order.screen.shows(name)
-    return {
-        "id": answer["id"] if good_name else rawjson.raw(order.answer_id),
-        "object": rawjson.raw("text_completion"),
-        "created": answer["created"] if type(created) is int and created > 0 else rawjson.raw(order.created),
-        "model": rawjson.raw(order.model),
-    }
+    return identity(answer, upstream_id(answer, order.screen), order, msgspec.Raw(b'"text_completion"'))
 
 
 def choice_of(number: int, text: msgspec.Raw = _EMPTY, reason: str | None = None) -> Fields:
@@ -47,7 +42,7 @@ class CompletionRenderer(Renderer):
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._head = identity({}, order)
+        self._head = head_of({}, order)
 
     def shows(self, medium: Medium) -> bool:
         return False
@@ -75,4 +70,4 @@ class WholeCompletionRenderer(WholeRenderer):
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         text = self.text(BlockKind.TEXT, BlockKind.REFUSAL)
         choice = choice_of(0, _EMPTY if text is None else text, _REASONS.get(self.finish, "stop"))
-        return rawjson.encode({**identity({}, self._order), "choices": [choice], "usage": as_object(usage)})
+        return rawjson.encode({**head_of({}, self._order), "choices": [choice], "usage": as_object(usage)})
