@@ -23,38 +23,25 @@ BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 
 LEAST_BUDGET = 1024
 
 
-class ThinkingPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes into the request."""
+def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, bound: bool) -> dict[str, Any] | None:
+    """``thinking`` and ``output_config``, where there are any; None: the effort could not be put into words.
 
-    fields: dict[str, Any] = {}
-    """``thinking`` and ``output_config``, where there are any."""
-    dropped: bool = False
-    """The effort could not be put into words."""
-
-    @property
-    def on(self) -> bool:
-        """Whether thinking is requested explicitly; it forbids sampling parameters."""
-        return self.fields.get("thinking", {}).get("type") in {"enabled", "adaptive"}
-
-
-def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, bound: bool) -> ThinkingPlan:
-    """The plan. ``bound``: a tool call is demanded, or earlier thoughts are lost, and a thinking budget allows neither.
-
-    Adaptive thinking allows both.
+    ``bound``: a tool call is demanded, or earlier thoughts are lost, and a thinking budget allows neither. Adaptive
+    thinking allows both.
     """
     if effort is None:
-        return ThinkingPlan()
+        return {}
     if effort == "none":
-        return ThinkingPlan(fields={"thinking": {"type": row.off}} if row.off else {})
+        return {"thinking": {"type": row.off}} if row.off else {}
     if effort not in BUDGETS or row.thinking is AnthropicThinking.NONE:
-        return ThinkingPlan(dropped=True)
+        return None
     if row.thinking is AnthropicThinking.ADAPTIVE:
         thinking = {"type": "adaptive", "display": "summarized"}
-        return ThinkingPlan(fields={"thinking": thinking, "output_config": {"effort": _word(effort, row)}})
+        return {"thinking": thinking, "output_config": {"effort": _word(effort, row)}}
     if bound or max_tokens <= LEAST_BUDGET:
-        return ThinkingPlan(dropped=True)
+        return None
     budget = min(BUDGETS[effort], max_tokens - 1)
-    return ThinkingPlan(fields={"thinking": {"type": "enabled", "budget_tokens": budget}})
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def _word(effort: str, row: AnthropicModel) -> str:
@@ -173,17 +160,17 @@ class _Body:
             conversation,
             take("response_format", ResponseFormat),
             row,
-            thinking=plan.on,
+            thinking=_thinks(plan or {}),
             single=take("parallel_tool_calls", bool) is False,
         )
         system = [*talk.system, *([{"type": "text", "text": kit.line}] if kit.line else [])]
         stops = [stop for stop in self._parameters.stops if stop.strip()]  # blank ones are refused
         body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}
         body |= {"tools": kit.tools, "tool_choice": kit.choice, "stop_sequences": stops}
-        body |= plan.fields
+        body |= plan or {}
         if kit.format is not None:
             body["output_config"] = {**body.get("output_config", {}), "format": kit.format}
-        if plan.dropped:
+        if plan is None:
             self._parameters.drop("reasoning_effort")
         self._parameters.drop(*conversation.lost_thoughts(lambda thought: bool(thought.signed) or thought.empty))
         self._add_own_words(body)

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import msgspec
-
 from gateway.domain import rawjson
 from gateway.domain.answer import SealKind
 from gateway.domain.channel import Channel, ServedModel
@@ -193,15 +191,8 @@ FILLER = "."
 """What the user says in a conversation of system messages alone."""
 
 
-class GeminiConversation(msgspec.Struct, frozen=True, kw_only=True):
-    """The conversation."""
-
-    system: list[Part]
-    contents: list[dict[str, Any]]
-
-
-def talk(turns: Iterable[Turn], recall: Recall, row: GeminiModel) -> GeminiConversation:
-    """The conversation. Raises BadRequest for parts that the model does not take."""
+def talk(turns: Iterable[Turn], recall: Recall, row: GeminiModel) -> dict[str, Any]:
+    """``contents`` and ``systemInstruction``. Raises BadRequest for parts that the model does not take."""
     system: list[Part] = []
     contents: list[dict[str, Any]] = []
     for turn in turns:
@@ -214,7 +205,8 @@ def talk(turns: Iterable[Turn], recall: Recall, row: GeminiModel) -> GeminiConve
             contents[-1]["parts"] += parts
         elif parts:
             contents.append({"role": role, "parts": parts})
-    return GeminiConversation(system=system, contents=contents or [{"role": "user", "parts": [{"text": FILLER}]}])
+    out: dict[str, Any] = {"contents": contents or [{"role": "user", "parts": [{"text": FILLER}]}]}
+    return {**out, "systemInstruction": {"parts": system}} if system else out
 
 
 def _parts(turn: Turn, recall: Recall, row: GeminiModel) -> list[Part]:
@@ -359,11 +351,7 @@ def _body(
     parameters: Parameters, row: GeminiModel, cap: int | None, recall: Recall, *, own_cap: bool
 ) -> dict[str, Any]:
     conversation = parameters.conversation
-    said = talk(conversation.turns, recall, row)
-    body: dict[str, Any] = {"contents": said.contents}
-    if said.system:
-        body["systemInstruction"] = {"parts": said.system}
-    body |= tools_of(conversation)
+    body = talk(conversation.turns, recall, row) | tools_of(conversation)
     if config := config_of(parameters, row, cap, own_cap=own_cap):
         body["generationConfig"] = config
     if parameters.take("parallel_tool_calls", bool) is False:

@@ -189,7 +189,8 @@ SIGNED = {"extra_content": {"google": {"thought_signature": "U0lH"}}}
 def _talk(*messages: Any, kept: Mapping[str, bytes] = {}, row: Any = NEW_CONTENTS) -> tuple[Any, Any]:
     turns = conversation_of(translated({"messages": messages})).turns
     found = talk(turns, recall_of(kept), row)
-    return json.loads(rawjson.encode(found.system)), json.loads(rawjson.encode(found.contents))
+    said = json.loads(rawjson.encode(found))
+    return said.get("systemInstruction", {}).get("parts", []), said["contents"]
 
 
 def _signatures(*calls: Any, **more: Any) -> list[str | None]:
