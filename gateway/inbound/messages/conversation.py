@@ -174,23 +174,23 @@ def translate_messages(order: Order) -> MessagesTranslation:
     turns = read_typed(_TURNS, given["messages"], "messages")
     for position, turn in enumerate(turns):
         reader.read(turn, f"messages.{position}")
-    parameters = translate_parameters(given)
+    parameters, words, dropped = _translate_parameters(given)
     tools = read_tools(given)
     if tools.single:
-        parameters.fields["parallel_tool_calls"] = msgspec.Raw(b"false")
+        parameters["parallel_tool_calls"] = msgspec.Raw(b"false")
     extras = [name for name, raw in given.items() if name not in _READ and not is_nothing(raw)]
     transcript = reader.transcript
     conversation = Conversation(
         turns=transcript.turns,
         tools=tools.offers,
         choice=tools.choice,
-        words=parameters.words,
-        extras=(*tools.dropped, *parameters.dropped, *extras),
+        words=words,
+        extras=(*tools.dropped, *dropped, *extras),
         marks=transcript.marks,
     )
     called = {name for turn in conversation.turns for name in (call.name for call in turn.calls)}
     names = {sent: own for own, sent in reader.spelled.items() if sent in called} | tools.names
-    fields = {"model": given["model"], **parameters.fields}
+    fields = {"model": given["model"], **parameters}
     if order.stream:
         fields["stream"] = given["stream"]
     translated = msgspec.structs.replace(
@@ -317,17 +317,11 @@ def _signatures(content: bytes) -> dict[str, str]:
     return {TOOLS.sent(name): value for name, value in items if isinstance(value, str)}
 
 
-class TranslatedParameters(msgspec.Struct, frozen=True):
-    """What goes into the request."""
+def _translate_parameters(given: Fields) -> tuple[Fields, dict[str, str], tuple[str, ...]]:
+    """The parameters in the words of chat completions, what the client calls those, and its names of what is lost.
 
-    fields: Fields
-    words: dict[str, str]
-    dropped: tuple[str, ...]
-    """The client's names of what is lost."""
-
-
-def translate_parameters(given: Fields) -> TranslatedParameters:
-    """The parameters in the words of chat completions. Raises BadRequest."""
+    Raises BadRequest.
+    """
     out: Fields = {"max_completion_tokens": rawjson.raw(max(1, rawjson.value(given["max_tokens"])))}
     out |= {name: given[name] for name in ("temperature", "top_p", "top_k") if not rawjson.is_null(given.get(name))}
     if not is_nothing(stops := given.get("stop_sequences", NULL)) and read_typed(_LIST, stops, "stop_sequences"):
@@ -341,7 +335,7 @@ def translate_parameters(given: Fields) -> TranslatedParameters:
         form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
         out["response_format"] = rawjson.raw(form)
     dropped = _add_account(given, out)
-    return TranslatedParameters(out, words, dropped)
+    return out, words, dropped
 
 
 def _effort(given: Fields) -> str | None:
