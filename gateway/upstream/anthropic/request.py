@@ -7,7 +7,6 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.domain.conversation import Conversation
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
@@ -75,7 +74,7 @@ def prepare(
         cap = parameters.output_cap
         max_tokens = _max_tokens(cap, row, served, order.output_budget)
         thinking_room = max_tokens if cap or order.output_budget is None else max_tokens // 2
-        body = _Body(parameters, row).write((max_tokens, thinking_room), recall)
+        body = _body(parameters, row, (max_tokens, thinking_room), recall)
     except BadRequest as fault:
         raise refusal_of(channel, fault) from fault
     if order.stream:
@@ -137,105 +136,96 @@ def headers(channel: Channel, *, stream: bool) -> dict[str, str]:
     return out
 
 
-class _Body:
-    """Writes the body of one request, except for ``model`` and ``stream``."""
+def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], recall: Recall) -> dict[str, Any]:
+    """The body, except for ``model`` and ``stream``. Raises BadRequest for what cannot be left out.
 
-    def __init__(self, parameters: Parameters, row: AnthropicModel) -> None:
-        self._parameters = parameters
-        self._conversation: Conversation = parameters.conversation
-        self._row = row
+    ``limits``: the output limit, and the part of it that may be spent on thinking.
+    """
+    max_tokens, thinking_room = limits
+    take, conversation = parameters.take, parameters.conversation
+    _refuse(parameters)
+    talk = dialogue(conversation.turns, recall, system_inside=row.system_inside)
+    bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
+    plan = plan_thinking(take("reasoning_effort", str), row, thinking_room, bound=bound)
+    kit = tools.equip(
+        conversation,
+        take("response_format", ResponseFormat),
+        row,
+        thinking=_thinks(plan or {}),
+        single=take("parallel_tool_calls", bool) is False,
+    )
+    system = [*talk.system, *([{"type": "text", "text": kit.line}] if kit.line else [])]
+    stops = [stop for stop in parameters.stops if stop.strip()]  # blank ones are refused
+    body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}
+    body |= {"tools": kit.tools, "tool_choice": kit.choice, "stop_sequences": stops}
+    body |= plan or {}
+    if kit.format is not None:
+        body["output_config"] = {**body.get("output_config", {}), "format": kit.format}
+    if plan is None:
+        parameters.drop("reasoning_effort")
+    parameters.drop(*conversation.lost_thoughts(lambda thought: bool(thought.signed) or thought.empty))
+    _add_own_words(parameters, body)
+    body |= _sampling(parameters, row, thinking=_thinks(body)) | _service(parameters)
+    return {name: value for name, value in body.items() if value is not None and value != []}
 
-    def write(self, limits: tuple[int, int], recall: Recall) -> dict[str, Any]:
-        """The body. ``limits``: the output limit, and the part of it that may be spent on thinking.
 
-        Raises BadRequest for what cannot be left out.
-        """
-        max_tokens, thinking_room = limits
-        take, row, conversation = self._parameters.take, self._row, self._conversation
-        self._refuse()
-        talk = dialogue(conversation.turns, recall, system_inside=row.system_inside)
-        bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
-        plan = plan_thinking(take("reasoning_effort", str), row, thinking_room, bound=bound)
-        kit = tools.equip(
-            conversation,
-            take("response_format", ResponseFormat),
-            row,
-            thinking=_thinks(plan or {}),
-            single=take("parallel_tool_calls", bool) is False,
-        )
-        system = [*talk.system, *([{"type": "text", "text": kit.line}] if kit.line else [])]
-        stops = [stop for stop in self._parameters.stops if stop.strip()]  # blank ones are refused
-        body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}
-        body |= {"tools": kit.tools, "tool_choice": kit.choice, "stop_sequences": stops}
-        body |= plan or {}
-        if kit.format is not None:
-            body["output_config"] = {**body.get("output_config", {}), "format": kit.format}
-        if plan is None:
-            self._parameters.drop("reasoning_effort")
-        self._parameters.drop(*conversation.lost_thoughts(lambda thought: bool(thought.signed) or thought.empty))
-        self._add_own_words(body)
-        body |= self._sampling(thinking=_thinks(body)) | self._service()
-        return {name: value for name, value in body.items() if value is not None and value != []}
+def _refuse(parameters: Parameters) -> None:
+    """What cannot be left out without giving another answer than the requested one."""
+    if (parameters.take("n", int) or 1) > 1:
+        raise parameters.refuse("n", "Anthropic returns one choice per call")
+    modalities = parameters.take("modalities", list[str]) or ["text"]
+    if "audio" in modalities:
+        raise parameters.refuse("modalities", "Anthropic has no audio output")
+    if modalities != ["text"]:
+        parameters.drop("modalities")
+    if parameters.take("logprobs", bool):
+        raise parameters.refuse("logprobs", "Anthropic does not return probabilities")
 
-    def _refuse(self) -> None:
-        """What cannot be left out without giving another answer than the requested one."""
-        parameters = self._parameters
-        if (parameters.take("n", int) or 1) > 1:
-            raise parameters.refuse("n", "Anthropic returns one choice per call")
-        modalities = parameters.take("modalities", list[str]) or ["text"]
-        if "audio" in modalities:
-            raise parameters.refuse("modalities", "Anthropic has no audio output")
-        if modalities != ["text"]:
-            parameters.drop("modalities")
-        if parameters.take("logprobs", bool):
-            raise parameters.refuse("logprobs", "Anthropic does not return probabilities")
 
-    def _add_own_words(self, body: dict[str, Any]) -> None:
-        """Fields in Anthropic's own words win."""
-        for name in ("thinking", "cache_control"):
-            if not rawjson.is_null(value := self._parameters.raw(name)):
-                body[name] = value
-        config = rawjson.maybe(self._parameters.raw("output_config"))
-        if isinstance(config, dict):
-            body["output_config"] = {**body.get("output_config", {}), **config}
+def _add_own_words(parameters: Parameters, body: dict[str, Any]) -> None:
+    """Fields in Anthropic's own words win."""
+    for name in ("thinking", "cache_control"):
+        if not rawjson.is_null(value := parameters.raw(name)):
+            body[name] = value
+    config = rawjson.maybe(parameters.raw("output_config"))
+    if isinstance(config, dict):
+        body["output_config"] = {**body.get("output_config", {}), **config}
 
-    def _sampling(self, *, thinking: bool) -> dict[str, Any]:
-        parameters = self._parameters
-        temperature, top_p = parameters.take("temperature", float), parameters.take("top_p", float)
-        wanted: dict[str, Any] = {
-            "temperature": None if temperature is None else min(temperature, 1.0),
-            "top_p": top_p,
-            "top_k": parameters.take("top_k", int),
-        }
-        wanted = {name: value for name, value in wanted.items() if value is not None}
-        if thinking or not self._row.sampling:
-            parameters.drop(*wanted)
-            return {}
-        if self._row.one_sampler and "temperature" in wanted and wanted.pop("top_p", None) is not None:
-            parameters.drop("top_p")
-        return wanted
 
-    def _service(self) -> dict[str, Any]:
-        """The user's id and the service tier."""
-        parameters, out = self._parameters, dict[str, Any]()
-        metadata, safety, user = (parameters.raw("metadata"), *map(self._text, ("safety_identifier", "user")))
-        own = _user_of(metadata)
-        if own is not None:
-            out["metadata"] = {"user_id": own}
-        elif (name := safety or user) and not _PERSONAL.fullmatch(name):
-            out["metadata"] = {"user_id": name}
-        elif name:
-            parameters.drop("safety_identifier" if safety else "user")
-        if own is None and not (is_nothing(metadata) or bytes(memoryview(metadata)[:2]) == b"{}"):
-            parameters.drop("metadata")
-        if (tier := self._text("service_tier")) in _TIERS:
-            out["service_tier"] = _TIERS[tier]
-        elif tier:
-            parameters.drop("service_tier")
-        return out
+def _sampling(parameters: Parameters, row: AnthropicModel, *, thinking: bool) -> dict[str, Any]:
+    temperature, top_p = parameters.take("temperature", float), parameters.take("top_p", float)
+    wanted: dict[str, Any] = {
+        "temperature": None if temperature is None else min(temperature, 1.0),
+        "top_p": top_p,
+        "top_k": parameters.take("top_k", int),
+    }
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    if thinking or not row.sampling:
+        parameters.drop(*wanted)
+        return {}
+    if row.one_sampler and "temperature" in wanted and wanted.pop("top_p", None) is not None:
+        parameters.drop("top_p")
+    return wanted
 
-    def _text(self, name: str) -> str:
-        return self._parameters.take(name, str) or ""
+
+def _service(parameters: Parameters) -> dict[str, Any]:
+    """The user's id and the service tier."""
+    out, metadata = dict[str, Any](), parameters.raw("metadata")
+    safety, user = (parameters.take(name, str) or "" for name in ("safety_identifier", "user"))
+    own = _user_of(metadata)
+    if own is not None:
+        out["metadata"] = {"user_id": own}
+    elif (name := safety or user) and not _PERSONAL.fullmatch(name):
+        out["metadata"] = {"user_id": name}
+    elif name:
+        parameters.drop("safety_identifier" if safety else "user")
+    if own is None and not (is_nothing(metadata) or bytes(memoryview(metadata)[:2]) == b"{}"):
+        parameters.drop("metadata")
+    if (tier := parameters.take("service_tier", str) or "") in _TIERS:
+        out["service_tier"] = _TIERS[tier]
+    elif tier:
+        parameters.drop("service_tier")
+    return out
 
 
 def _thinks(body: dict[str, Any]) -> bool:
