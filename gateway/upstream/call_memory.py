@@ -27,7 +27,7 @@ class CallMemory:
     ``key`` distinguishes calls of one id, where an upstream counts its calls in each conversation.
     """
 
-    def __init__(self, entries: int = 8192, size: int = 32 << 20) -> None:
+    def __init__(self, entries: int = 8192, size: int = 16 << 20) -> None:
         """``size``: bytes of all that is kept."""
         self._entries = entries
         self._limit = size
