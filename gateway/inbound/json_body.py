@@ -126,6 +126,8 @@ def _skeleton(body: bytes) -> bytes:
     splitting it takes.
     """
     plain = body.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in body else body
+    if len(plain) <= PIECE:
+        return b"s".join(plain.split(b'"')[0::2])
     bare, quotes, start = list[bytes](), 0, 0
     while start < len(plain):
         parts = plain[start : start + PIECE].split(b'"')

@@ -39,6 +39,7 @@ from gateway.upstream.usage_counts import (
     variant_of,
 )
 from gateway.upstream.usage_marks import SUSPECT, marks_of
+from gateway.upstream.usual_usage import usual_usage
 
 
 class UsageLimits(msgspec.Struct, frozen=True, gc=False):
@@ -276,7 +277,8 @@ class UsageReports:
             self._last = rawjson.raw(found)
             self.suspect = self.suspect or fell
         self._known = found
-        reading = read(found, self._limits)
+        usual = usual_usage(self._last)
+        reading = read(found, self._limits) if usual is None else UsageReading(usual)
         if reading is None:
             self.suspect = self.suspect or any("oken" in name for name in found)
             return

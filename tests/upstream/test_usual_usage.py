@@ -1,0 +1,63 @@
+"""Usual usage: what is read quickly is what the whole reading says."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.domain.usage import Usage, UsageSource
+from gateway.upstream.usage_report import read
+from gateway.upstream.usual_usage import usual_usage
+
+COUNT = st.one_of(st.integers(-1, 30), st.sampled_from([None, True, 5.0, "5", 20_000_001]))
+DETAILS = st.none() | st.dictionaries(
+    st.sampled_from(["cached_tokens", "reasoning_tokens", "audio_tokens", "accepted_prediction_tokens", "more"]), COUNT
+)
+REPORT = st.fixed_dictionaries(
+    {"prompt_tokens": COUNT, "completion_tokens": COUNT, "total_tokens": COUNT | st.integers(0, 60)},
+    optional={"prompt_tokens_details": DETAILS, "completion_tokens_details": DETAILS, "cost": COUNT},
+)
+
+
+def raw(report: dict[str, Any]) -> msgspec.Raw:
+    return msgspec.Raw(json.dumps(report).encode())
+
+
+@given(report=REPORT, fits=st.booleans())
+def test_nothing_is_read_otherwise_than_by_the_whole_reading(report: dict[str, Any], fits: bool) -> None:
+    inputs, outputs = report["prompt_tokens"], report["completion_tokens"]
+    if fits and type(inputs) is int and type(outputs) is int:
+        report["total_tokens"] = inputs + outputs
+    quick = usual_usage(raw(report))
+    if quick is not None:
+        reading = read(report)
+        assert reading is not None
+        assert (quick, False, False) == (reading.usage, reading.suspect, reading.corrected)
+
+
+def test_the_usual_report_is_read() -> None:
+    report = {
+        "prompt_tokens": 20,
+        "completion_tokens": 9,
+        "total_tokens": 29,
+        "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 2, "audio_tokens": 0, "accepted_prediction_tokens": 1},
+    }
+    assert usual_usage(raw(report)) == Usage(input=20, cached=4, output=9, reasoning=2, source=UsageSource.REPORTED)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"total_tokens": 30},
+        {"completion_tokens_details": {"audio_tokens": 3}},
+        {"prompt_tokens_details": {"cached_tokens": 21}},
+        {"num_search_queries": 1},
+    ],
+)
+def test_any_other_report_is_left_to_the_whole_reading(changed: dict[str, Any]) -> None:
+    report = {"prompt_tokens": 20, "completion_tokens": 9, "total_tokens": 29, **changed}
+    assert usual_usage(raw(report)) is None
