@@ -10,11 +10,11 @@ Connections are limited in total, and for each address of another machine.
 import asyncio
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import lru_cache, partial
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from aiohttp import web
 from aiohttp.http import StreamWriter
@@ -27,6 +27,8 @@ from gateway.domain.units import CallId
 from gateway.web.error_responses import answer
 from gateway.web.response import Response
 from gateway.web.silence import Silence
+
+Result = TypeVar("Result")
 
 
 @lru_cache(maxsize=256)
@@ -128,6 +130,26 @@ LOOK_S = 1.0
 """Seconds between two checks of what waits."""
 
 
+class InPlaceLoop:
+    """The event loop as a connection sees it: a request is handled in the connection's own task.
+
+    aiohttp makes a task for each request, which copies the context variables and takes one more turn of the loop. There
+    are no such variables here; both tasks are cancelled together in any case.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def create_task(self, work: Coroutine[Any, Any, Result]) -> Coroutine[Any, Any, Result]:
+        """Return the work itself, to be awaited."""
+        return work
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._loop, name)
+        setattr(self, name, found)
+        return found
+
+
 class Connection(RequestHandler):
     """One client's connection."""
 
@@ -189,6 +211,8 @@ class Connection(RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio."""
         super().connection_made(transport)
+        if sys.version_info < (3, 12):  # from there on aiohttp begins its task without a turn of the loop
+            self._loop = cast("asyncio.AbstractEventLoop", InPlaceLoop(self._loop))
         if self.transport is not None:
             self.transport.set_write_buffer_limits(WRITE_BUFFER)
         _bound_unsent(transport)

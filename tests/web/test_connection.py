@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import sys
+from contextlib import suppress
 
 import pytest
 from aiohttp import web
@@ -70,6 +72,58 @@ async def test_a_handler_is_not_told_after_its_answer() -> None:
         await read_answer(peer)
         peer.reset()
     assert not waiting.lost.is_set()
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="aiohttp begins its own task without a turn of the loop")
+async def test_all_requests_of_a_connection_are_handled_in_one_task() -> None:
+    tasks: list[object] = []
+
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.sleep(0)
+        tasks.append(asyncio.current_task())
+        return web.Response(body=b"{}")
+
+    async with opened(answer) as (client, _):
+        peer = await client.connect()
+        for _ in range(2):
+            await peer.write(client.request("GET", "/"))
+            await read_answer(peer)
+        peer.reset()
+    assert tasks == [tasks[0]] * 2
+
+
+async def test_a_handler_that_is_cancelled_takes_its_connection_along() -> None:
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(10)
+        return web.Response(body=b"{}")
+
+    async with opened(answer) as (client, _):
+        peer = await client.connect()
+        await peer.write(client.request("GET", "/"))
+        with pytest.raises(Gone):
+            await read_answer(peer)
+
+
+async def test_a_handler_goes_on_after_a_cancellation_that_it_takes_back() -> None:
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(10)
+        task.uncancel()
+        await asyncio.sleep(0)
+        return web.Response(body=b"{}")
+
+    async with opened(answer) as (client, _):
+        peer = await client.connect()
+        for _ in range(2):
+            await peer.write(client.request("GET", "/"))
+            assert (await read_answer(peer)).status == 200
+        peer.reset()
 
 
 async def test_a_connection_serves_one_request_after_another() -> None:
