@@ -20,7 +20,7 @@ from gateway.domain.human_values import count_text, written_tier
 from gateway.domain.money import dollars
 from gateway.domain.price import MANUAL
 from gateway.domain.price_news import PriceNews, news_lines
-from gateway.domain.price_view import PriceView, example_cost
+from gateway.domain.price_view import PriceView, draft_of, example_cost
 from gateway.domain.quoting import listed_names
 from gateway.domain.rule_text import written_rule
 from gateway.domain.text import plain, word
@@ -243,7 +243,7 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
         for tier in view.tier_prices:
             yield "longer inputs", written_tier(tier)
         yield from extra_rows(view)
-        yield "example", f"10,000 input and 1,000 output tokens: {dollars(example_cost(view))}"
+        yield "example", f"10,000 input and 1,000 output tokens: {dollars(example_cost(draft_of(view)))}"
     yield "source", f"{view.source}{' (set by you)' if view.source == MANUAL else ''}"
     yield "list of", f"{formatting.moment(view.as_of_ms)[:10]}{', old' if view.stale else ''}" if view.as_of_ms else ""
     yield "context", f"{view.context:,} tokens" if view.context else ""

@@ -60,8 +60,9 @@ def draft_of(view: PriceView | None) -> PriceDraft:
     )
 
 
-def example_cost(view: PriceView, multiplier: int = MILLION) -> Nanos:
+def example_cost(draft: PriceDraft, multiplier: int = MILLION) -> Nanos:
     """Returns what a call of ``EXAMPLE`` costs."""
-    amounts = {name: getattr(view, f"{name}_nanos") for name in ("input", "output", "per_call")}
-    price = Price(model=view.model, tiers=tuple(view.tier_prices), **amounts)
+    none = Nanos(0)
+    first, second, fee = draft.input or none, draft.output or none, draft.per_call or none
+    price = Price(model="", input=first, output=second, per_call=fee, tiers=draft.tiers)
     return cost(EXAMPLE, rates(price, EXAMPLE.input, multiplier))

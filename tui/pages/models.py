@@ -14,7 +14,7 @@ from gateway.domain.price import PriceDraft, is_owners
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_news import news_lines
 from gateway.domain.price_view import PriceView, draft_of, example_cost
-from gateway.domain.units import MILLION, Millis, Nanos
+from gateway.domain.units import MILLION
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView
 from tui import format as fmt
@@ -234,28 +234,12 @@ def price_preview(page: AnyPage, values: Values) -> str:
         return f"${_rates(other)} per million tokens" if other else "looked up in the price list when it is saved"
     if values["input"] is None or values["output"] is None:
         return ""
-    view = _price_of(values)
-    text = f"10k in + 1k out = {dollars(example_cost(view))}"
+    draft = PriceDraft(**{name: values[name] for name in PriceDraft.__struct_fields__})
+    text = f"10k in + 1k out = {dollars(example_cost(draft))}"
     factors = sorted({group.multiplier: group.name for group in page.session.board.groups}.items(), reverse=True)
     for factor, name in [one for one in factors if one[0] != MILLION][:3]:
-        text += f"   {dollars(example_cost(view, factor))} in {safe(name, 24)}"
+        text += f"   {dollars(example_cost(draft, factor))} in {safe(name, 24)}"
     return text
-
-
-def _price_of(values: Values) -> PriceView:
-    return PriceView(
-        model="",
-        input_nanos=values["input"],
-        cached_input_nanos=values["cached_input"],
-        cache_write_nanos=values["cache_write"],
-        cache_write_long_nanos=values["cache_write_long"],
-        output_nanos=values["output"],
-        per_call_nanos=values["per_call"] or Nanos(0),
-        free=False,
-        source="",
-        updated_ms=Millis(0),
-        tiers=0,
-    )
 
 
 async def import_prices(page: AnyPage) -> None:

@@ -152,7 +152,7 @@ class ModelsListing(PageListing[ModelRow]):
         groups = [group for group in reversed(self.session.board.groups) if group.name in model.groups]
         factors = {group.multiplier: group.name for group in groups} or {MILLION: ""}
         parts = [
-            f"{dollars(example_cost(price, factor))} ({safe(name, 24)} {brief_multiplier(factor)})"
+            f"{dollars(example_cost(draft_of(price), factor))} ({safe(name, 24)} {brief_multiplier(factor)})"
             for factor, name in sorted(factors.items(), reverse=True)[:4]
         ]
         card.row("example", f"10k in + 1k out = {'   '.join(parts)}")

@@ -2,7 +2,7 @@ import msgspec
 
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import tier_of
-from gateway.domain.price_view import PriceView, example_cost
+from gateway.domain.price_view import PriceView, draft_of, example_cost
 from gateway.domain.units import Nanos
 from gateway.domain.views import ModelView
 from tests.tui.stage import FakeClient, calls, console, model, sums
@@ -27,14 +27,16 @@ def listing(*models: ModelView) -> ModelsListing:
 def test_an_example_counts_the_price_a_call() -> None:
     price = model("claude-sonnet-4-5").price
     assert price is not None
-    assert example_cost(price) == 45_000_000
-    assert example_cost(msgspec.structs.replace(price, per_call_nanos=Nanos(5_000_000)), 500_000) == 25_000_000
+    assert example_cost(draft_of(price)) == 45_000_000
+    dear = msgspec.structs.replace(price, per_call_nanos=Nanos(5_000_000))
+    assert example_cost(draft_of(dear), 500_000) == 25_000_000
 
 
 def test_an_example_has_the_rates_of_its_tier() -> None:
     price = model("claude-sonnet-4-5").price
     assert price is not None
-    assert example_cost(msgspec.structs.replace(price, tier_prices=[tier_of("5k=6/22.50")])) == 82_500_000
+    tiered = msgspec.structs.replace(price, tier_prices=[tier_of("5k=6/22.50")])
+    assert example_cost(draft_of(tiered)) == 82_500_000
 
 
 def test_the_command_sets_the_price_there_is() -> None:
