@@ -63,7 +63,7 @@ def _account(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
         yield Alert("warn", "running calls hold the balance", "account")
     elif account.balance_nanos < LOW_BALANCE:
         yield Alert("warn", f"{fmt.dollar_amount(account.balance_nanos)} left", "account")
-    yield from _near_limit("account", account.budgets, "account", refusing, ("account", ""))
+    yield from _near_limit("account", account.budgets, ("account", ""), refusing, ("account", ""))
 
 
 def _channels(board: Board, now: int) -> Iterator[Alert]:
@@ -84,13 +84,13 @@ def _channels(board: Board, now: int) -> Iterator[Alert]:
 def _budgets(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
     for token in board.tokens:
         if token.enabled:
-            yield from _near_limit(token.name, token.budgets, "tokens", refusing, ("token", token.id))
+            yield from _near_limit(token.name, token.budgets, ("tokens", token.id), refusing, ("token", token.id))
     for group in board.groups:
-        yield from _near_limit(group.name, group.budgets, "groups", refusing, ("group", group.name))
+        yield from _near_limit(group.name, group.budgets, ("groups", group.name), refusing, ("group", group.id))
 
 
 def _near_limit(
-    name: str, budgets: Sequence[BudgetView], page: str, refusing: Collection[str], scope: tuple[str, str]
+    name: str, budgets: Sequence[BudgetView], row: tuple[str, str], refusing: Collection[str], scope: tuple[str, str]
 ) -> Iterator[Alert]:
     """The budget of which most is spent, or that was too small for a call; ``refusing`` are the ids of such."""
     share = max(map(spent_share, budgets), default=0.0)
@@ -98,4 +98,4 @@ def _near_limit(
     if share >= ALERT_SHARE or refuses:
         spent = "budget refusing" if refuses and share < 1 else f"{fmt.percent(share)}{', refusing' if refuses else ''}"
         text = f"{safe(name, 16)} {spent}"  # a share below one says little of why, and comes a moment later
-        yield Alert("bad" if share >= 1 or refuses else "warn", text, page, scope[1])
+        yield Alert("bad" if share >= 1 or refuses else "warn", text, *row)

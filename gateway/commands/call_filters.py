@@ -17,7 +17,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.patterns import is_pattern
 from gateway.domain.present_names import PresentNames
-from gateway.domain.query import AnyOf, CallOrder, OneOf, Query, parse, shell_word, words_for
+from gateway.domain.query import CallOrder, OneOf, Query, parse, shell_word, words_for
 from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
@@ -55,12 +55,11 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
         for field, refs, known in (
             ("token_id", self.token, names.tokens),
             ("channel_id", self.channel, names.channels),
+            ("group_id", self.group, names.groups),
         ):
             if refs:
                 ids = [key for key, name in known.items() if name in refs]
                 conditions.append(OneOf(field, frozenset([*refs, *ids])))
-        if self.group:
-            conditions.append(AnyOf(tuple(map(names.calls_of, self.group))))
         query = msgspec.structs.replace(self.query, conditions=tuple(conditions))
         return msgspec.structs.replace(self, token=(), group=(), channel=(), query=query)
 

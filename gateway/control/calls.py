@@ -15,9 +15,9 @@ from gateway.core.refusal_log import LONG_GAP_S
 from gateway.domain.call import Outcome, Record, Running, is_call_id, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.key_owners import find_owner, owner_ids, owners_of
+from gateway.domain.key_owners import find_owner
 from gateway.domain.present_names import PresentNames, names_in, removed_names
-from gateway.domain.query import SORT_KEYS, AnyOf, CallOrder, Condition, OneOf, Query, parse
+from gateway.domain.query import SORT_KEYS, CallOrder, Condition, OneOf, Query, parse
 from gateway.domain.registry import Registry
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
@@ -226,20 +226,17 @@ def pick_calls(edits: ConfigEdits, asked: dict[str, Any]) -> tuple[CallFilter, Q
         picked["channel"] = [
             _id_of(ref, catalog.channel, "ch", names.channels, catalog.registry) for ref in picked["channel"]
         ]
-    for group in (groups := picked.pop("group", ())):
-        if group not in catalog.registry.groups:
-            there = f"there are: {', '.join(sorted(catalog.registry.groups))}"
-            other = "to find the calls of a removed or renamed one, write grp:NAME"
-            raise NotFound(f"there is no group '{plain(group, 64)}'; {there}; {other}", param="group")
+    if "group" in picked:
+        picked["group"] = [_group_id(name, catalog.registry) for name in picked["group"]]
     for api in picked.get("api", ()):
         if api not in edits.engine.apis:
             raise BadRequest(f"unknown API '{plain(api, 40)}'; use one of {', '.join(edits.engine.apis)}", param="api")
-    conditions: list[Condition] = [AnyOf(tuple(map(names.calls_of, groups)))] if groups else []
+    conditions: list[Condition] = []
     for name, values in picked.items():
         if len(values) == 1:
             asked[name] = values[0]
         else:
-            conditions.append(OneOf(f"{name}_id" if name in ("token", "channel") else name, frozenset(values)))
+            conditions.append(OneOf(f"{name}_id" if name in ("token", "channel", "group") else name, frozenset(values)))
     words = msgspec.structs.replace(words, conditions=(*words.conditions, *conditions))
     known = [outcome.value for outcome in Outcome]
     if asked.get("outcome", known[0]) not in known:
@@ -248,9 +245,7 @@ def pick_calls(edits: ConfigEdits, asked: dict[str, Any]) -> tuple[CallFilter, Q
 
 
 def _present_names(engine: Engine) -> PresentNames:
-    registry, books = engine.catalog.registry, engine.store.books
-    names = names_in(registry, names_of_removed(engine), {name: books.name_spans(name) for name in registry.groups})
-    return msgspec.structs.replace(names, keys=owner_ids(owners_of(registry)))
+    return names_in(engine.catalog.registry, names_of_removed(engine))
 
 
 def names_of_removed(engine: Engine) -> dict[str, str]:
@@ -278,6 +273,14 @@ def _id_of(
         raise NotFound(f"{error.message}; {earlier}") from error
 
 
+def _group_id(name: str, registry: Registry) -> str:
+    if (group := registry.groups.get(name)) is not None:
+        return group.id
+    there = f"there are: {', '.join(sorted(registry.groups))}"
+    other = "to find the calls of a removed or renamed one, write grp:NAME"
+    raise NotFound(f"there is no group '{plain(name, 64)}'; {there}; {other}", param="group")
+
+
 def _running(engine: Engine, where: CallFilter, words: Query, before: str, now: Millis) -> Iterator[CallView]:
     """Running calls that fit, newest first; none on the pages that go on from an ended call."""
     if where.status is not None or where.outcome is not None or where.failed is not None:
@@ -297,6 +300,7 @@ def _fits(call: Running, where: CallFilter) -> bool:
         return False
     wanted = (
         (where.token, call.token),
+        (where.group, call.group),
         (where.model, call.model),
         (where.channel, call.channel),
         (where.app, call.app),

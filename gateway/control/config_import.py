@@ -17,6 +17,7 @@ from gateway.control import validation
 from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits, commit_entry
 from gateway.control.foreign_config import add_known_prices, merge_document, translate
+from gateway.control.groups import group_id
 from gateway.control.model_lists import separate_patterns
 from gateway.control.request_bodies import fields, require_fields
 from gateway.control.tokens import default_group
@@ -28,7 +29,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, misfit, read
 from gateway.domain.config_views import ConfigOrigin, Difference, ExportView, ImportView
 from gateway.domain.errors import BadRequest, Conflict
-from gateway.domain.group import Group, begin_of
+from gateway.domain.group import Group
 from gateway.domain.human_values import count_text
 from gateway.domain.key_owners import digest, hint
 from gateway.domain.registry import Change, Entity, Registry, Table, with_changes
@@ -129,7 +130,7 @@ class ImportPlan:
         elif section.name == "channels":
             made = {"id": ChannelId(new_id("ch")), "created": self._now, "last_check": None}
         elif section.name == "groups":
-            made = {"created": self._now, "since": begin_of(title, self._staying)}
+            made = {"created": self._now, "id": group_id(title, self._staying)}
         else:
             made = dict.fromkeys(section.omit, self._now)
         return {section.title: title, **made}
@@ -231,7 +232,7 @@ def _key(section: Section, entity: Any) -> str:
     """What the entity is found by in the store."""
     if not section.title:
         return ""
-    return str(entity.id if "id" in section.omit else getattr(entity, section.title))
+    return str(entity.id if isinstance(entity, Token | Channel) else getattr(entity, section.title))
 
 
 def _moved(old: object, new: Channel) -> bool:

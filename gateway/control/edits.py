@@ -168,7 +168,7 @@ class ConfigEdits:
                 "program; for a token that stays: 'tollkeeper token add NAME'",
                 code="not_undoable",
             )
-        return change_history.undo_plan(entry, self.history, self.registry, self.now)
+        return change_history.undo_plan(entry, self.history, self.registry)
 
     async def undo(self, entry: HistoryEntry, plan: change_history.UndoPlan) -> UndoView:
         """Undo an entry, as a change of its own."""
@@ -236,8 +236,7 @@ def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | To
     if old.name == new.name:
         return f"changed {noun} '{old.name}'"
     renamed = f"renamed {noun} '{old.name}' to '{new.name}'"
-    before = {"name": old.name, **({"former": old.former, "since": old.since} if isinstance(old, Group) else {})}
-    return renamed if msgspec.structs.replace(new, **before) == old else f"{renamed} and changed it"
+    return renamed if msgspec.structs.replace(new, name=old.name) == old else f"{renamed} and changed it"
 
 
 def _not_written(exc: OSError) -> Unavailable:

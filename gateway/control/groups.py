@@ -1,18 +1,18 @@
 """Groups: what they tie together moves with them. One in use is not removed, and a new name reaches all who use it."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits, edit_text
-from gateway.control.request_bodies import patch, query, require_fields
+from gateway.control.request_bodies import fields, patch, query, require_fields
 from gateway.control.views import group_view, group_views
+from gateway.core.auth import new_id
 from gateway.domain.errors import Conflict
-from gateway.domain.group import Group, GroupFields, as_successor, begin_of
+from gateway.domain.group import Group, GroupFields
 from gateway.domain.registry import Change, Registry
-from gateway.domain.units import Millis
 from gateway.domain.views import GroupView
 
 
@@ -30,10 +30,10 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """POST /groups: the fields of a group; ``name`` is required."""
     body = await request.read()
     require_fields(body, "name")
-    group = patch(Group(name="", created=edits.now), body, GroupFields.__struct_fields__)
+    values = fields(body, Group, GroupFields.__struct_fields__)
+    group = Group(id=group_id(values["name"], edits.registry.groups), created=edits.now, **values)
     validation.group(group)
     _check_unused(group.name, edits.registry)
-    group = msgspec.structs.replace(group, since=begin_of(group.name, edits.registry.groups))
     edits.commit(f"added group '{group.name}'", f"group '{group.name}' is removed", Change("groups", group.name, group))
     return group_view(edits.engine, group)
 
@@ -41,7 +41,7 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """PATCH /groups/{name}; with a new ``name``, tokens and channels follow in the same change."""
     old, body = _group_of(edits, request), await request.read()
-    group, changes = _edit_changes(edits.registry, old, body, edits.now)
+    group, changes = _edit_changes(edits.registry, old, body)
     edits.commit(edit_text("group", old, group), f"group '{old.name}' is as before", *changes)
     return group_view(edits.engine, group)
 
@@ -59,16 +59,15 @@ async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) ->
     group = edits.engine.catalog.group(ref)
     if body is None:
         return group.name, _removal_changes(edits, group, "")
-    return group.name, _edit_changes(edits.registry, group, body, edits.now)[1]
+    return group.name, _edit_changes(edits.registry, group, body)[1]
 
 
-def _edit_changes(registry: Registry, old: Group, body: bytes, now: Millis) -> tuple[Group, list[Change]]:
+def _edit_changes(registry: Registry, old: Group, body: bytes) -> tuple[Group, list[Change]]:
     group = patch(old, body, GroupFields.__struct_fields__)
     validation.group(group)
     if group.name == old.name:
         return group, [Change("groups", group.name, group)]
     _check_unused(group.name, registry)
-    group = as_successor(group, old, registry.groups, now)
     moves = _moves(registry, old.name, group.name)
     return group, [Change("groups", group.name, group), Change("groups", old.name, None), *moves]
 
@@ -89,6 +88,11 @@ def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Chan
     moves = _moves(registry, group.name, target) if target else ()
     gone = () if target else [Change("tokens", token.id, None) for token in ended]
     return [Change("groups", group.name, None), *gone, *moves]
+
+
+def group_id(name: str, groups: Mapping[str, Group]) -> str:
+    """The id of a new group: its name, unless that is the id of another group, which was renamed."""
+    return new_id("grp") if any(group.id == name for group in groups.values()) else name
 
 
 def _group_of(edits: ConfigEdits, request: web.Request) -> Group:

@@ -11,6 +11,7 @@ from gateway.control.request_bodies import fields, query
 from gateway.core.change_history import NOUNS, UndoPlan, entity_of
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, Conflict, Unavailable
+from gateway.domain.group import Group
 from gateway.domain.history import (
     EntityChange,
     HistoryEntry,
@@ -145,11 +146,8 @@ async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> l
         reasons.append(f"It was made by {entry.source.text(edits.source)}, {ago(edits.now - entry.time)}.")
     before, books = edits.registry, edits.engine.store.books
     counts = await asyncio.to_thread(_counts, edits.engine, entry.time)
-    names = {change.key for change in plan.changes if change.table == "groups" and change.value is not None}
     for change in plan.changes:
-        going = before.groups.get(change.key) if change.table == "groups" else None
-        if going is None or names.isdisjoint(going.names):  # else it only gets its former name back
-            reasons += _uses(before, change, counts)
+        reasons += _uses(before, plan.registry, change, counts)
     taken = before.granted - plan.registry.granted
     if taken > 0 and any(counts["group"].values()):
         left = dollars(books.balance() - taken)
@@ -170,13 +168,16 @@ def _counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
     return found
 
 
-def _uses(before: Registry, change: Change, counts: dict[str, dict[str, int]]) -> Iterator[str]:
+def _uses(before: Registry, after: Registry, change: Change, counts: dict[str, dict[str, int]]) -> Iterator[str]:
     """What calls have made of something that goes: an entity, or the key of a token."""
     current = entity_of(before, change.table, change.key)
     if change.table not in _DIMENSIONS or current is None:
         return
     rotated = isinstance(current, Token) and isinstance(change.value, Token) and current.digest != change.value.digest
-    count = counts[_DIMENSIONS[change.table]].get(change.key, 0)
+    key = current.id if isinstance(current, Group) else change.key
+    if isinstance(current, Group) and key in {group.id for group in after.groups.values()}:
+        return  # it only gets its former name back
+    count = counts[_DIMENSIONS[change.table]].get(key, 0)
     if count and (change.value is None or rotated):
         name = plain(str(getattr(current, "name", "") or change.key))
         calls = count_text(count, "call")

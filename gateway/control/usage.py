@@ -1,7 +1,7 @@
 """Usage: sums over calls, for the owner's tables and charts; read in a thread, because a long history takes time."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, get_args
 
 import msgspec
@@ -9,11 +9,9 @@ from aiohttp import web
 
 from gateway.control.calls import PICKED_BY, pick_calls
 from gateway.control.edits import ConfigEdits
-from gateway.control.group_sums import GroupSums, sums_of_groups
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest
-from gateway.domain.group_names import NameSpan
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.domain.views import Point, Summary, SumRow
@@ -22,7 +20,7 @@ from gateway.store.filtered_sums import CallSelection
 from gateway.store.latency import LatencyCounts, LatencyTable, percentile
 from gateway.store.rollup import Counts
 from gateway.store.search import CallFilter, SearchDeadline
-from gateway.store.sums import FOREVER, Span, Step, Sums
+from gateway.store.sums import FOREVER, Step, Sums
 
 By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
 """The keys and names of the last one are those of both with ``|`` between them."""
@@ -78,9 +76,7 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     if by == TOKEN_AND_MODEL and step:
         raise BadRequest(f"step: there are no sums by {TOKEN_AND_MODEL} over time", param="step")
     since, until = Millis(asked.get("since", 0)), Millis(asked.get("until", FOREVER))
-    books, groups = edits.engine.store.books, edits.registry.groups
-    names = {name: books.name_spans(name) for name in groups} if by == "group" else {}
-    span = SummarySpan(since, until, step, edits.now, asked.get("percentiles", False), names)
+    span = SummarySpan(since, until, step, edits.now, asked.get("percentiles", False))
     picking = {name: value for name, value in asked.items() if name in _PICKING}
     if not any(picking.values()):
         return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
@@ -101,8 +97,6 @@ class SummarySpan(msgspec.Struct, frozen=True):
     step: Step
     now: Millis
     percentiles: bool
-    names: Mapping[str, Sequence[NameSpan]] = {}
-    """Of sums by group: which names each had when."""
 
 
 def _tallies(calls: CallLog) -> Tallies:
@@ -123,16 +117,11 @@ def _summary(
     selection: CallSelection | None = None,
 ) -> Summary:
     dimension = by or "group"
-
-    def read(part: Span) -> GroupSums:
-        since, until = Millis(part.since), Millis(part.until)
-        if selection is not None:
-            where = msgspec.structs.replace(selection.where, since=since, until=until)
-            return GroupSums(*filtered_sums_of(calls, selection._replace(where=where), dimension, span.step))
-        latency = calls.latency(dimension, since, until, span.step) if span.percentiles else {}
-        return GroupSums(calls.sums(dimension, since, until, span.step), latency)
-
-    sums, table = sums_of_groups(read, Span(span.since, span.until), span.names)
+    if selection is not None:
+        sums, table = filtered_sums_of(calls, selection, dimension, span.step)
+    else:
+        table = calls.latency(dimension, span.since, span.until, span.step) if span.percentiles else {}
+        sums = calls.sums(dimension, span.since, span.until, span.step)
     names = _names(calls, registry, by, sums)
     rows = []
     for key, counts in sums.rows.items() if by else ():
@@ -191,6 +180,12 @@ def _names(calls: CallLog, registry: Registry, by: str, sums: Sums) -> dict[str,
         return {key: f"{tokens.get(token, token)}|{model}" for key, (token, _, model) in pairs.items()}
     if by == "token":
         return _token_names(calls, registry, sums.rows)
+    if by == "group":
+        return _with_old_names(
+            {one.id: one.name for one in registry.groups.values()},
+            [key for key in sums.rows if key.startswith("grp_")],
+            lambda key: next((call.group_name for call in calls.find(CallFilter(group=key), limit=1)), key),
+        )
     if by != "channel":
         return {}
     return _with_old_names(

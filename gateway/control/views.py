@@ -94,7 +94,7 @@ def token_views(engine: Engine) -> list[TokenView]:
 def group_view(engine: Engine, group: Group) -> GroupView:
     """A group with its tokens and channels."""
     registry, now = engine.catalog.registry, engine.now()
-    scope: Scope = ("group", group.name)
+    scope: Scope = ("group", group.id)
     spent = engine.store.books.spent(scope)
     channels = [c for c in registry.channels.values() if group.name in c.groups]
     return GroupView(
@@ -106,8 +106,8 @@ def group_view(engine: Engine, group: Group) -> GroupView:
         calls=spent.calls,
         spent_nanos=spent.nanos,
         created_ms=group.created,
-        waiting=_waiting(engine, "group", group.name),
-        name_spans=tuple(engine.store.books.name_spans(group.name)),
+        waiting=_waiting(engine, "group", group.id),
+        id=group.id,
     )
 
 

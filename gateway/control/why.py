@@ -233,7 +233,7 @@ def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
         kind="account", name="", budgets=list(budget_views(engine, ("account", ""), account.budgets)), limits=[]
     )
     for kind, name, views in (
-        ("group", group.name, budget_views(engine, ("group", group.name), group.budgets)),
+        ("group", group.name, budget_views(engine, ("group", group.id), group.budgets)),
         ("token", token.name, budget_views(engine, ("token", token.id), token.budgets)),
     ):
         limits = list(_limits(engine, bounds[kind])) if kind in bounds else []

@@ -20,7 +20,7 @@ from gateway.domain.config_views import Difference, FieldDifference
 from gateway.domain.errors import Conflict
 from gateway.domain.field_kinds import NONE_WORD
 from gateway.domain.fields import FIELDS
-from gateway.domain.group import Group, as_successor
+from gateway.domain.group import Group
 from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_entries, where_they_differ
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, Price
@@ -29,7 +29,6 @@ from gateway.domain.registry import Change, Entity, Registry, RetiredKey, Table,
 from gateway.domain.settings import Settings
 from gateway.domain.text import mask, plain
 from gateway.domain.token import Token
-from gateway.domain.units import Millis
 
 KINDS: Mapping[Table, type[Entity]] = {
     "account": Account,
@@ -142,7 +141,7 @@ class UndoPlan(msgspec.Struct, frozen=True):
     """Why to ask the owner first: what was changed since and would be overwritten."""
 
 
-def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Registry, now: Millis) -> UndoPlan:
+def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Registry) -> UndoPlan:
     """Returns how to undo an entry. Raises Conflict if it cannot be undone, naming the newer change to undo first."""
     undone = undone_entries(entries)
     if entry.id in undone:
@@ -157,8 +156,7 @@ def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Re
     for kept in reversed(entry.changes):
         current = entity_of(registry, kept.table, kept.key)
         reasons += _overwritten(kept, current, newer)
-        value = _successor(_former(kept, current), entry, registry, now)
-        for change in _with_list(Change(kept.table, kept.key, value), registry, entry):
+        for change in _with_list(Change(kept.table, kept.key, _former(kept, current)), registry, entry):
             if entity_of(after, change.table, change.key) != change.value:
                 changes.append(change)
                 after = with_changes(after, [change])
@@ -167,16 +165,6 @@ def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Re
         if problem.text not in known:
             raise _contradiction(problem.text, _newest(newer, problem.table, problem.key, [problem.field]))
     return UndoPlan(changes, after, reasons)
-
-
-def _successor(value: Entity | None, entry: HistoryEntry, registry: Registry, now: Millis) -> Entity | None:
-    """Returns a group that gets its former name back, with what calls used under the present one."""
-    if isinstance(value, Group):
-        for other in entry.changes:
-            going = registry.groups.get(other.key) if other.table == "groups" and other.before is None else None
-            if going is not None and value.name in going.names:
-                return as_successor(value, going, registry.groups, now)
-    return value
 
 
 def _former(kept: EntityChange, current: Entity | None) -> Entity | None:
@@ -245,8 +233,6 @@ def _prices(channel: Fields) -> dict[tuple[str, str], object]:
 
 def _owner_fields(table: Table, fields: Fields) -> Fields:
     """Returns the fields that only the owner changes."""
-    if table == "groups":
-        return {name: value for name, value in fields.items() if name not in ("former", "since")}
     if table != "channels":
         return fields
     owned = {name: value for name, value in fields.items() if name not in ("models", "last_check")}

@@ -5,7 +5,7 @@ with it. Changes are written at most every few seconds, and when the gateway sto
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -28,7 +28,6 @@ from gateway.domain.budget import (
 )
 from gateway.domain.call import Record, exceeded_budget
 from gateway.domain.channel import Channel, key_id, key_name
-from gateway.domain.group import Group
 from gateway.domain.incidents import STORE, WARN_SHARE, Incident, Incidents, SpentBudget, spent_share
 from gateway.domain.money import dollars
 from gateway.domain.price_gap import price_gap
@@ -147,7 +146,6 @@ class IncidentWatch:
     def _look_at_budgets(self, now: Millis) -> None:
         catalog, calls = self._catalog(), self._books.spent(ACCOUNT, Millis(0)).calls
         if new := self._known is not catalog:
-            self._follow_groups(catalog.registry.groups)
             self.incidents.follow_names(dict(self._names()), now)
         refused = {exceeded_budget(call.marks) for call in self._bus.noteworthy} - {""}
         refusing = refused | {one.subject_id for one in self.incidents.newest() if one.refused and one.refuses(now)}
@@ -162,20 +160,6 @@ class IncidentWatch:
         } | self._spent_balance()
         for warning in self.incidents.update_budgets(spent, now):
             _log.warning("%s: %s", warning.budget, warning.reason)
-
-    def _follow_groups(self, groups: Mapping[str, Group]) -> None:
-        """Keep the warning of a group's budget after the group is renamed."""
-        windows = list(Window)
-        claims = sorted((one.until, one.name, group.name) for group in groups.values() for one in group.former)
-        renamed = {
-            budget_id(window, "group", former): budget_id(window, "group", name)
-            for _, former, name in claims  # if several groups had a name, the last one counts
-            for window in windows
-            if former not in groups  # a group that has the name again gets its own warning
-        }
-        for one in self.incidents.newest() if renamed else ():
-            if one.budget and one.ended is None and one.subject_id in renamed:
-                one.subject_id = renamed[one.subject_id]
 
     def _spent_balance(self) -> dict[str, SpentBudget]:
         """Yields the balance as a spent budget; nothing while money is left, or if nothing was ever spent."""
@@ -206,7 +190,7 @@ class IncidentWatch:
         yield ACCOUNT, "the account", registry.account.budgets
         for group in registry.groups.values():
             if group.budgets:
-                yield ("group", group.name), f"group '{plain(group.name)}'", group.budgets
+                yield ("group", group.id), f"group '{plain(group.name)}'", group.budgets
         for token in registry.tokens.values():
             if token.budgets and not token.outlived(now):  # the program has ended
                 yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets

@@ -440,7 +440,7 @@ def _rooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, n
     )
     for scope, budgets, name, code in (
         (ACCOUNT, account.budgets, "", "insufficient_quota"),
-        (("group", group.name), group.budgets, group.name, "group_quota_exceeded"),
+        (("group", group.id), group.budgets, group.name, "group_quota_exceeded"),
         (("token", token.id), token.budgets, token.name, "token_quota_exceeded"),
     ):
         for budget in budgets:

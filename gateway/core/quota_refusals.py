@@ -38,7 +38,7 @@ WHILE_HELD = "while_held"
 
 
 Scope = tuple[Literal["account", "token", "group", "channel"], str]
-"""Whose money it is: ``("account", "")``, ``("token", id)`` or ``("group", name)``."""
+"""Whose money it is: ``("account", "")``, ``("token", id)`` or ``("group", id)``."""
 
 
 def set_quota_status(error: GatewayError, app: str, *, bundled: bool) -> None:

@@ -18,7 +18,7 @@ from gateway.domain.token import Token
 
 Kind = Literal["account", "token", "group", "channel"]
 Scope = tuple[Kind, str]
-"""Whose limits: ``("token", id)``, ``("group", name)`` or ``("channel", id)``."""
+"""Whose limits: ``("token", id)``, ``("group", id)`` or ``("channel", id)``."""
 
 
 class ConcurrencyGate(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ def token_scope(token: Token, settings: Settings) -> RateScope:
 
 def group_scope(group: Group, settings: Settings) -> RateScope:
     """Returns the limits of a group."""
-    return _rate_scope(("group", group.name), f"group '{plain(group.name)}'", group.limits, settings)
+    return _rate_scope(("group", group.id), f"group '{plain(group.name)}'", group.limits, settings)
 
 
 def channel_scope(channel: Channel, settings: Settings) -> RateScope:

@@ -20,6 +20,7 @@ from gateway.core.quota_refusals import WHILE_HELD
 from gateway.domain.budget import BALANCE_ID, budget_id
 from gateway.domain.call import EXCEEDED_MARK, REPEATED_MARK, SKIPPED_MARK, Outcome, Record, RequestSize
 from gateway.domain.errors import GatewayError, NoChannel, QuotaExceeded
+from gateway.domain.group import Group
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
@@ -61,6 +62,7 @@ class _Refusal(msgspec.Struct, frozen=True):
     code: str
     message: str
     token: Token | None
+    group: Group | None
     model: str
     stream: bool
     skipped: tuple[str, ...]
@@ -139,12 +141,14 @@ class Refusals:
         bus: EventBus,
         clock: Clock,
         later: Callable[[float, Callable[[], None]], None],
+        group_of: Callable[[Token], Group | None],
     ) -> None:
         """``later`` calls a function after so many seconds."""
         self._note = note
         self._bus = bus
         self._clock = clock
         self._later = later
+        self._group_of = group_of
         self._closed = False
         self._seen: dict[_About, float] = {}
         """When each kind was last recorded, the oldest first."""
@@ -157,6 +161,7 @@ class Refusals:
         error.recorded = True
         now, code = self._clock.mono(), error.code
         who = token.id if token is not None else ""
+        group = self._group_of(token) if token is not None else None
         model = "" if request is None else request.model
         called = code != "unknown_url" and (not visit.request or visit.request.startswith("POST "))
         api = visit.api.name if called else ""
@@ -176,7 +181,8 @@ class Refusals:
             model=model,
             stream=request is not None and request.stream,
             skipped=error.skipped if isinstance(error, NoChannel) else (),
-            budget=_budget_of(error, token),
+            group=group,
+            budget=_budget_of(error, token, group),
             size=error.request_size,
         )
         seen = self._seen.get(about, -LONG_GAP_S)
@@ -242,13 +248,14 @@ class Refusals:
         self._bus.settled(record)
 
     def _record(self, refusal: _Refusal, visit: CallOrigin, left_out: int) -> Record:
-        token, name = refusal.token, plain(refusal.model, 80)
+        token, group, name = refusal.token, refusal.group, plain(refusal.model, 80)
         return Record(
             id=visit.id,
             ts=visit.ts,
             token=token.id if token is not None else "",
             token_name=token.name if token is not None else "",
-            group=token.group if token is not None else "",
+            group=group.id if group is not None else "",
+            group_name=group.new_name if group is not None else "",
             model=_known_name(self._models, name) if refusal.code == "model_not_found" else name,
             app=_known_name(self._apps, refusal.app),
             api=refusal.api,
@@ -289,7 +296,7 @@ def _marks(refusal: _Refusal, left_out: int) -> Iterator[str]:
         yield refusal.size.mark()
 
 
-def _budget_of(error: GatewayError, token: Token | None) -> str:
+def _budget_of(error: GatewayError, token: Token | None, group: Group | None) -> str:
     """Returns the id of the budget that was too small for the call; empty if it was refused for another reason.
 
     A budget of which running calls hold the rest for a while is not too small.
@@ -301,7 +308,8 @@ def _budget_of(error: GatewayError, token: Token | None) -> str:
         return BALANCE_ID
     if token is None or not isinstance(window, str) or not isinstance(kind, str):
         return ""
-    return budget_id(window, kind, {"token": token.id, "group": token.group}.get(kind, ""))
+    owner = {"token": token.id, "group": group.id if group is not None else ""}
+    return budget_id(window, kind, owner.get(kind, ""))
 
 
 def _known_name(names: set[str], name: str) -> str:

@@ -134,6 +134,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         token=running.token,
         token_name=running.token_name,
         group=running.group,
+        group_name=running.group_name,
         model=running.model,
         upstream_model=running.upstream_model,
         channel=running.channel,

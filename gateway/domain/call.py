@@ -100,6 +100,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """The token's id; empty if the key was unknown."""
     token_name: str = ""
     group: str = ""
+    """Id of its group."""
+    group_name: str = ""
+    """The group's name at that time; empty: as its id."""
     model: str = ""
     """The requested public name."""
     upstream_model: str = ""
@@ -189,6 +192,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     token: str = ""
     token_name: str = ""
     group: str = ""
+    """As in ``Record``, and so is ``group_name``."""
+    group_name: str = ""
     model: str = ""
     app: str = ""
     api: str = CHAT_API

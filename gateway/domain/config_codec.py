@@ -313,7 +313,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 SECTIONS: tuple[Section, ...] = (
     Section(name="settings", noun="settings", kind=Settings),
     Section(name="account", noun="account", kind=Account, omit=("created",)),
-    Section(name="groups", noun="group", kind=Group, title="name", omit=("created", "former", "since")),
+    Section(name="groups", noun="group", kind=Group, title="name", omit=("id", "created")),
     Section(name="channels", noun="channel", kind=Channel, title="name", omit=("id", "created", "last_check")),
     Section(
         name="tokens", noun="token", kind=Token, title="name", omit=("id", "digest", "hint", "created", "temporary")

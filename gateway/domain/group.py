@@ -1,6 +1,5 @@
 """Group: ties tokens to channels and decides which models its tokens see, at which multiplier."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -50,17 +49,6 @@ class GroupFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     note: str = ""
 
 
-class FormerName(msgspec.Struct, frozen=True, kw_only=True):
-    """A name that a group had."""
-
-    name: str
-    since: Millis = Millis(0)
-    """Calls that began earlier under this name are not the group's; nor, if another group got the name, those that
-    began at ``until`` or later. If the records of that time are deleted, its whole hour, or day, counts for the earlier
-    group."""
-    until: Millis
-
-
 def hidden_aliases(group: GroupFields) -> list[str]:
     """Returns names of fallbacks that the group itself does not show: no token can use them."""
     names = (fallback.model for fallback in group.fallbacks if not is_pattern(fallback.model))
@@ -68,29 +56,17 @@ def hidden_aliases(group: GroupFields) -> list[str]:
 
 
 class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
-    """A group, known by its name, which channels and tokens refer to."""
+    """A group. Channels and tokens refer to it by its name, calls and sums by its id, which a rename does not change."""
 
+    id: str = ""
+    """The name that it was created with, unless another group had that id then."""
     created: Millis = Millis(0)
-    former: tuple[FormerName, ...] = ()
-    """Its former names, in order: what calls used under them counts for its budgets and sums too."""
-    since: Millis = Millis(0)
-    """Calls that began earlier under its name are not the group's; 0: all are, unless another group has them."""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            msgspec.structs.force_setattr(self, "id", self.name)
 
     @property
-    def names(self) -> frozenset[str]:
-        """Returns its name and its former names."""
-        return frozenset((self.name, *(former.name for former in self.former)))
-
-
-def as_successor(group: Group, old: Group, groups: Mapping[str, Group], now: Millis) -> Group:
-    """Returns the group that succeeds one with another name, and owns its calls from now on."""
-    former = FormerName(name=old.name, since=old.since, until=Millis(now + 1))
-    # a call begins with its upload, and gets the name that its group has at the end of that
-    since = begin_of(group.name, groups) or Millis(now - 60_000)
-    return msgspec.structs.replace(group, former=(*old.former, former), since=since)
-
-
-def begin_of(name: str, groups: Mapping[str, Group]) -> Millis:
-    """Returns ``since`` for a group that gets this name: earlier calls stay with its former group; 0: it had none."""
-    untils = (former.until for group in groups.values() for former in group.former if former.name == name)
-    return max(untils, default=Millis(0))
+    def new_name(self) -> str:
+        """Returns its name if that is not its id, else an empty text."""
+        return "" if self.name == self.id else self.name

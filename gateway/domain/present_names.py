@@ -5,21 +5,17 @@ A call keeps the names of its time. A search for the calls of a token means all 
 removed token or channel has its last name.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from gateway.domain.events import EntityChanged, Snapshot
-from gateway.domain.group_names import NameShare, NameSpan, name_shares
 from gateway.domain.history import HistoryEntry
-from gateway.domain.key_owners import owner_ids
+from gateway.domain.key_owners import owner_ids, owners_of
 from gateway.domain.query import (
-    INFINITE,
-    AllOf,
     AnyOf,
     Condition,
     Negation,
-    NumberCondition,
     OneOf,
     PatternCondition,
     Query,
@@ -37,8 +33,8 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
     """By id."""
     keys: Mapping[str, str] = {}
     """Ids of tokens and channels by what stands for their keys, also former ones; see ``key_owners.owner_ids``."""
-    groups: Mapping[str, Sequence[NameSpan]] = {}
-    """Which names each group had when, for groups that a rename concerns."""
+    groups: Mapping[str, str] = {}
+    """By id."""
 
     def widened(self, query: Query) -> Query:
         """Returns the query in which a name also means the calls of its token, channel or group under other names."""
@@ -50,14 +46,6 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
         tokens = {key: name for key, name in self.tokens.items() if key in before.tokens}
         channels = {key: name for key, name in self.channels.items() if key in before.channels}
         return PresentNames(tokens=tokens, channels=channels, groups=self.groups)
-
-    def calls_of(self, group: str) -> Condition:
-        """Returns the condition for the calls of exactly this group."""
-        return AnyOf(tuple(self._shares_of({group}))) if self.groups.get(group) else _by_name(group)
-
-    def _shares_of(self, groups: Collection[str]) -> Iterator[Condition]:
-        for name, shares in name_shares(self.groups).items():
-            yield from (_in_share(name, share) for share in shares if share.group in groups)
 
     def _widened(self, condition: Condition) -> Condition:
         if isinstance(condition, Negation):
@@ -73,10 +61,7 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
 
     def _others(self, condition: PatternCondition) -> Iterator[Condition]:
         """Returns what else finds calls of those whose names match."""
-        if condition.field == "group":
-            renamed = [name for name, spans in self.groups.items() if spans]
-            yield from self._shares_of(set(filter(condition.matches, renamed)))
-        for field, names in (("token", self.tokens), ("channel", self.channels)):
+        for field, names in (("token", self.tokens), ("channel", self.channels), ("group", self.groups)):
             if condition.field == field and condition.pattern.strip("*"):
                 ids = frozenset(key for key, name in names.items() if condition.matches(name))
                 owner = self.keys.get(condition.pattern, "")
@@ -90,16 +75,17 @@ def present_names_of(event: Snapshot | EntityChanged) -> PresentNames:
         tokens=_of_kind("tok_", event.removed_names) | {token.id: token.name for token in event.tokens},
         channels=_of_kind("ch_", event.removed_names) | {channel.id: channel.name for channel in event.channels},
         keys=owner_ids(owner for token in event.tokens for owner in token.keys),
-        groups={group.name: group.name_spans for group in event.groups},
+        groups={group.id: group.name for group in event.groups},
     )
 
 
-def names_in(registry: Registry, removed: Mapping[str, str], groups: Mapping[str, Sequence[NameSpan]]) -> PresentNames:
+def names_in(registry: Registry, removed: Mapping[str, str]) -> PresentNames:
     """Returns the names in a configuration."""
     return PresentNames(
         tokens=_of_kind("tok_", removed) | {token.id: token.name for token in registry.tokens.values()},
         channels=_of_kind("ch_", removed) | {channel.id: channel.name for channel in registry.channels.values()},
-        groups=groups,
+        groups={group.id: group.name for group in registry.groups.values()},
+        keys=owner_ids(owners_of(registry)),
     )
 
 
@@ -115,15 +101,5 @@ def removed_names(entries: Iterable[HistoryEntry], registry: Registry) -> dict[s
     return {key: name for key, name in names.items() if key not in there}
 
 
-def _by_name(group: str) -> OneOf:
-    return OneOf("group", frozenset((group,)))
-
-
 def _of_kind(prefix: str, names: Mapping[str, str]) -> dict[str, str]:
     return {key: name for key, name in names.items() if key.startswith(prefix)}
-
-
-def _in_share(name: str, share: NameShare) -> Condition:
-    if not share.since and share.until >= INFINITE:
-        return _by_name(name)
-    return AllOf((_by_name(name), NumberCondition("time_ms", share.since, share.until - 1)))

@@ -172,15 +172,6 @@ class AnyOf(msgspec.Struct, frozen=True):
         return any(condition.fits(call) for condition in self.conditions)
 
 
-class AllOf(msgspec.Struct, frozen=True):
-    """All of the conditions hold."""
-
-    conditions: "tuple[Condition, ...]"
-
-    def fits(self, call: Any) -> bool:
-        return all(condition.fits(call) for condition in self.conditions)
-
-
 class Negation(msgspec.Struct, frozen=True):
     """The condition does not hold."""
 
@@ -191,15 +182,7 @@ class Negation(msgspec.Struct, frozen=True):
 
 
 Condition = (
-    TextCondition
-    | PatternCondition
-    | NumberCondition
-    | StateCondition
-    | FailureCondition
-    | OneOf
-    | AnyOf
-    | AllOf
-    | Negation
+    TextCondition | PatternCondition | NumberCondition | StateCondition | FailureCondition | OneOf | AnyOf | Negation
 )
 """Any object with the attributes of a CallView that a condition names can be tested with it."""
 

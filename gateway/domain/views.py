@@ -15,7 +15,6 @@ from gateway.domain.budget import Budget
 from gateway.domain.call import CHAT_API, STAYED_MARK, Attempt, Outcome, Record, Running, repeats
 from gateway.domain.channel import ChannelFields, Check, Dialect, ServedModel, UpstreamPrices
 from gateway.domain.group import GroupFields
-from gateway.domain.group_names import NameSpan
 from gateway.domain.human_values import brief_span, first_of
 from gateway.domain.key_owners import KeyOwner
 from gateway.domain.price import Rates
@@ -104,8 +103,8 @@ class GroupView(GroupFields, frozen=True, kw_only=True, omit_defaults=False):
     created_ms: Millis
     waiting: int = 0
     """Calls that wait for a place among those in flight."""
-    name_spans: tuple[NameSpan, ...] = ()
-    """Which names it had when; empty if no rename concerns its name."""
+    id: str = ""
+    """A rename does not change it."""
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,6 +269,7 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: str = ""
     """What a running call waits for."""
     channel_id: str = ""
+    group_id: str = ""
     parts: dict[str, int] = {}
     """How many of its tokens are audio, images, video, citations or cached for 12 hours; and its searches."""
     variant: str = ""
@@ -508,7 +508,8 @@ def call_view(record: Record) -> CallView:
         state="settled",
         token=record.token_name,
         token_id=record.token,
-        group=record.group,
+        group=record.group_name or record.group,
+        group_id=record.group,
         model=record.model,
         upstream_model=record.upstream_model,
         channel=record.channel_name,
@@ -559,7 +560,8 @@ def running_view(call: Running, now: Millis) -> CallView:
         state="running",
         token=call.token_name,
         token_id=call.token,
-        group=call.group,
+        group=call.group_name or call.group,
+        group_id=call.group,
         model=call.model,
         upstream_model=call.upstream_model,
         channel=call.channel_name,

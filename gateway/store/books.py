@@ -19,7 +19,7 @@ so asking again costs nothing. A call counts from the moment it started.
 Long: holds, counters and the log are the three parts of one sum.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import lru_cache
 from types import MappingProxyType
@@ -30,8 +30,6 @@ import msgspec
 from gateway.domain.budget import Window
 from gateway.domain.call import REFUSED, Record, Running, is_call_id
 from gateway.domain.errors import InternalError
-from gateway.domain.group import Group
-from gateway.domain.group_names import NameSpan, name_spans
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
 from gateway.store import sums
 from gateway.store.calls import CallLog
@@ -45,7 +43,7 @@ from gateway.store.sums import Span
 
 Kind = Literal["account", "token", "group", "channel"]
 Scope = tuple[Kind, str]
-"""What a call is charged to: ``("account", "")``, a token or channel by id, a group by name."""
+"""What a call is charged to: ``("account", "")``, a token, group or channel by id."""
 
 ACCOUNT: Scope = ("account", "")
 
@@ -135,6 +133,9 @@ class Holds:
                     held.count(call, 1)
         return HeldAmounts(Nanos(held.nanos), held.tokens, held.calls)
 
+    def running_in(self, scope: Scope) -> list[Running]:
+        return [call for call in self._running.values() if scope in scopes(call)]
+
     def _count(self, call: Running, sign: int) -> None:
         for scope in scopes(call):
             if (held := self._held.get(scope)) is not None:
@@ -171,8 +172,6 @@ class Counters:
         self._calls, self.backlog, self.lock = calls, backlog, lock
         self._spent: dict[Scope, dict[Millis, HeldSums]] = {}
         self._used: dict[str, int] | None = None
-        self.bounds: dict[Scope, set[Millis]] = {}
-        """Further moments that are kept: when a name went from one group to another."""
         self.total: HeldSums | None = None
         """The sum of all calls ever made, once ``sum_up`` has counted them."""
 
@@ -185,9 +184,8 @@ class Counters:
         if found is None:
             with self.lock:
                 found = self._count(scope, since)
-            bounds = self.bounds.get(scope, ())
-            if len(moments) >= MOMENTS + len(bounds):
-                del moments[next(moment for moment in moments if moment not in bounds)]
+            if len(moments) >= MOMENTS:
+                del moments[next(iter(moments))]
             moments[since] = found
         return SpentAmounts(Nanos(found.nanos), found.tokens, found.calls)
 
@@ -258,72 +256,6 @@ class Counters:
         return tally
 
 
-class RenamedSums:
-    """What calls used and hold. For a renamed group this includes calls made under its former names."""
-
-    def __init__(self, entities: Entities, counters: Counters, holds: Holds) -> None:
-        self._entities, self._counters, self._holds = entities, counters, holds
-        self._groups: Mapping[str, Group] = {}
-        self._spans: dict[str, list[NameSpan]] = {}
-        """By the group's present name: spans of groups that were renamed, or whose name another group had before."""
-        self._changed = EVER
-        """When a name last went to another group."""
-
-    def spent(self, scope: Scope, since: Millis = EVER) -> SpentAmounts:
-        spans = self._of(scope)
-        if not spans:
-            return self._counters.spent(scope, since)
-        nanos = tokens = calls = 0
-        for span in spans:
-            begin = max(since, span.since)
-            group: Scope = ("group", span.name)
-            if span.until is None or begin < span.until:
-                parts = [(1, self._counters.spent(group, begin))]
-                parts += [] if span.until is None else [(-1, self._counters.spent(group, span.until))]
-                nanos += sum(sign * part.nanos for sign, part in parts)
-                tokens += sum(sign * part.tokens for sign, part in parts)
-                calls += sum(sign * part.calls for sign, part in parts)
-        return SpentAmounts(Nanos(nanos), tokens, calls)
-
-    def held(self, scope: Scope) -> HeldAmounts:
-        spans = self._of(scope)
-        if not spans:
-            return self._holds.held(scope)
-        first = next(iter(self._holds.running.values()), None)
-        if first is None:
-            return HeldAmounts()
-        if first.ts < self._changed:
-            sums = HeldSums()
-            for call in self.running_in(scope):
-                sums.count(call, 1)
-            return HeldAmounts(Nanos(sums.nanos), sums.tokens, sums.calls)
-        parts = [self._holds.held(("group", span.name)) for span in spans if span.until is None]  # all began since
-        nanos, tokens = sum(part.nanos for part in parts), sum(part.tokens for part in parts)
-        return HeldAmounts(Nanos(nanos), tokens, sum(part.calls for part in parts))
-
-    def running_in(self, scope: Scope) -> list[Running]:
-        """Returns the running calls that are charged to it."""
-        spans, running = self._of(scope), self._holds.running.values()
-        if not spans:
-            return [call for call in running if scope in scopes(call)]
-        return [call for call in running if any(span.has(call) for span in spans)]
-
-    def name_spans(self, group: str) -> Sequence[NameSpan]:
-        """Returns which names a group had, and when; empty if no rename ever concerned its name."""
-        return self._of(("group", group))
-
-    def _of(self, scope: Scope) -> list[NameSpan]:
-        groups = self._entities.registry.groups
-        if groups is not self._groups:
-            self._groups, self._spans = groups, name_spans(groups)
-            spans = [span for every in self._spans.values() for span in every]
-            self._changed = max((span.since for span in spans), default=EVER)
-            self._counters.bounds = {}
-            for span in spans:
-                self._counters.bounds.setdefault(("group", span.name), set()).update({span.since, span.until or EVER})
-        return self._spans.get(scope[1], []) if scope[0] == "group" else []
-
-
 _FREE = nullcontext()
 
 BACKLOG = 1000
@@ -347,15 +279,12 @@ class Books:
         self.write: Callable[[], None] = recorder.write if recorder else _nothing
         """Writes the records of the calls settled with ``soon``, in one write. Raises nothing."""
         self.counters = Counters(calls, recorder.waiting, recorder.lock) if recorder else Counters(calls, list, _FREE)
-        sums = RenamedSums(entities, self.counters, self._holds)
-        self.spent = sums.spent
+        self.spent = self.counters.spent
         """Returns what ended calls used that began at or after a moment."""
-        self.held = sums.held
+        self.held = self._holds.held
         """Returns what running calls may use."""
-        self.running_in = sums.running_in
+        self.running_in = self._holds.running_in
         """Returns the running calls that are charged to a scope."""
-        self.name_spans = sums.name_spans
-        """Returns which names a group had, and when."""
         self.last_used = self.counters.last_used
         """Returns when a token's latest call began."""
         self.trouble = recorder.trouble if recorder else Trouble()

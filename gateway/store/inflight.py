@@ -201,6 +201,7 @@ def lost_record(call: Running) -> Record:
         token=call.token,
         token_name=call.token_name,
         group=call.group,
+        group_name=call.group_name,
         model=call.model,
         upstream_model=call.upstream_model,
         channel=call.channel,

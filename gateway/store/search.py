@@ -16,7 +16,6 @@ from gateway.domain.query import (
     SUCCESS,
     TEXTS,
     WAITING,
-    AllOf,
     AnyOf,
     Condition,
     FailureCondition,
@@ -45,7 +44,8 @@ _FIELDS: dict[str, tuple[str, Any, object]] = {
     "time_ms": ("ts", int, 0),
     "token": ("token_name", str, ""),
     "token_id": ("token", str, ""),
-    "group": ("group", str, ""),
+    "group_id": ("group", str, ""),
+    "group_name": ("group_name", str, ""),
     "model": ("model", str, ""),
     "upstream_model": ("upstream_model", str, ""),
     "channel": ("channel_name", str, ""),
@@ -70,7 +70,7 @@ A field with its default value is not written.
 _SUMMED: dict[str, Dimension] = {
     "token_id": "token",
     "channel_id": "channel",
-    "group": "group",
+    "group_id": "group",
     "model": "model",
     "app": "app",
     "api": "api",
@@ -85,6 +85,8 @@ class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: Millis | None = None
     token: str | None = None
     """A token id."""
+    group: str | None = None
+    """A group id."""
     model: str | None = None
     channel: str | None = None
     """A channel id."""
@@ -174,12 +176,15 @@ class _LineFilter:
 
     def __init__(self, conditions: list[Condition]) -> None:
         self._conditions = [condition.fits for condition in conditions]
-        names = sorted({name for condition in conditions for name in _fields_of(condition)})
+        wanted = {name for condition in conditions for name in _fields_of(condition)}
+        if "group" in wanted:
+            wanted = wanted - {"group"} | {"group_id", "group_name"}
+        names = sorted(wanted)
         partial = msgspec.defstruct(
             "PartialCall",
             [(name, _FIELDS[name][1], _FIELDS[name][2]) for name in names],
             rename={name: _FIELDS[name][0] for name in names},
-            namespace={"state": "settled", "waits_for": ""},
+            namespace={"state": "settled", "waits_for": "", "group": property(_group_name)},
             frozen=True,
             gc=False,
         )
@@ -210,10 +215,15 @@ class _LineFilter:
         return all(fits(call) for fits in self._conditions)
 
 
+def _group_name(call: Any) -> str:
+    return str(call.group_name or call.group_id)
+
+
 def _conditions(where: CallFilter) -> Iterator[Condition]:
     exact = (
         ("token_id", where.token),
         ("channel_id", where.channel),
+        ("group_id", where.group),
         ("model", where.model),
         ("app", where.app),
         ("api", where.api),
@@ -234,8 +244,6 @@ def _never(condition: Condition) -> bool:
             return value in ("running", WAITING)
         case AnyOf(parts):
             return all(map(_never, parts))
-        case AllOf(parts):
-            return any(map(_never, parts))
         case Negation(inner):
             return _always(inner)
     return False
@@ -250,8 +258,6 @@ def _always(condition: Condition) -> bool:
             return not text
         case AnyOf(parts):
             return any(map(_always, parts))
-        case AllOf(parts):
-            return all(map(_always, parts))
         case Negation(inner):
             return _never(inner)
     return isinstance(condition, PatternCondition) and bool(condition.pattern) and not condition.pattern.strip("*")
@@ -266,7 +272,7 @@ def _fields_of(condition: Condition) -> Collection[str]:
             return ("outcome",)
         case FailureCondition():
             return ("status", "outcome")
-        case AnyOf(parts) | AllOf(parts):
+        case AnyOf(parts):
             return {name for part in parts for name in _fields_of(part)}
         case Negation(inner):
             return _fields_of(inner)
@@ -278,8 +284,6 @@ def _may_hold(segment: Segment, condition: Condition) -> bool:
     match condition:
         case AnyOf(parts):
             return any(_may_hold(segment, part) for part in parts)
-        case AllOf(parts):
-            return all(_may_hold(segment, part) for part in parts)
     positive = condition.condition if isinstance(condition, Negation) else condition
     if isinstance(positive, OneOf | PatternCondition) and (by := _SUMMED.get(positive.field)):
         return any(positive.matches(value) is (positive is condition) for value in segment.sums.totals(by))

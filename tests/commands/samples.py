@@ -180,6 +180,7 @@ CALL = CallView(
     token="laptop",
     token_id="tok_1",
     group="default",
+    group_id="default",
     model="fast",
     upstream_model="gpt-4o-mini",
     channel="openai",

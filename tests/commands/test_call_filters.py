@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from gateway.commands.call_filters import CallQuery
 from gateway.commands.exit_codes import Exit
-from gateway.domain.group_names import NameSpan
 from gateway.domain.present_names import PresentNames
 from gateway.domain.query import parse
 from gateway.domain.units import Millis
@@ -196,7 +195,7 @@ def test_a_word_that_makes_no_sense_is_a_usage_error() -> None:
 
 
 def test_the_same_pick_can_be_made_without_the_server() -> None:
-    names = PresentNames(tokens={"tok_1": "jupyter"}, groups={"home": [NameSpan("default", Millis(0), None)]})
+    names = PresentNames(tokens={"tok_1": "jupyter"}, groups={"default": "home"})
     for token, group in (("tok_1", "home"), ("jupyter", "home")):
         wanted = CallQuery(token=(token,), group=(group,), failed=None, query=parse("st:ok tok:jupyter grp:home", NOW))
         assert wanted.by_names(names).fits(CALL)

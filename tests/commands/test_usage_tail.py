@@ -13,9 +13,7 @@ from gateway.commands.exit_codes import Exit
 from gateway.commands.usage_tail import EventFeed, line_of
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import CallSettled, EntityChanged, Heartbeat, Snapshot
-from gateway.domain.group_names import NameSpan
 from gateway.domain.query import parse
-from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 from gateway.runfile import Endpoint
 from tests.client.scripted import talking
@@ -52,7 +50,7 @@ def test_it_begins_with_some_earlier_calls_oldest_first() -> None:
 
 def test_names_find_the_calls_that_were_made_under_earlier_ones() -> None:
     renamed = [replace(TOKEN, id=CALL.token_id, name="jupyter")]
-    group = replace(GROUP, name="home", name_spans=(NameSpan(CALL.group, Millis(0), None),))
+    group = replace(GROUP, name="home", id=CALL.group_id)
     told = replace(snapshot(call(2), call(1)), tokens=renamed, groups=[group])
     for words, token in (("tok:jupyter grp:home", ()), ("", ("jupyter",)), ("grp:home", ("jupyter",))):
         wanted = CallQuery(token=token, group=("home",), query=parse(words, NOW))

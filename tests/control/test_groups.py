@@ -1,13 +1,10 @@
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
 from gateway.domain.errors import BadRequest, Conflict, NotFound
-from gateway.domain.group import as_successor
-from gateway.domain.registry import Change
 from gateway.store import sums
 from gateway.store.rollup import Counts
 from tests.fakes.gateway import Gateway
@@ -253,15 +250,6 @@ async def test_however_often_a_group_is_renamed_the_log_is_not_read_for_each_cal
     await gateway.settled(7)
     assert (before > 0, len(counted)) == (True, before)
     assert await calls_of(owner) == {"default": 7, "b": 0}
-
-
-async def test_a_call_of_the_very_moment_of_a_renaming_is_counted(owner: ControlClient, gateway: Gateway) -> None:
-    await gateway.client.chat()
-    (record,) = await gateway.settled()
-    group = gateway.engine.catalog.group("default")
-    renamed = as_successor(msgspec.structs.replace(group, name="home"), group, {}, record.ts)
-    gateway.engine.change([Change("groups", "home", renamed), Change("groups", "default", None)])
-    assert await calls_of(owner) == {"home": 1}
 
 
 async def test_only_the_calls_of_the_group_hold_something_of_its_budget(

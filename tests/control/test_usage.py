@@ -71,9 +71,9 @@ async def test_a_renamed_group_is_one_row(owner: ControlClient, past: int, gatew
     await gateway.client.chat()
     await gateway.settled(4)
     summary = await owner.summary(by="group", step="hour", percentiles=True, words=words)
-    assert [(row.key, row.calls) for row in summary.rows] == [("home", 4)]
+    assert [(row.key, row.name, row.calls) for row in summary.rows] == [("default", "home", 4)]
     assert summary.rows[0].duration_p50_ms == summary.total.duration_p50_ms is not None
-    assert {point.key for point in summary.series} == {"home"}
+    assert {point.key for point in summary.series} == {"default"}
     assert sum(point.row.calls for point in summary.series) == 4
 
 
@@ -88,8 +88,8 @@ async def test_calls_under_a_name_that_another_group_got_stay_with_the_one_that_
     await gateway.client.chat()
     await gateway.settled(4)
     summary = await owner.summary(by="group", step="hour", words=words)
-    assert {row.key: row.calls for row in summary.rows} == {"home": 3, "default": 1}
-    assert sum(point.row.calls for point in summary.series if point.key == "home") == 3
+    assert {row.name: row.calls for row in summary.rows} == {"home": 3, "default": 1}
+    assert sum(point.row.calls for point in summary.series if point.row.name == "home") == 3
     assert {group.name: group.calls for group in await owner.groups()} == {"home": 3, "default": 1}
 
 

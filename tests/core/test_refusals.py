@@ -19,6 +19,7 @@ from gateway.core.refusal_log import (
 )
 from gateway.domain.call import Outcome, Record, skipped_channels
 from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, NotFound, RateLimited
+from gateway.domain.group import Group
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.domain.views import call_view
@@ -36,7 +37,9 @@ class Desk:
         self.records: list[Record] = []
         self.due: list[tuple[float, Callable[[], None]]] = []
         """What is to be done, and when."""
-        self.refusals = Refusals(self.records.append, self.bus, self.watch.clock, self.later)
+        self.refusals = Refusals(
+            self.records.append, self.bus, self.watch.clock, self.later, lambda token: Group(name=token.group)
+        )
 
     def later(self, delay_s: float, work: Callable[[], None]) -> None:
         self.due.append((self.watch.clock.mono() + delay_s, work))

@@ -13,11 +13,9 @@ from pathlib import Path
 from gateway.config import Config
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError
-from gateway.domain.group_names import name_spans
 from gateway.domain.units import Millis
 from gateway.domain.usage import UsageSource
 from gateway.store.store import Store
-from gateway.store.sums import FOREVER
 from gateway.store.verify import verify
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Bill, Provider
@@ -53,14 +51,6 @@ def _money(gateway: Gateway, records: list[Record]) -> Iterator[str]:
     for noun, key_of in scopes.items():
         for key in {key_of(record) for record in records} - {""}:
             mine = [record for record in records if key_of(record) == key]
-            if noun == "group" and (spans := name_spans(registry.groups).get(key)):
-                mine = [
-                    record
-                    for record in records
-                    for span in spans
-                    if record.group == span.name
-                    if span.since <= record.ts < (span.until or FOREVER)
-                ]
             sums = books.spent((noun, key))  # type: ignore[arg-type]
             yield from _differ(f"spent by {noun} {key}", sums.nanos, sum(record.cost for record in mine))
             yield from _differ(f"tokens of {noun} {key}", sums.tokens, sum(r.input + r.output for r in mine))

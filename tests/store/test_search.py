@@ -18,7 +18,6 @@ from tinydb import TinyDB
 
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.errors import BadRequest
-from gateway.domain.group_names import NameSpan
 from gateway.domain.present_names import PresentNames
 from gateway.domain.query import Query, parse
 from gateway.domain.units import Millis, Nanos
@@ -104,9 +103,7 @@ def present_names(draw: st.DrawFn, calls: list[Record]) -> PresentNames:
     names = texts | st.sampled_from([text for call in calls for text in (call.token_name, call.group)])
     tokens = st.dictionaries(st.sampled_from([call.token for call in calls]), names, max_size=3)
     channels = st.dictionaries(st.sampled_from([call.channel for call in calls]), names, max_size=3)
-    moments = st.integers(-1, 3 * HOUR).map(lambda ms: Millis(T0 + ms if ms >= 0 else 0))
-    spans = st.builds(NameSpan, st.sampled_from([call.group for call in calls]), moments, st.none() | moments)
-    groups = st.dictionaries(names, st.lists(spans, max_size=2), max_size=2)
+    groups = st.dictionaries(st.sampled_from([call.group for call in calls]), names, max_size=3)
     return draw(st.builds(PresentNames, tokens=tokens, channels=channels, groups=groups))
 
 
@@ -255,20 +252,19 @@ def test_odd_calls_are_neither_missed_nor_mistaken(tmp_path: Path, words: str) -
     [
         ("tok:jupyter", [4, 1]),
         ("!tok:jupyter !nothing", [3, 2]),
-        ("grp:home", [2]),
-        ("!grp:home !nothing", [4, 3, 1]),
+        ("grp:home", [2, 1]),
+        ("grp:vip", [3, 2, 1]),
+        ("grp:default", [4]),
+        ("!grp:home !nothing", [4, 3]),
         ("!grp:house !nothing", [4, 2, 1]),
         ("tok:???????", [4, 1]),
     ],
 )
 def test_calls_under_other_names_are_neither_missed_nor_mistaken(tmp_path: Path, words: str, found: list[int]) -> None:
-    """A group ``VIP`` is not ``vip``, and it had the name ``VIP`` only for a time."""
+    """A group ``VIP`` is not ``vip``; one with the id ``VIP`` was called ``default`` for a time."""
     names = PresentNames(
         tokens={"tok_0000000000000001": "Jupyter"},
-        groups={
-            "home": [NameSpan("VIP", Millis(T0 + 2), Millis(T0 + 4))],
-            "house": [NameSpan("vip", Millis(0), None)],
-        },
+        groups={"VIP": "home", "vip": "house", "grp_4": "other"},
     )
     log = log_of(tmp_path)
     log.append(
@@ -276,7 +272,7 @@ def test_calls_under_other_names_are_neither_missed_nor_mistaken(tmp_path: Path,
             record(1, ts=T0 + 1, group="VIP", token="tok_0000000000000001", token_name="notebook"),
             record(2, ts=T0 + 2, group="VIP", token="tok_2", token_name="Notebook"),
             record(3, ts=T0 + 3, group="vip", token="tok_3", token_name="Notebook"),
-            record(4, ts=T0 + 4, group="VIP", token="tok_4", token_name="jupyter"),
+            record(4, ts=T0 + 4, group="grp_4", group_name="default", token="tok_4", token_name="jupyter"),
         ]
     )
     query = names.widened(parse(words, NOW))
@@ -348,9 +344,14 @@ def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkey
     log = log_of(tmp_path, 60, limit=4_000)
     seal(log)
     read = reads(monkeypatch)
-    for words in ("app:wget", "model:*-huge", "grp:none", "!app:*", "st:running", "app:wget tok:laptop*"):
+    for words in ("app:wget", "model:*-huge", "!app:*", "st:running", "app:wget tok:laptop*"):
         assert log.search(CallFilter(), parse(words, NOW), limit=9, patience=SearchDeadline()).records == []
-    for where in (CallFilter(token="tok_none"), CallFilter(channel="ch_9"), CallFilter(app="wget")):
+    for where in (
+        CallFilter(token="tok_none"),
+        CallFilter(channel="ch_9"),
+        CallFilter(group="none"),
+        CallFilter(app="wget"),
+    ):
         assert log.find(where, limit=9) == []
     assert read == []
 

@@ -296,7 +296,7 @@ def budget_sources(session: ConsoleSession) -> list[BudgetSource]:
     if account is not None:
         begun = session.now() if account.begun_ms is None else account.begun_ms
         found = [BudgetSource("account", "", "", begun, b) for b in by_unit(account.budgets)]
-    found += [BudgetSource("group", g.name, g.name, g.created_ms, b) for g in board.groups for b in by_unit(g.budgets)]
+    found += [BudgetSource("group", g.id, g.name, g.created_ms, b) for g in board.groups for b in by_unit(g.budgets)]
     found += [BudgetSource("token", t.id, t.name, t.created_ms, b) for t in board.tokens for b in by_unit(t.budgets)]
     return sorted(found, key=lambda one: -used_share(one.budget))
 

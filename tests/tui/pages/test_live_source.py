@@ -5,9 +5,7 @@ import msgspec
 
 from gateway.config import Config
 from gateway.domain.events import CallSettled, CallStarted
-from gateway.domain.group_names import NameSpan
 from gateway.domain.query import parse
-from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
 from tests.tui import owner as pages
 from tests.tui.owner import Owner, press, shown
@@ -307,8 +305,10 @@ async def test_the_last_name_of_a_removed_token_finds_its_calls() -> None:
 
 async def test_a_groups_calls_are_found_by_its_present_name() -> None:
     owner = Owner()
-    span = NameSpan("default", Millis(0), owner.records[10].time_ms)
-    owner.groups_now = [msgspec.structs.replace(owner.groups_now[0], name="home", name_spans=(span,))]
+    owner.groups_now = [msgspec.structs.replace(owner.groups_now[0], name="home", id="default")]
+    owner.records = [msgspec.structs.replace(one, group="other", group_id="grp_1") for one in owner.records[:11]] + (
+        owner.records[11:]
+    )
     async with shown("live", owner) as (app, pilot, _):
         assert isinstance(app.page, LivePage)
         await press(app, pilot, "slash", "=grp:home", "enter")
