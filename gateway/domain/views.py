@@ -269,11 +269,11 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: str = ""
     """What a running call waits for."""
     channel_id: str = ""
-    group_id: str = ""
     parts: dict[str, int] = {}
     """How many of its tokens are audio, images, video, citations or cached for 12 hours; and its searches."""
     variant: str = ""
     """How it was processed, if not in the standard way: ``flex``, ``priority``, ``fast``, ``batch``."""
+    group_id: str = ""
 
     @property
     def usage(self) -> Usage:
