@@ -182,7 +182,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=SOME,
         multiple=True,
         shell_complete=TOKENS,
-        help="Calls with this token; as all names here also a pattern, 'ci-*', or several: --token a --token b.",
+        help="Calls with this token. Names may be patterns ('ci-*'), and may be repeated: --token a --token b.",
     ),
     click.option("--group", type=SOME, multiple=True, shell_complete=GROUPS, help="Calls in this group."),
     click.option("--model", type=SOME, multiple=True, shell_complete=MODELS, help="Calls for this model."),
@@ -192,7 +192,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=SOME,
         multiple=True,
         metavar="MODEL",
-        help="Calls that went to this model of an upstream, whatever model they asked for.",
+        help="Calls that went to this upstream model, whatever model they asked for.",
     ),
     click.option(
         "--channel", type=SOME, multiple=True, shell_complete=CHANNELS, help="Calls answered by this channel."
@@ -214,5 +214,5 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=SINCE,
         help="1h, 7d, 14:00, today, yesterday, month, last-month, 2026-11, 2026-11-01, 2026-11-01T14:00 (local time).",
     ),
-    click.option("--until", type=UNTIL, help="The same; a day or a month counts to its end."),
+    click.option("--until", type=UNTIL, help="As --since; a day or a month counts to its end."),
 )

@@ -74,8 +74,8 @@ channel.add_command(key)
 def list_channels(*, as_json: bool) -> None:
     """List all channels with their state.
 
-    'Errors' counts calls that ended with a failure of the channel. Failures after which another channel answered are
-    not among them; 'tollkeeper incident list' shows those, too.
+    'Errors' counts the calls that failed at the channel. Failures after which another channel answered are not counted;
+    'tollkeeper incident list' shows them too.
     """
     found = run(lambda client: client.channels())
     out_list(found, COLUMNS, as_json=as_json, empty="no channels yet; see: tollkeeper channel add --help", drop=DROP)
@@ -111,8 +111,8 @@ def show_channel(ref: str, *, as_json: bool) -> None:
 def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) -> None:
     """Create a channel.
 
-    A preset fills in the dialect and the base URL. Without --models all models that the upstream lists are offered.
-    Models without a price get their vendor's list price, unless you say --no-prices.
+    A preset fills in the dialect and the base URL. Without --models, the channel offers all models that its upstream
+    lists. Models without a price get their vendor's list price, unless you give --no-prices.
     """
     if not given["preset"]:
         dialect = dialect or Dialect.OPENAI.value
@@ -192,7 +192,10 @@ def edit_channel(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Change a channel, or several in one step. Only the given options change. With --json, several are an array."""
+    """Change a channel, or several in one step. Only the given options change.
+
+    With --json, several channels are printed as an array.
+    """
     values = channel_values(given)
 
     def patch_for(view: ChannelView) -> options.Patch:
@@ -256,7 +259,7 @@ def rename_channel(ref: str, new: str, *, as_json: bool) -> None:
 @names_argument(CHANNELS)
 @json_option
 def enable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
-    """Use a channel, or several, again; paused ones are resumed."""
+    """Use a channel, or several, again, and resume the paused ones."""
     _switch(refs, enabled=True, as_json=as_json)
 
 
@@ -293,7 +296,7 @@ def _switch(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
 @names_argument(CHANNELS)
 @json_option
 def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
-    """Use a paused channel, or several, and their keys again at once."""
+    """Use a paused channel, or several, and their keys again immediately."""
 
     async def work(client: ControlClient) -> list[ChannelView]:
         return [await client.clear_channel(view.id) for view in await find_each(client.channel, refs)]

@@ -67,7 +67,7 @@ _GROUP_OPTIONS: Sequence[Callable[[F], F]] = tuple(
         shell_complete=GROUPS,
         help=f"{text}. May be repeated.",
     )
-    for change, text in (("add", "Serve this group too"), ("remove", "Serve this group no longer"))
+    for change, text in (("add", "Serve this group too"), ("remove", "Stop serving this group"))
 )
 
 

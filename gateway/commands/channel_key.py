@@ -92,7 +92,7 @@ def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
 @NUMBER
 @json_option
 def resume_key(ref: str, number: int, *, as_json: bool) -> None:
-    """Use a paused key again at once."""
+    """Use a paused key again immediately."""
     _print_changed(run(lambda client: client.clear_key(ref, number)), as_json=as_json)
 
 

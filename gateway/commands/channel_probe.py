@@ -144,12 +144,12 @@ def _test_all(*, as_json: bool) -> None:
 @click.option("--refresh", is_flag=True, help="Fetch the list now, even if the last one is recent.")
 @click.option("--add", is_flag=True, help="Add the listed models to the offered ones.")
 @click.option("--set", "replace", is_flag=True, help="Offer exactly the listed models.")
-@click.option("--remove", is_flag=True, help="Offer the models that PATTERNS name no longer.")
+@click.option("--remove", is_flag=True, help="Stop offering the models that match PATTERNS.")
 @json_option
 def models(
     ref: str, patterns: tuple[str, ...], *, refresh: bool, add: bool, replace: bool, remove: bool, as_json: bool
 ) -> None:
-    """List the models of a channel's upstream, and which are new, gone or excluded. PATTERNS narrow the list."""
+    """List the models of a channel's upstream, and say which are new, gone or excluded. PATTERNS narrow the list."""
     wish = _wish(patterns, add=add, set=replace, remove=remove)
 
     async def work(client: ControlClient) -> tuple[ListingView, list[ListedModel], ChannelView]:

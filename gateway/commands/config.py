@@ -95,10 +95,10 @@ def _write_file(path: Path, text: str, *, yes: bool) -> None:
 def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as_json: bool) -> None:
     """Apply the configuration in FILE, all of it or nothing.
 
-    What is in the file is created, or changed to match it; everything else is left alone. A file with anything that
-    is not understood is rejected, with the place of the problem. New tokens get keys, which are shown once.
+    What the file names is created, or changed to match it; everything else stays. If the file has something that is not
+    understood, it is rejected, and the place is named. New tokens get keys, which are shown once.
 
-    From another gateway's file, everything that has a counterpart here is imported; the rest is listed.
+    From another gateway's file, everything that exists here too is imported; the rest is listed.
     """
     whose = ConfigOrigin(origin)
     text = text_of(file, YAML_LIMIT if whose is ConfigOrigin.LITELLM else LIMIT, "a configuration")

@@ -55,14 +55,16 @@ class DiscoverResult(msgspec.Struct, frozen=True, kw_only=True):
         "tollkeeper discover --all --json",
     ],
 )
-@click.option("--add", "wanted", multiple=True, metavar="NAME", help="Add this one as a channel. May be repeated.")
+@click.option(
+    "--add", "wanted", multiple=True, metavar="NAME", help="Add the one with this name as a channel. May be repeated."
+)
 @click.option("--all", "take_all", is_flag=True, help="Add all of them as channels.")
 @json_option
 def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
     """Find model servers on this machine's usual ports, and vendors' API keys in the server's environment.
 
-    Nothing outside this machine is contacted until you add a vendor: then its models are fetched. Keys are kept as
-    references (env:NAME). On a terminal it asks which ones to add.
+    Nothing outside this machine is contacted until you add a vendor; then its models are fetched. Keys are kept as
+    references (env:NAME). On a terminal, the command asks which ones to add.
     """
     offers, unknown = run(_look, create=bool(wanted) or take_all, needs_data=False)
     for note in _elsewhere(unknown, os.environ):

@@ -50,17 +50,16 @@ COLOURS = {"ok": "green", "fail": "red", "warning": "yellow", "skipped": "bright
 @click.option(
     "--api",
     type=click.Choice(sorted(TESTED)),
-    help="The API of the test calls (default: chat, of embedding models embeddings).",
+    help="The API of the test calls (default: chat; embeddings for embedding models).",
 )
 @json_option
 def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> None:
     """Find the first thing that keeps calls from working.
 
-    It follows a call step by step (does the gateway answer, is the token accepted, does the model exist, does the
-    token's group include it, is there enough quota, is a channel ready), ends with two tiny real calls (one if the
-    model is for embeddings), and stops at the first step that fails. Then it checks every channel (name, certificate,
-    key; free of charge) and the machine: port, folder, disk, clock, books, proxy variables. Every failed line says what
-    to do.
+    It follows a call step by step: does the gateway answer, is the token accepted, does the model exist, does the
+    token's group include it, is there enough quota, is a channel ready? It ends with two tiny real calls (one for an
+    embedding model), and stops at the first step that fails. Then it checks every channel (name, certificate, key; free
+    of charge) and the machine: port, folder, disk, clock, books, proxy variables. Every failed line says what to do.
 
     With --token or --model, only that call decides the exit code; other problems are warnings.
     """

@@ -70,7 +70,7 @@ def show_group(name: str, *, as_json: bool) -> None:
 @group.command("add", examples=["tollkeeper group add friends --multiplier 1.5 --budget month=20"])
 @click.argument("name")
 @field_options(GROUP, "name")
-@click.option("--like", metavar="NAME", type=SOME, shell_complete=GROUPS, help="With the fields of this group.")
+@click.option("--like", metavar="NAME", type=SOME, shell_complete=GROUPS, help="Copy the fields of this group.")
 @json_option
 def add_group(name: str, *, like: str | None, as_json: bool, **given: Any) -> None:
     """Create a group."""

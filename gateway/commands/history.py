@@ -51,23 +51,23 @@ def history() -> None:
         "tollkeeper history list --name ci --json",
     ],
 )
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only changes of these.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="List only changes of these kinds.")
 @click.option(
     "--name",
     "names",
     metavar="NAME",
     multiple=True,
-    help="Only changes of the token, group, channel or model with this name or id.",
+    help="List only changes of the token, group, channel or model with this name or id.",
 )
-@click.option("--since", type=SINCE, metavar="WHEN", help="Only from then on: 2h, 7d, 2026-11-20.")
-@click.option("--until", type=UNTIL, metavar="WHEN", help="Only before then.")
+@click.option("--since", type=SINCE, metavar="WHEN", help="List only changes from then on: 2h, 7d, 2026-11-20.")
+@click.option("--until", type=UNTIL, metavar="WHEN", help="List only changes before then.")
 @click.option(
     "--limit",
     "-n",
     type=WholeNumber(1, 1000),
     default=SHOWN,
     metavar="N",
-    help=f"At most so many, the newest (default: {SHOWN}).",
+    help=f"List at most this many (default: {SHOWN}).",
 )
 @json_option
 def list_history(

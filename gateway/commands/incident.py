@@ -24,22 +24,28 @@ def incident() -> None:
     "list", examples=["tollkeeper incident list", "tollkeeper incident list --channel openai --since today"]
 )
 @click.option(
-    "--channel", "channels", multiple=True, help="Only those of this channel, or of several.", shell_complete=CHANNELS
+    "--channel",
+    "channels",
+    multiple=True,
+    help="List only the incidents of this channel. May be repeated.",
+    shell_complete=CHANNELS,
 )
-@click.option("--since", type=SINCE, help="Only those that were not over before: 1h, 7d, 14:00, today, 2026-11-01.")
-@click.option("--limit", "-n", type=WholeNumber(min=1), metavar="N", help="At most so many, the newest (default: all).")
+@click.option(
+    "--since", type=SINCE, help="List only incidents that were not over before: 1h, 7d, 14:00, today, 2026-11-01."
+)
+@click.option("--limit", "-n", type=WholeNumber(min=1), metavar="N", help="List at most this many (default: all).")
 @json_option
 def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int | None, *, as_json: bool) -> None:
     """List incidents, newest first. Each cause of a channel is an incident of its own; the last 200 are kept.
 
-    An incident is over when a call succeeds after it, or two minutes after its last failure or the end of its channel's
-    pause; in JSON, ended_ms is null until then. Rate limits and errors come and go: they go on with one that was over
-    for less than two minutes. Incidents follow a renamed channel.
+    An incident ends when a call succeeds, or two minutes after its last failure or after the end of its channel's
+    pause; in JSON, ended_ms is null until then. If a rate limit or an error returns within two minutes, the same
+    incident goes on. Incidents follow a renamed channel.
 
-    A budget of which 80 % is spent is listed once in its window, until it is raised or reset; one that was too small
-    for a call lasts ten minutes. 'Last' is the last failure; 'Calls' says which channels answered calls that failed
-    first at this one, and how many calls failed or were refused. Calls for which another channel was chosen at once, as
-    this one was paused, are not counted.
+    A budget is listed once in a window, when 80 % of it is spent, until it is raised or reset. A budget that was too
+    small for a call is listed for ten minutes. 'Last' is the time of the last failure. 'Calls' says which channels
+    answered the calls that first failed here, and how many calls failed or were refused. Calls that went to another
+    channel because this one was paused are not counted.
     """
     found = run(lambda client: client.incidents(*channels))
     recent = [one for one in found if one.lasts(now()) or _end_of(one) >= (since or 0)]

@@ -40,11 +40,14 @@ def model() -> None:
 
 @model.command("list", examples=["tollkeeper model list --token laptop"])
 @click.option(
-    "--token", type=SOME, shell_complete=TOKENS, help="Only what this token sees, with what it pays and its own calls."
+    "--token",
+    type=SOME,
+    shell_complete=TOKENS,
+    help="List only what this token sees, with what it pays and its own calls.",
 )
 @json_option
 def list_models(token: str | None, *, as_json: bool) -> None:
-    """List the models, who serves them, who sees them, what they cost."""
+    """List the models: which channels serve them, which groups see them, and what they cost."""
 
     async def work(client: ControlClient) -> tuple[list[ModelView], str, str]:
         found, nobody = await client.models(token), "no channel offers a model; see: tollkeeper channel add --help"
@@ -76,7 +79,7 @@ ROUTE_COLUMNS = [
 @click.argument("name", metavar="MODEL", shell_complete=MODELS)
 @json_option
 def show_model(name: str, *, as_json: bool) -> None:
-    """Show one model: which channels serve it and in which order, who sees it, what it costs, how long it may be."""
+    """Show one model: which channels serve it in which order, who sees it, what it costs, and its context."""
 
     async def work(client: ControlClient) -> tuple[ModelDetail, bool]:
         found = await client.model(name)

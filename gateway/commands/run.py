@@ -81,27 +81,34 @@ class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
         "tollkeeper run --for langchain -- python agent.py",
     ],
 )
-@click.option("--for", "app", type=SOME, metavar="APP", shell_complete=complete_apps, help="Which app it is; see env.")
-@click.option("--budget", type=TOTAL, metavar="DOLLARS", help="What it may spend in all.")
+@click.option(
+    "--for",
+    "app",
+    type=SOME,
+    metavar="APP",
+    shell_complete=complete_apps,
+    help="The app that PROGRAM is; 'env --help' lists them.",
+)
+@click.option("--budget", type=TOTAL, metavar="DOLLARS", help="How much it may spend in total.")
 @click.option(
     "--model",
     type=SOME,
     shell_complete=MODELS,
-    help="The model that it begins with (default: the one that this program called last; see docs/apps.md).",
+    help="The model to begin with (default: the one that this program called last; see docs/apps.md).",
 )
 @click.option(
     "--hold-output",
     type=WholeNumber(min=1),
     metavar="TOKENS",
-    help="Hold no more output tokens for each of its calls; see 'token edit --help'.",
+    help="Hold at most this many output tokens for each call; see 'token edit --help'.",
 )
 @click.option(
     "--fit-output/--no-fit-output",
     default=True,
-    help="Lower the output limit of a call that too little is left for to what the rest pays for, or reject the call.",
+    help="Lower a call's output limit to what the budget still pays for, or reject the call.",
 )
-@click.option("--group", type=SOME, shell_complete=GROUPS, help="Group of its token, if not the usual one.")
-@click.option("--expires", type=WHEN, help="End its token then at the latest: 2h, 30d, 2026-12-31.")
+@click.option("--group", type=SOME, shell_complete=GROUPS, help="The group of its token (default: the usual one).")
+@click.option("--expires", type=WHEN, help="When its token ends at the latest: 2h, 30d, 2026-12-31.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGUMENT]...")
 def run_program(
     app: str | None,
@@ -116,9 +123,9 @@ def run_program(
 ) -> None:
     """Start PROGRAM with its environment pointed at this gateway.
 
-    It gets a token of its own, named after the program and the folder, which ends when the program ends. No settings
-    file of the program is changed. Its exit code becomes that of this command. Programs that 'env --for' does not know
-    get the variables that OpenAI's and Anthropic's SDKs read.
+    The program gets a token of its own, which is named after the program and the folder and ends with the program. None
+    of its settings files is changed. The command ends with the program's exit code. A program that 'env --for' does not
+    know gets the variables that OpenAI's and Anthropic's SDKs read.
     """
     program = shutil.which(command[0])
     if program is None:

@@ -89,7 +89,7 @@ serve.params[:0] = address_options()
 def status(*, line: bool, as_json: bool) -> None:
     """Show the running server.
 
-    The exit code is 5 if there is none, with --json after {"running": false, ...}. With --line it is 0, after 'off'.
+    Without a server the exit code is 5, and --json prints {"running": false, ...}; --line prints 'off' and ends with 0.
     """
     if line:
         found = _bar_line()

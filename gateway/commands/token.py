@@ -48,9 +48,11 @@ def token() -> None:
     "--search",
     type=SOME,
     metavar="WORDS",
-    help="Only those with these words, or with this key now or before it was rotated.",
+    help="List only tokens that contain these words, or that have or had this key.",
 )
-@click.option("--all", "every", is_flag=True, help="Also those of programs that 'run' started and that have ended.")
+@click.option(
+    "--all", "every", is_flag=True, help="Include the tokens of programs that 'run' started and that have ended."
+)
 @json_option
 def list_tokens(*, search: str | None, every: bool, as_json: bool) -> None:
     """List the tokens."""
@@ -88,7 +90,11 @@ def show_token(ref: str, *, as_json: bool) -> None:
 @click.argument("name")
 @field_options(TOKEN, "name")
 @click.option(
-    "--like", metavar="NAME", type=SOME, shell_complete=TOKENS, help="A copy of this token, with its own key."
+    "--like",
+    metavar="NAME",
+    type=SOME,
+    shell_complete=TOKENS,
+    help="Copy the fields of this token; the new one has its own key.",
 )
 @json_option
 def add_token(name: str, *, like: str | None, as_json: bool, **given: Any) -> None:
@@ -118,7 +124,10 @@ def add_token(name: str, *, like: str | None, as_json: bool, **given: Any) -> No
 @field_options(TOKEN)
 @json_option
 def edit_token(refs: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
-    """Change a token, or several in one step. Only the given options change. With --json, several are an array."""
+    """Change a token, or several in one step. Only the given options change.
+
+    With --json, several tokens are printed as an array.
+    """
     for view in _change(refs, lambda view: options.something(patch_of(TOKEN, given, view)), "", as_json=as_json):
         _note_if_blind(view)
 

@@ -82,17 +82,19 @@ usage.add_command(export)
     "--limit", "-n", type=WholeNumber(min=1), default=SHOWN, show_default=True, help="Show at most this many."
 )
 @click.option(
-    "--sort", type=click.Choice(SORTS), help="List those with the most of this instead of the newest; at most 5000."
+    "--sort",
+    type=click.Choice(SORTS),
+    help="List the calls with the highest values of this, instead of the newest; at most 5000.",
 )
 @json_option
 def list_calls(limit: int, sort: str | None, *, as_json: bool, **given: Any) -> None:
-    """List the calls that began last, the newest first, or those with the most of something.
+    """List the newest calls, or with --sort those with the highest values.
 
     WORDS narrow the list, as in the console's filter.
     Words: any text; tok: grp: ch: model: as: app: api: id: with * and ?, any of several as model:a,b;
     st:err st:ok st:4xx st:>=400 st:429,5xx;
     dur: and ttft: as >5s; in: and out: as >10k; cost: as >0.01; since: and until:; ! negates.
-    An option with a name may be repeated: calls that fit any of its values are listed.
+    An option with a name may be repeated: a call is listed if it matches any of the values.
     """
     wanted = wanted_of(given)
 
@@ -128,8 +130,8 @@ def _columns(calls: Sequence[CallView]) -> Columns[CallView]:
 def show_call(call_id: str, *, as_json: bool) -> None:
     """Show one call: how it went, how long such calls usually take, what was tried, what it cost and why.
 
-    Without ID, or with 'last', the call that began last, which 'usage list' shows first. A part of an id is enough if
-    only one call has it.
+    Without ID, or with 'last', it shows the newest call, which is the first of 'usage list'. A part of an id is enough
+    if only one call has it.
     """
     if as_json:
         out_json(run(lambda client: _call(client, call_id)))

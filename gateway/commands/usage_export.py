@@ -84,8 +84,8 @@ def export(form: str, output: Path | None, **given: Any) -> None:
 
     WORDS pick calls, as for 'usage list'.
 
-    In CSV, control characters are replaced, and text that a spreadsheet would read as a formula is prefixed
-    before it; JSON lines are exact.
+    In CSV, control characters are replaced, and a quotation mark (') is put before text that a spreadsheet would read
+    as a formula. JSON lines are exact.
     """
     wanted = wanted_of(given)
     line_of = csv_line if form == "csv" else json_line

@@ -90,20 +90,20 @@ DROP = ("p95", "p50", "Cached", "First", "Duration")
     multiple=True,
     metavar="NAMES",
     shell_complete=several(lambda _ctx, _param, text: [name for name in DIMENSIONS if name.startswith(text)]),
-    help=f"Group by this (default: model): {', '.join(DIMENSIONS)}. Two go together: token,model, or month, day or "
-    "hour with another one.",
+    help=f"Group by this (default: model): {', '.join(DIMENSIONS)}. Two can be combined: token,model, or month, day "
+    "or hour with another one.",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, costs in dollars.")
 @json_option
 def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **given: Any) -> None:
-    """Sum up calls, tokens and cost; without --since those of the last 30 days, and by month of the last year.
+    """Sum up calls, tokens and cost of the last 30 days, or of the last year by month, unless --since says otherwise.
 
-    'Duration' and 'First' (the time to the first token) are averages; beside each are the times that half of the calls
-    (p50) and 95 % of them (p95) did not exceed, from the records that are kept. Of many alike refusals one is recorded
-    in a second; all of them are counted.
+    'Duration' and 'First' (the time to the first token) are averages. Beside each stand p50 and p95: half of the calls,
+    and 95 % of them, took no longer. These come from the records that are kept. Of many identical refusals only one is
+    recorded each second; all of them are counted.
 
-    Words and options pick calls, as in 'usage list'; calls whose records are deleted are not among them. With --by
-    month, day or hour the first one is whole, whenever --since is.
+    Words and options pick calls, as in 'usage list'; calls whose records were deleted are left out. With --by month,
+    day or hour the first one is complete, wherever --since is.
     """
     grouping = _grouping_of(tuple(chain.from_iterable(by)) or ("model",))
     if as_csv and as_json:

@@ -73,11 +73,11 @@ DROP = ("Running", "Weight", "Request", "Order", "First choice")
 def why(token: str, model: str | None, *, as_json: bool, **given: Any) -> None:
     """Explain what would happen to a call with TOKEN (a name or a key) to MODEL, without making it.
 
-    The id of a call in their place is explained as such a call would be now.
+    With the id of a call instead of both, explain what would happen to the same call now.
 
-    Shows the rule that makes the model visible, its price and the hold, what is left of budgets and limits, and the
-    channels in the order they would be tried, with the reasons for skipping some. If the call would be rejected, the
-    exit code is that of the call.
+    It shows the rule that makes the model visible, the price, the hold, what is left of budgets and limits, and the
+    channels in the order in which they would be tried, with the reason for each that is skipped. If the call would be
+    rejected, the exit code is that of the call.
     """
     if model is None and not is_call_id(token):
         raise click.UsageError("Missing argument 'MODEL'.", click.get_current_context())
