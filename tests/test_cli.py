@@ -93,17 +93,6 @@ def test_words_for_a_noun_are_answered_with_a_command_that_exists(typed: str) ->
     assert run(*words, "--help").code == 0
 
 
-@pytest.mark.parametrize("typed", base.MEANT_OPTIONS)
-def test_options_are_answered_with_what_exists(typed: str) -> None:
-    noun, command, option = typed.split()
-    meant = base.MEANT_OPTIONS[typed]
-    assert f"No such option '{option}'. Did you mean '{meant}'? See" in run(noun, command, "x", option, "5").err
-    path = [part for part in meant.split()[1:] if part[0] != "-"] if meant.startswith("tollkeeper") else [noun, command]
-    offered = run(*path, "--help")
-    assert offered.code == 0
-    assert [part for part in meant.split() if part.startswith("--") and part not in offered.out] == []
-
-
 def test_a_name_instead_of_a_command_is_answered_with_the_one_that_shows_it() -> None:
     assert "Did you mean 'tollkeeper token show alice'? See" in run("token", "alice").err
     assert "Did you mean 'tollkeeper model show 'my model''? See" in run("model", "my model").err

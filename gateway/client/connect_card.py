@@ -1,4 +1,4 @@
-"""Connect: the card that shows how to use a token, as texts to paste. The programs in it never contain the key."""
+"""Connect: how to use a token, as texts to paste. No program contains the key itself."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -14,28 +14,6 @@ Shell = Literal["sh", "fish", "powershell"]
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
 PLACEHOLDER = "$" + KEY_VARIABLE
-
-
-class ConnectCard(msgspec.Struct, frozen=True, kw_only=True):
-    """The texts of one card."""
-
-    environment: dict[Shell, str]
-    python: str
-    node: str
-    curl: str
-
-
-def card(base_url: str, model: str, key: str = "") -> ConnectCard:
-    """Returns all texts for a base URL that ends in ``/v1``. A known key is in the environment lines and the
-    curl line.
-    """
-    shells: tuple[Shell, ...] = ("sh", "fish", "powershell")
-    return ConnectCard(
-        environment={shell: environment(base_url, key, shell) for shell in shells},
-        python=python(model),
-        node=node(model),
-        curl=curl(base_url, model, key),
-    )
 
 
 def environment(base_url: str, key: str = "", shell: Shell = "sh") -> str:

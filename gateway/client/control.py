@@ -6,7 +6,7 @@ from contextlib import aclosing
 import msgspec
 
 from gateway.client.http import exchange
-from gateway.client.request import Body, Caller, error_of, query_text, segment
+from gateway.client.request import Body, Caller, error_of, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check
 from gateway.domain.config_views import ConfigOrigin, ExportView, ImportView
@@ -35,6 +35,8 @@ from gateway.domain.views import (
     TokenView,
 )
 
+Done = dict[str, str]
+"""The answer to a change that leaves nothing to show."""
 PROBE_S = 180.0
 """Seconds that a test of a channel may wait for a slow model."""
 
@@ -99,8 +101,8 @@ class TokenRequests(Caller):
 
     async def remove_token(self, ref: str) -> str:
         """Remove a token. Returns what ended with it for programs without a key; usually nothing."""
-        answer = await self.send("DELETE", f"/tokens/{segment(ref)}")
-        return self.read(answer, dict[str, str]).get("note", "")
+        answer: dict[str, str] = await self.delete(f"/tokens/{segment(ref)}", dict[str, str])
+        return answer.get("note", "")
 
     async def rotate_token(self, ref: str) -> NewToken:
         """Rotate a key. The answer contains the new key, once."""
@@ -135,7 +137,7 @@ class GroupRequests(Caller):
         """Remove a group. ``move`` names the group that gets its tokens and channels; without it a group in
         use stays.
         """
-        await self.delete(f"/groups/{segment(name)}", move=move)
+        await self.delete(f"/groups/{segment(name)}", Done, move=move)
 
 
 class ChannelRequests(Caller):
@@ -153,11 +155,10 @@ class ChannelRequests(Caller):
 
     async def edit_channel(self, ref: str, patch: Body) -> SavedChannel:
         """Edit a channel. May contact the upstream, to find its root and the models that new patterns select."""
-        answer = await self.send("PATCH", f"/channels/{segment(ref)}", patch, timeout_s=PROBE_S)
-        return self.read(answer, SavedChannel)
+        return await self.patch(f"/channels/{segment(ref)}", SavedChannel, patch, timeout_s=PROBE_S)
 
     async def remove_channel(self, ref: str) -> None:
-        await self.delete(f"/channels/{segment(ref)}")
+        await self.delete(f"/channels/{segment(ref)}", Done)
 
     async def test_channel(self, ref: str, model: str = "") -> Check:
         """Test a channel for free; with a model also by one tiny real call."""
@@ -172,8 +173,7 @@ class ChannelRequests(Caller):
         return await self.patch(f"/channels/{segment(ref)}/keys/{number}", ChannelView, {"key": key})
 
     async def remove_key(self, ref: str, number: int) -> ChannelView:
-        path = f"/channels/{segment(ref)}/keys/{number}"
-        return self.read(await self.send("DELETE", path), ChannelView)
+        return await self.delete(f"/channels/{segment(ref)}/keys/{number}", ChannelView)
 
     async def clear_key(self, ref: str, number: int) -> ChannelView:
         return await self.post(f"/channels/{segment(ref)}/keys/{number}/clear", ChannelView)
@@ -203,7 +203,7 @@ class UpstreamRequests(Caller):
 
     async def checkup(self, ref: str) -> Checkup:
         """Checks the channel's name, connection, certificate and key, for free."""
-        return self.read(await self.send("GET", f"/channels/{segment(ref)}/checkup", timeout_s=PROBE_S), Checkup)
+        return await self.get(f"/channels/{segment(ref)}/checkup", Checkup, PROBE_S)
 
 
 def _at(channel: str) -> str:
@@ -237,10 +237,10 @@ class PriceRequests(Caller):
         """Returns how old the price list is, what an import would change, and which prices rise or differ from
         published ones.
         """
-        return self.read(await self.send("GET", "/prices/news", timeout_s=PROBE_S), PriceNews)
+        return await self.get("/prices/news", PriceNews, PROBE_S)
 
     async def remove_price(self, model: str, channel: str = "") -> None:
-        await self.delete(f"/prices/{segment(model)}{_at(channel)}")
+        await self.delete(f"/prices/{segment(model)}{_at(channel)}", Done)
 
     async def models(self, token: str | None = None) -> list[ModelView]:
         """Returns all models, or those that one token sees."""
@@ -302,7 +302,7 @@ class HistoryRequests(Caller):
 
     async def clear_history(self) -> None:
         """Delete the history. Earlier changes cannot be undone afterwards."""
-        await self.delete("/history")
+        await self.delete("/history", Done)
 
 
 class ControlClient(
@@ -377,8 +377,7 @@ class ControlClient(
         """
         asked = {"by": by, "since": since, "until": until, "step": step, "percentiles": "true" if percentiles else ""}
         # examining millions of records takes a while
-        path, patience_s = "/usage" + query_text(asked | picked), 600.0 if any(picked.values()) else 0
-        return self.read(await self.send("GET", path, timeout_s=patience_s), Summary)
+        return await self.get("/usage", Summary, 600.0 if any(picked.values()) else 0, **asked, **picked)
 
     async def incidents(self, *channels: str) -> list[Incident]:
         """Returns incidents, newest first; only those of these channels, if any are named."""
@@ -387,7 +386,7 @@ class ControlClient(
     async def verify(self) -> Verdict:
         """Recompute every balance and sum from the call log."""
         # recomputing millions of calls takes a while
-        return self.read(await self.send("GET", "/verify", timeout_s=600.0), Verdict)
+        return await self.get("/verify", Verdict, 600.0)
 
     async def machine(self) -> list[Step]:
         """Returns what the server's machine lacks: port, folder, room."""

@@ -24,6 +24,7 @@ from gateway.domain.call import CHAT_API
 from gateway.domain.diagnosis import LimitView, Obstacle, Why, left_text
 from gateway.domain.errors import QuotaExceeded, RateLimited, error_class
 from gateway.domain.human_values import brief_multiplier, count_text
+from gateway.domain.key_owners import hint
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.patterns import is_embedding_model, near_names
 from gateway.domain.text import plain, word
@@ -84,7 +85,7 @@ async def check_gateway(case: Case) -> str:
 async def check_token(case: Case) -> str:
     """Checks that the key is a usable token, and what it sees."""
     if case.key:
-        case.token = next((t for t in await case.client.tokens() if _fits(t, case.key)), None)
+        case.token = next((t for t in await case.client.tokens() if t.hint == hint(case.key)), None)
     else:
         case.token = await _chosen_token(case)
         case.key = await case.client.token_pass(case.token.id)
@@ -156,27 +157,22 @@ async def _chosen_token(case: Case) -> TokenView:
     if case.token_ref:
         return await case.client.token(case.token_ref)
     tokens = await case.client.tokens()
-    usable = [check_token for check_token in tokens if check_token.state == "active" and not check_token.temporary]
+    usable = [token for token in tokens if token.state == "active" and not token.temporary]
     if not usable:
         there = "every token is disabled or expired" if tokens else "there are no tokens"
         raise CheckFailed(there, "'tollkeeper token add NAME' creates one", code="not_found", status=404)
     return used_last(usable)
 
 
-def _fits(check_token: TokenView, key: str) -> bool:
-    """Returns whether the shown parts of a token's key match this key."""
-    head, _, end = check_token.hint.partition("…")
-    return bool(head and end) and key.startswith(head) and key.endswith(end)
-
-
-UNPRICED = "model_price_missing"
 _LIMITS = {"concurrent": "calls at once", "streams": "streams at once"}
 
 
 async def check_quota(case: Case) -> str | Concern:
     """Checks money and price."""
     for obstacle in _obstacles(case.why):
-        if obstacle.code == UNPRICED or issubclass(error_class(obstacle.status, obstacle.code), QuotaExceeded):
+        if obstacle.code == "model_price_missing" or issubclass(
+            error_class(obstacle.status, obstacle.code), QuotaExceeded
+        ):
             raise _ill(obstacle)
     if (price := case.why.price) is None:
         text = f"'{plain(case.model)}' has no price: calls are counted, not charged, and no budget stops them"

@@ -36,25 +36,25 @@ class Caller:
     async def __aexit__(self, *_: object) -> None:
         """Does nothing: no connection stays open between requests."""
 
-    async def get(self, path: str, wanted: type[Value], /, **parameters: object) -> Value:
+    async def get(self, path: str, wanted: type[Value], timeout_s: float = 0, /, **parameters: object) -> Value:
         """GET; parameters that are None are left out."""
-        return self.read(await self.send("GET", path + query_text(parameters)), wanted)
+        return self.read(await self.send("GET", path + query_text(parameters), timeout_s=timeout_s), wanted)
 
     async def post(self, path: str, wanted: type[Value], body: Body | None = None, *, timeout_s: float = 0) -> Value:
         """POST."""
         return self.read(await self.send("POST", path, body, timeout_s=timeout_s), wanted)
 
-    async def patch(self, path: str, wanted: type[Value], body: Body) -> Value:
+    async def patch(self, path: str, wanted: type[Value], body: Body, *, timeout_s: float = 0) -> Value:
         """PATCH."""
-        return self.read(await self.send("PATCH", path, body), wanted)
+        return self.read(await self.send("PATCH", path, body, timeout_s=timeout_s), wanted)
 
     async def put(self, path: str, wanted: type[Value], body: Body) -> Value:
         """PUT."""
         return self.read(await self.send("PUT", path, body), wanted)
 
-    async def delete(self, path: str, /, **parameters: object) -> None:
+    async def delete(self, path: str, wanted: type[Value], /, **parameters: object) -> Value:
         """DELETE."""
-        await self.send("DELETE", path + query_text(parameters))
+        return self.read(await self.send("DELETE", path + query_text(parameters)), wanted)
 
     async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> HttpAnswer:
         """Send one request, within ``timeout_s`` seconds (0: the client's own timeout).

@@ -75,31 +75,6 @@ MEANT: Mapping[str, str] = {
 }
 """The commands probably meant by these words, by noun and word."""
 
-MEANT_OPTIONS: Mapping[str, str] = {
-    "usage list --today": "--since today",
-    "usage list --yesterday": "--since yesterday --until yesterday",
-    "usage list --last": "--limit",
-    "usage list --csv": "tollkeeper usage export",
-    "usage list --format": "tollkeeper usage export",
-    "usage summary --format": "--csv",
-    "usage list --by": "tollkeeper usage summary --by",
-    "channel edit --enable": "tollkeeper channel enable",
-    "channel edit --disable": "tollkeeper channel disable",
-    "channel edit --add-key": "tollkeeper channel key add",
-    **{f"channel {verb} --alias": "--map" for verb in ("add", "edit")},
-    **{f"group {verb} --alias": "tollkeeper channel edit CHANNEL --map ALIAS=MODEL" for verb in ("add", "edit")},
-    **{
-        f"group {verb} --{option}": "tollkeeper channel edit CHANNEL --add-group GROUP"
-        for verb in ("add", "edit")
-        for option in ("channel", "channels", "add-channel")
-    },
-    **{f"{noun} {verb} --quota": "--budget" for noun in ("token", "group") for verb in ("add", "edit")},
-    **{f"token {verb} --limit": "--rpm" for verb in ("add", "edit")},
-    "token edit --enable": "tollkeeper token enable",
-    "token edit --disable": "tollkeeper token disable",
-}
-"""The options probably meant by these."""
-
 DESTRUCTIVE = frozenset({"cancel", "clear", "import", "redo", "remove", "rotate", "stop", "undo"})
 DESTRUCTIVE_OPTIONS = frozenset({"--force", "--now", "--prune", "--set", "--yes"})
 """Options that are never suggested for a mistyped word, because suggestions are copied without much thought."""
@@ -124,12 +99,9 @@ class Command(click.Command):
             refuse_repeated(self, ctx, args)
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if meant := self._meant(error.option_name, ctx):
-                text = f"No such option '{error.option_name}'. Did you mean {' or '.join(map(repr, meant))}?"
-                raise click.UsageError(text, error.ctx) from error
-            if error.possibilities:
-                error.possibilities[:] = [name for name in error.possibilities if name not in DESTRUCTIVE_OPTIONS]
-            raise
+            found = [*(error.possibilities or ()), *self._beginning_with(error.option_name)]
+            harmless = [name for name in found if name not in DESTRUCTIVE_OPTIONS]
+            raise click.NoSuchOption(error.option_name, possibilities=harmless, ctx=error.ctx) from error
         if not ctx.resilient_parsing:
             if self.name not in TAKE_KEYS:
                 _hide_keys(ctx)
@@ -138,17 +110,10 @@ class Command(click.Command):
                     _check_text(ctx.params.get(param.name or ""), param, ctx)
         return rest
 
-    def _meant(self, name: str, ctx: click.Context) -> list[str]:
-        """Returns what is usually meant by an option; for a short one such as ``-m``, the long ones with its first
-        letter.
-        """
-        noun = ctx.parent.command.name if ctx.parent else ""
-        if (meant := MEANT_OPTIONS.get(f"{noun} {self.name} {name}")) is not None:
-            return [meant]
-        if len(name) != 2:
-            return []
+    def _beginning_with(self, name: str) -> list[str]:
+        """Returns the long options with the first letter of a short one, such as ``-m``."""
         names = [name for param in self.params if isinstance(param, click.Option) for name in param.opts]
-        return [long for long in names if long.startswith(f"-{name}") and long not in DESTRUCTIVE_OPTIONS]
+        return [long for long in names if len(name) == 2 and long.startswith(f"-{name}")]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):

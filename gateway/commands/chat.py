@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from gateway import __version__
+from gateway.client.apps import key_in
 from gateway.client.control import ControlClient
 from gateway.client.http import ClientRequest, Stream, exchange, request
 from gateway.client.model_choice import usual_model
@@ -31,15 +32,6 @@ from gateway.domain.views import CallView
 
 HEAD_S = 900.0
 """Seconds that the answer may take to begin; the gateway's own deadlines are shorter."""
-
-COMMAND = "'tollkeeper "
-"""The start of the next step in an error that names it."""
-
-LIMIT_MARK = "output_limit="
-"""Starts the mark of a call whose output the gateway limited."""
-
-TOKEN_VARIABLE = "TOLLKEEPER_TOKEN"
-KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 @click.command(
@@ -65,7 +57,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
     help="Name or key of the token (default: TOLLKEEPER_TOKEN, OPENAI_API_KEY, else the oldest one).",
 )
 @click.option("--system", help="A system message before the prompt.")
-@click.option("--max-tokens", type=WholeNumber(1), metavar="N", help="End the answer after so many tokens.")
+@click.option("--max-tokens", type=WholeNumber(1), metavar="N", help="Limit the answer to this many tokens.")
 @click.option("--no-stream", is_flag=True, help="Print the answer only when it is complete.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer and its call as JSON; field names are stable.")
 def chat(
@@ -121,8 +113,7 @@ def prompt_of(given: tuple[str, ...]) -> str:
 
 async def _key(client: ControlClient, token: str | None) -> str:
     """Returns the key given or in the environment; for a token's name, one that works for a minute."""
-    own = os.environ.get(KEY_VARIABLE, "")
-    named = token or os.environ.get(TOKEN_VARIABLE) or (own if own.startswith(PREFIX) else "")
+    named = token or key_in(os.environ)
     if named.startswith(PREFIX):
         return named
     return await client.token_pass(named or await _usual_token(client))
@@ -225,7 +216,7 @@ def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> GatewayErr
 
 async def _add_advice(client: ControlClient, error: GatewayError) -> None:
     """Add the next step to an error that names none: what it is about is in the call's record."""
-    call = None if COMMAND in error.message else await _call(client, str(error.details.get("call_id", "")))
+    call = None if "'tollkeeper " in error.message else await _call(client, str(error.details.get("call_id", "")))
     if call is None or (call.attempts and isinstance(error, NotFound)):  # it was the upstream that lacks the model
         return
     key = call.attempts[-1].key.partition(" ")[0] if call.attempts else ""
@@ -251,7 +242,7 @@ async def print_receipt(client: ControlClient, call_id: str, max_tokens: int | N
     if call.finish_reason == "length":
         if max_tokens is not None and call.output_tokens >= max_tokens:
             why = f"--max-tokens {max_tokens}"
-        elif any(mark.startswith(LIMIT_MARK) for mark in call.marks):
+        elif any(mark.startswith("output_limit=") for mark in call.marks):
             why = "the model, or what is left of a budget or the balance, allows no more"
         else:
             why = "the model's limit of output"

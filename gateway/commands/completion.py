@@ -7,11 +7,11 @@ the line demands. click's own completion does neither, so the whole line is read
 
 import os
 import re
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import click
-import msgspec
 from click import shell_completion
 from click.shell_completion import CompletionItem, get_completion_class
 
@@ -41,40 +41,21 @@ SOURCE = """\
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 
+CURSOR = "\0"
+"""Stands at the end of a line while it is read: the word at the cursor may be empty."""
 
-class ShellLine(msgspec.Struct):
-    """A line up to the cursor, as far as it has been read."""
 
-    breaks: str
-    words: list[str] = []
-    """Complete words, without their quotes."""
-    word: str | None = None
-    """The word being read; None between two."""
-    kept: str = ""
+class ShellLine(NamedTuple):
+    """A line up to the cursor, as bash reads it."""
+
+    words: list[str]
+    """Whole ones, without their quotes."""
+    word: str
+    """The one at the cursor."""
+    kept: str
     """The part of it that bash leaves as it is."""
-    quote: str = ""
-    """The open quotation mark."""
-    escaped: bool = False
-
-    def take(self, char: str) -> None:
-        """Read one more character."""
-        if self.escaped or (self.quote and char != self.quote and (char, self.quote) != ("\\", '"')):
-            self.word, self.escaped = (self.word or "") + char, False
-        elif char == "\\":
-            self.word, self.escaped = self.word or "", True
-        elif char in ("'", '"'):
-            self.word = self.word or ""
-            self.quote = "" if self.quote else char
-        elif char.isspace():
-            self._end()
-        else:
-            self.word = (self.word or "") + char
-            self.kept = self.word if char in self.breaks else self.kept
-
-    def _end(self) -> None:
-        if self.word is not None:
-            self.words.append(self.word)
-        self.word, self.kept = None, ""
+    quote: str
+    """The quotation mark that is open."""
 
     def quoted(self, text: str) -> str:
         """Returns the text quoted for the place of the cursor."""
@@ -84,11 +65,19 @@ class ShellLine(msgspec.Struct):
 
 
 def line_of(text: str, breaks: str) -> ShellLine:
-    """Returns the parsed line."""
-    line = ShellLine(breaks)
-    for char in text:
-        line.take(char)
-    return line
+    """Read a line. ``breaks`` are the characters of ``COMP_WORDBREAKS``."""
+    reader = shlex.shlex(f"{text}{CURSOR}", posix=True)
+    reader.whitespace_split, reader.commenters = True, ""
+    words, quote = [], ""
+    try:
+        while (word := reader.get_token()) is not None:
+            words.append(word)
+    except ValueError:
+        words, quote = [*words, reader.token], str(getattr(reader, "state", ""))
+    word = words.pop().removesuffix(CURSOR)
+    end = max((at for at, char in enumerate(word, 1) if char in breaks), default=0)
+    plain = not quote and text.endswith(word)
+    return ShellLine(words, word, word[:end] if plain else "", quote)
 
 
 class BashComplete(shell_completion.BashComplete):
@@ -99,15 +88,14 @@ class BashComplete(shell_completion.BashComplete):
     def get_completion_args(self) -> tuple[list[str], str]:
         """Returns the words before the cursor's word, without the first, and that word."""
         line = self._line()
-        return line.words[1:], line.word or ""
+        return line.words[1:], line.word
 
     def format_completion(self, item: CompletionItem[str]) -> str:
         """Returns ``plain,VALUE``: what bash inserts for the part of the word that it replaces."""
         line = self._line()
-        word = line.word or ""
-        option, equals, value = word.partition("=")
+        option, equals, value = line.word.partition("=")
         whole = item.value
-        if equals and word.startswith("-") and not whole.startswith(word) and whole.startswith(value):
+        if equals and line.word.startswith("-") and not whole.startswith(line.word) and whole.startswith(value):
             whole = f"{option}={whole}"
         kept = line.kept if whole.startswith(line.kept) else ""
         return f"{item.type},{line.quoted(whole.removeprefix(kept))}"

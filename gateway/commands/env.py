@@ -22,14 +22,13 @@ from gateway.commands.output import on_terminal, out, out_json, words
 from gateway.commands.session import config, run
 from gateway.config import is_home
 from gateway.domain.errors import GatewayError
+from gateway.domain.key_owners import hint
 from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX
 from gateway.domain.views import ModelView, TokenView
 from gateway.runfile import last_address
 
 SHELLS: dict[str, Shell] = {"bash": "sh", "zsh": "sh", "sh": "sh", "fish": "fish", "powershell": "powershell"}
-
-ONLY = ("variables", "file")
 
 
 @click.command(
@@ -50,10 +49,12 @@ ONLY = ("variables", "file")
     shell_complete=MODELS,
     help="The model to start with (default: the one that the token called last; see docs/apps.md).",
 )
-@click.option("--shell", type=click.Choice(list(SHELLS)), help="For which shell (default: that of SHELL).")
+@click.option("--shell", type=click.Choice(list(SHELLS)), help="The shell to write for (default: that of SHELL).")
 @click.option("--key", metavar="KEY", help="The token's key; - reads it from stdin.")
 @click.option("--token", metavar="NAME", shell_complete=TOKENS, help="The token, if its key is not given.")
-@click.option("--only", type=click.Choice(ONLY), help="With --for: only the variables, or only the file.")
+@click.option(
+    "--only", type=click.Choice(("variables", "file")), help="With --for: only the variables, or only the file."
+)
 @json_option
 def env(
     app: str | None,
@@ -67,9 +68,9 @@ def env(
 ) -> None:
     """Print the settings that point an SDK or a program at this gateway.
 
-    With --for it prints everything that the program needs, with the models that the token sees; stderr says where
-    each part goes. If variables come first, a pipe gets the rest as comments, so that a shell can evaluate it. Keys are
-    not stored, so they cannot be looked up: without --key, a placeholder is printed.
+    With --for it prints everything that the program needs, with the models that the token sees; stderr says where each
+    part goes. If the first part is variables, a pipe gets the other parts as comments, so that a shell can evaluate all
+    of it. Keys are not stored and cannot be looked up: without --key, a placeholder is printed.
     """
     kind = SHELLS[shell] if shell else _own_shell()
     known = _key(key)
@@ -159,7 +160,7 @@ async def _token_of(client: ControlClient, key: str, name: str | None, app: str)
         return await client.token(name)
     tokens = await client.tokens()
     if key:
-        tokens = [token for token in tokens if (token.hint[:10], token.hint[-4:]) == (key[:10], key[-4:])]
+        tokens = [token for token in tokens if token.hint == hint(key)]
         if not tokens:
             raise Quit("the key is not one of this gateway's; 'tollkeeper token list' shows its tokens", Exit.TOKEN)
     else:
@@ -211,7 +212,7 @@ def _key_of(key: str, token: str | None, *, given: bool) -> str:
     if token is None or not key:
         return key
     view = run(lambda client: client.token(token))
-    if (view.hint[:10], view.hint[-4:]) == (key[:10], key[-4:]):
+    if view.hint == hint(key):
         return key
     if given:
         raise Quit(f"the key is not that of token '{plain(view.name)}', which is {view.hint}", Exit.TOKEN)

@@ -5,7 +5,6 @@ import os
 import stat
 import sys
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,10 +12,6 @@ import click
 
 from gateway.commands import stdin
 from gateway.commands.output import words
-
-WRITER_S = 5.0
-"""Seconds to wait for a named pipe without a writer."""
-
 
 _CODINGS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 """Byte order marks at the start of a file, which editors and shells of Windows write."""
@@ -76,24 +71,5 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _content(file: str, limit: int) -> bytes:
     """Returns at most one byte more than the limit: a device may never end."""
-    fd = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(fd, "rb", buffering=0) as raw:
-        data = bytearray(_first_of_pipe(fd, file) if stat.S_ISFIFO(os.fstat(fd).st_mode) else b"")
-        if sys.platform != "win32":
-            os.set_blocking(fd, True)
-        while len(data) <= limit and (part := raw.read(limit + 1 - len(data))):
-            data += part
-    return bytes(data[: limit + 1])
-
-
-def _first_of_pipe(fd: int, file: str) -> bytes:
-    """Returns what is in the pipe, or nothing yet if a writer has it open. Raises BadParameter without a writer."""
-    end = time.monotonic() + WRITER_S
-    while time.monotonic() < end:
-        try:
-            if data := os.read(fd, 1 << 16):
-                return data
-        except BlockingIOError:  # somebody will write
-            return b""
-        time.sleep(0.05)
-    raise click.BadParameter(f"{file} is a pipe that nothing writes to")
+    with open(file, "rb") as raw:  # noqa: PTH123 - also a number of a file that is open
+        return raw.read(limit + 1)

@@ -117,7 +117,12 @@ def _accept(ctx: click.Context, _param: click.Parameter, given: bool) -> None:  
 
 
 accept_option = click.option(
-    "--yes", "-y", is_flag=True, expose_value=False, callback=_accept, help="Use a key again that was replaced."
+    "--yes",
+    "-y",
+    is_flag=True,
+    expose_value=False,
+    callback=_accept,
+    help="Do not ask before a replaced key works again.",
 )
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.control.usage import Tallies
 from gateway.core.catalog import ModelEntry, answering, stands_for
+from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
 from gateway.core.incident_watch import budget_use
 from gateway.core.model_prices import different_prices
@@ -144,7 +145,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         proxy=shown_proxy(channel.proxy),
         state=state.name,
         reason=state.reason,
-        until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
+        until_ms=until_ms(engine, state),
         in_flight=in_flight,
         calls=sums.calls,
         errors=sums.failures,
@@ -182,9 +183,14 @@ def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
     views = []
     states = engine.key_states(channel)
     for number, (key, state) in enumerate(zip(channel.all_keys, states, strict=True), start=1):
-        until = Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
+        until = until_ms(engine, state)
         views.append(KeyView(number=number, key=mask(key), state=state.name, reason=state.reason, until_ms=until))
     return tuple(views)
+
+
+def until_ms(engine: Engine, state: HealthState) -> Millis | None:
+    """When a pause ends; None without one."""
+    return Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
 
 
 def _waiting(engine: Engine, kind: str, key: str) -> int:

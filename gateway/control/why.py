@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
-from gateway.control.views import budget_views, price_view
+from gateway.control.views import budget_views, price_view, until_ms
 from gateway.core.admission import group_of
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry, Route
@@ -327,7 +327,7 @@ def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: s
         chance=0.0,
         state=state.name,
         reason=state.reason,
-        until_ms=Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None,
+        until_ms=until_ms(engine, state),
         in_flight=engine.health.in_flight(channel.id),
         passed=passed or unset_text(engine.upstreams.variables.blocking(channel)),
         cache_marks=marks_cache(channel, engine.lessons.of(channel.id, served, engine.now())),

@@ -28,7 +28,7 @@ BREAKS = " \t\n\"'@><=;|&(:"
 @pytest.mark.parametrize(
     ("text", "words", "word", "kept"),
     [
-        ("tk price set ", ["tk", "price", "set"], None, ""),
+        ("tk price set ", ["tk", "price", "set"], "", ""),
         ("tk price set qw", ["tk", "price", "set"], "qw", ""),
         ("tk  set qwen3:8", ["tk", "set"], "qwen3:8", "qwen3:"),
         ("tk chat --model=a:b:c", ["tk", "chat"], "--model=a:b:c", "--model=a:b:"),
@@ -38,7 +38,7 @@ BREAKS = " \t\n\"'@><=;|&(:"
         ("tk show a\\:b", ["tk", "show"], "a:b", ""),
     ],
 )
-def test_a_line_is_read_as_bash_reads_it(text: str, words: list[str], word: str | None, kept: str) -> None:
+def test_a_line_is_read_as_bash_reads_it(text: str, words: list[str], word: str, kept: str) -> None:
     line = line_of(text, BREAKS)
     assert (line.words, line.word, line.kept) == (words, word, kept)
 

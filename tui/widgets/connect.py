@@ -114,12 +114,16 @@ class Connect(DialogScreen[str]):
     def text(self) -> str:
         """The text in the box, which is copied with the key in full."""
         url, model = self._session.address, self._guide.model_text
-        card = connect_card.card(url, model, self._key)
-        if (kind := KINDS[self._kind]) == "Apps":
-            return self._guide.text()
-        shells = {"Shell": "sh", "fish": "fish", "PowerShell": "powershell"}
-        texts = {name: card.environment[shell] for name, shell in shells.items()}  # type: ignore[index] # these three
-        return {**texts, "Python": card.python, "Node": card.node, "curl": card.curl}[kind]
+        texts: dict[str, Callable[[], str]] = {
+            "Shell": lambda: connect_card.environment(url, self._key, "sh"),
+            "fish": lambda: connect_card.environment(url, self._key, "fish"),
+            "PowerShell": lambda: connect_card.environment(url, self._key, "powershell"),
+            "Python": lambda: connect_card.python(model),
+            "Node": lambda: connect_card.node(model),
+            "curl": lambda: connect_card.curl(url, model, self._key),
+            "Apps": self._guide.text,
+        }
+        return texts[KINDS[self._kind]]()
 
     def action_guide(self, what: str) -> None:
         """Another program or part of it, or the key; choosing a program shows the programs."""
