@@ -56,7 +56,7 @@ def hidden_aliases(group: GroupFields) -> list[str]:
 
 
 class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
-    """A group. Channels and tokens refer to it by its name, calls and sums by its id, which a rename does not change."""
+    """A group. Channels and tokens refer to it by name, calls and sums by its id, which a rename does not change."""
 
     id: str = ""
     """The name that it was created with, unless another group had that id then."""
