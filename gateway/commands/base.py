@@ -99,9 +99,12 @@ class Command(click.Command):
             refuse_repeated(self, ctx, args)
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            found = [*(error.possibilities or ()), *self._beginning_with(error.option_name)]
-            harmless = [name for name in found if name not in DESTRUCTIVE_OPTIONS]
-            raise click.NoSuchOption(error.option_name, possibilities=harmless, ctx=error.ctx) from error
+            if meant := self._beginning_with(error.option_name):
+                text = f"No such option '{error.option_name}'. Did you mean {' or '.join(map(repr, meant))}?"
+                raise click.UsageError(text, error.ctx) from error
+            if error.possibilities:
+                error.possibilities[:] = [name for name in error.possibilities if name not in DESTRUCTIVE_OPTIONS]
+            raise
         if not ctx.resilient_parsing:
             if self.name not in TAKE_KEYS:
                 _hide_keys(ctx)
@@ -113,7 +116,8 @@ class Command(click.Command):
     def _beginning_with(self, name: str) -> list[str]:
         """Returns the long options with the first letter of a short one, such as ``-m``."""
         names = [name for param in self.params if isinstance(param, click.Option) for name in param.opts]
-        return [long for long in names if len(name) == 2 and long.startswith(f"-{name}")]
+        fitting = [long for long in names if len(name) == 2 and long.startswith(f"-{name}")]
+        return [long for long in fitting if long not in DESTRUCTIVE_OPTIONS]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):
