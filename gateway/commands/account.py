@@ -10,7 +10,7 @@ from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import DOLLARS, json_option
-from gateway.commands.output import out_json, out_list, out_pairs
+from gateway.commands.output import out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.account import Grant
 from gateway.domain.fields import ACCOUNT, details
@@ -42,10 +42,7 @@ def _run_and_print(change: Callable[[ControlClient], Awaitable[AccountView]], *,
         return view, await formatting.look_ahead(client, view)
 
     view, ahead = run(work, create=create)
-    if as_json:
-        out_json(ahead.json() if ahead else view)
-        return
-    _print(view, ahead.text() if ahead else "")
+    out_view(ahead.json() if ahead else view, _pairs(view, ahead.text() if ahead else ""), as_json=as_json)
 
 
 @account.command(
@@ -88,15 +85,13 @@ def set_account(*, as_json: bool, **given: Any) -> None:
     _run_and_print(work, create=True, as_json=as_json)
 
 
-def _print(view: AccountView, outlook: str) -> None:
-    out_pairs(
-        [
-            ("available", outlook.replace(" available", "", 1) or dollars(view.available_nanos)),
-            ("balance", dollars(view.balance_nanos)),
-            ("held", f"{dollars(view.held_nanos)} for running calls"),
-            ("granted", dollars(view.granted_nanos)),
-            ("spent", dollars(view.spent_nanos)),
-            *details(ACCOUNT, view),
-            *formatting.outlook(view.budgets, Millis(view.begun_ms or 0)),
-        ]
-    )
+def _pairs(view: AccountView, outlook: str) -> list[tuple[str, str]]:
+    return [
+        ("available", outlook.replace(" available", "", 1) or dollars(view.available_nanos)),
+        ("balance", dollars(view.balance_nanos)),
+        ("held", f"{dollars(view.held_nanos)} for running calls"),
+        ("granted", dollars(view.granted_nanos)),
+        ("spent", dollars(view.spent_nanos)),
+        *details(ACCOUNT, view),
+        *formatting.outlook(view.budgets, Millis(view.begun_ms or 0)),
+    ]

@@ -22,7 +22,7 @@ from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import accept_option, confirm, json_option, yes_option
-from gateway.commands.output import out_json, out_list, out_pairs, words
+from gateway.commands.output import out_done, out_json, out_list, out_view, words
 from gateway.commands.session import run
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.errors import BadRequest
@@ -87,10 +87,7 @@ def list_channels(*, as_json: bool) -> None:
 def show_channel(ref: str, *, as_json: bool) -> None:
     """Show one channel. Its key is masked."""
     view = run(lambda client: client.channel(ref))
-    if as_json:
-        out_json(view)
-        return
-    _print(view)
+    out_view(view, _pairs(view), as_json=as_json)
 
 
 @channel.command(
@@ -250,9 +247,7 @@ async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], afte
 def rename_channel(ref: str, new: str, *, as_json: bool) -> None:
     """Give a channel another name."""
     view = run(lambda client: client.edit_channel(ref, {"name": new}))
-    if as_json:
-        out_json(view)
-    words(f"Channel '{plain(ref)}' renamed to '{view.name}'.")
+    out_done(view, f"Channel '{plain(ref)}' renamed to '{view.name}'.", as_json=as_json)
 
 
 @channel.command("enable", examples=["tollkeeper channel enable openai"])
@@ -354,32 +349,30 @@ def _print_saved(view: ChannelView, done: str) -> None:
         words(f"note: its list of models could not be refreshed: {view.list_error}")
 
 
-def _print(view: ChannelView) -> None:
+def _pairs(view: ChannelView) -> list[tuple[str, str]]:
     check = view.last_check
     models = [f"{m.name} (upstream name: {m.upstream})" if m.upstream else m.name for m in view.models]
     key = ("keys", keys_text(view.keys)) if len(view.keys) > 1 else ("key", view.key or "none")
-    out_pairs(
-        [
-            ("name", view.name),
-            ("id", view.id),
-            ("state", f"{formatting.channel_state(view)} {reason_text(view.reason)}".rstrip()),
-            ("missing", view.missing_text(options.now())),
-            ("dialect", view.dialect.value),
-            key,
-            ("not set", ", ".join(view.missing_variables)),
-            ("models", ", ".join(models) or "none"),
-            ("patterns", ", ".join(view.patterns)),
-            ("listed", f"{formatting.moment(view.listed_ms)} {view.list_error}".strip()),
-            *details(CHANNEL, view, "name", *([] if view.dialect is Dialect.ANTHROPIC else ["cache_marks"])),
-            ("cache marks", "refused by the upstream: none is sent for an hour" if view.marks_refused else ""),
-            ("in flight", f"{view.in_flight}, {view.waiting} waiting" if view.waiting else str(view.in_flight)),
-            ("calls, errors", f"{view.calls}, {view.errors}"),
-            ("spent", dollars(view.spent_nanos)),
-            ("possible", f"{dollars(view.possible_nanos)} at the upstream, not charged" if view.possible_nanos else ""),
-            ("created", formatting.moment(view.created_ms)),
-            (
-                "last test",
-                f"{'ok' if check.ok else 'failed'} {formatting.moment(check.time)} {check.text}" if check else "",
-            ),
-        ]
-    )
+    return [
+        ("name", view.name),
+        ("id", view.id),
+        ("state", f"{formatting.channel_state(view)} {reason_text(view.reason)}".rstrip()),
+        ("missing", view.missing_text(options.now())),
+        ("dialect", view.dialect.value),
+        key,
+        ("not set", ", ".join(view.missing_variables)),
+        ("models", ", ".join(models) or "none"),
+        ("patterns", ", ".join(view.patterns)),
+        ("listed", f"{formatting.moment(view.listed_ms)} {view.list_error}".strip()),
+        *details(CHANNEL, view, "name", *([] if view.dialect is Dialect.ANTHROPIC else ["cache_marks"])),
+        ("cache marks", "refused by the upstream: none is sent for an hour" if view.marks_refused else ""),
+        ("in flight", f"{view.in_flight}, {view.waiting} waiting" if view.waiting else str(view.in_flight)),
+        ("calls, errors", f"{view.calls}, {view.errors}"),
+        ("spent", dollars(view.spent_nanos)),
+        ("possible", f"{dollars(view.possible_nanos)} at the upstream, not charged" if view.possible_nanos else ""),
+        ("created", formatting.moment(view.created_ms)),
+        (
+            "last test",
+            f"{'ok' if check.ok else 'failed'} {formatting.moment(check.time)} {check.text}" if check else "",
+        ),
+    ]

@@ -9,7 +9,7 @@ from gateway.commands.base import Noun
 from gateway.commands.channel_fields import key_of, warn_of_unset
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import WholeNumber, accept_option, confirm, json_option, yes_option
-from gateway.commands.output import out_json, out_list, words
+from gateway.commands.output import out_done, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import count_text
@@ -106,10 +106,8 @@ def _key(ref: str, number: int) -> KeyView:
 
 
 def _print_changed(view: ChannelView, *, as_json: bool) -> None:
-    if as_json:
-        out_json(view)
     listed = f": {keys_text(view.keys)}" if view.keys else ""
-    words(f"Channel '{view.name}' has {count_text(len(view.keys), 'key')}{listed}.")
+    out_done(view, f"Channel '{view.name}' has {count_text(len(view.keys), 'key')}{listed}.", as_json=as_json)
     warn_of_unset(view)
 
 

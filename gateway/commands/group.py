@@ -11,7 +11,7 @@ from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
 from gateway.commands.field_options import copy_of, field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, yes_option
-from gateway.commands.output import out_json, out_list, out_pairs, words
+from gateway.commands.output import out_done, out_list, out_view, words
 from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields, hidden_aliases
@@ -59,10 +59,7 @@ def show_group(name: str, *, as_json: bool) -> None:
         return view, _missing(view, await client.models()) if view.fallbacks and not as_json else ""
 
     view, note = run(work)
-    if as_json:
-        out_json(view)
-        return
-    _print(view)
+    out_view(view, _pairs(view), as_json=as_json)
     if note:
         words(note)
 
@@ -83,9 +80,7 @@ def add_group(name: str, *, like: str | None, as_json: bool, **given: Any) -> No
         return await client.add_group(body), await client.channels()
 
     view, channels = run(work, create=True)
-    if as_json:
-        out_json(view)
-    words(f"Group '{view.name}' created. {_way_to_channels(view.name, channels)}")
+    out_done(view, f"Group '{view.name}' created. {_way_to_channels(view.name, channels)}", as_json=as_json)
     if note := _hidden_note(view):
         words(note)
 
@@ -119,9 +114,7 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
         return view, notes, options.saved_text(patch, before, view)
 
     view, notes, done = run(work)
-    if as_json:
-        out_json(view)
-    words(f"Group '{view.name}' {done}.")
+    out_done(view, f"Group '{view.name}' {done}.", as_json=as_json)
     for note in filter(None, notes):
         words(note)
 
@@ -158,9 +151,7 @@ def _missing(view: GroupView, models: Sequence[ModelView]) -> str:
 def rename_group(name: str, new: str, *, as_json: bool) -> None:
     """Give a group another name. Its tokens, channels and calls stay with it."""
     view = run(lambda client: client.edit_group(name, {"name": new}))
-    if as_json:
-        out_json(view)
-    words(f"Group '{plain(name)}' renamed to '{view.name}'.")
+    out_done(view, f"Group '{plain(name)}' renamed to '{view.name}'.", as_json=as_json)
 
 
 @group.command("remove", examples=["tollkeeper group remove friends --move default"])
@@ -187,18 +178,16 @@ def remove_group(name: str, move: str | None, *, yes: bool) -> None:
     words(f"Group '{name}' removed.")
 
 
-def _print(view: GroupView) -> None:
-    out_pairs(
-        [
-            ("name", view.name),
-            ("tokens", ", ".join(view.tokens) or "none"),
-            ("channels", ", ".join(view.channels) or "none: its tokens see no models"),
-            ("sees", ", ".join(view.sees) or "nothing"),
-            ("created", formatting.moment(view.created_ms)),
-            ("calls", f"{view.calls:,}"),
-            ("spent", dollars(view.spent_nanos)),
-            ("waiting", count_text(view.waiting, "call") if view.waiting else ""),
-            *details(GROUP, view, "name"),
-            *formatting.outlook(view.budgets, view.created_ms),
-        ]
-    )
+def _pairs(view: GroupView) -> list[tuple[str, str]]:
+    return [
+        ("name", view.name),
+        ("tokens", ", ".join(view.tokens) or "none"),
+        ("channels", ", ".join(view.channels) or "none: its tokens see no models"),
+        ("sees", ", ".join(view.sees) or "nothing"),
+        ("created", formatting.moment(view.created_ms)),
+        ("calls", f"{view.calls:,}"),
+        ("spent", dollars(view.spent_nanos)),
+        ("waiting", count_text(view.waiting, "call") if view.waiting else ""),
+        *details(GROUP, view, "name"),
+        *formatting.outlook(view.budgets, view.created_ms),
+    ]

@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
-from gateway.commands.output import Columns, TextWithEnd, more_text, out, out_json, out_list, out_pairs, words
+from gateway.commands.output import Columns, TextWithEnd, more_text, out, out_json, out_list, out_view, words
 from gateway.commands.session import run
 from gateway.domain.config_views import Difference
 from gateway.domain.errors import Conflict
@@ -92,19 +92,15 @@ def list_history(
 def show(*, number: int, as_json: bool) -> None:
     """Show one change: what was before, and what after."""
     entry = run(lambda client: client.history_entry(number))
-    if as_json:
-        out_json(entry)
-        return
-    out_pairs(
-        [
-            ("change", f"{entry.id}: {entry.text}"),
-            ("time", local_time(entry.time_ms)),
-            ("by", entry.source.text()),
-            ("state", f"undone by change {entry.undone_by}" if entry.undone_by else ""),
-            ("undoes", str(entry.undoes or "")),
-        ]
-    )
-    for line in (line for difference in entry.differences for line in _lines(difference)):
+    pairs = [
+        ("change", f"{entry.id}: {entry.text}"),
+        ("time", local_time(entry.time_ms)),
+        ("by", entry.source.text()),
+        ("state", f"undone by change {entry.undone_by}" if entry.undone_by else ""),
+        ("undoes", str(entry.undoes or "")),
+    ]
+    out_view(entry, pairs, as_json=as_json)
+    for line in () if as_json else (line for difference in entry.differences for line in _lines(difference)):
         out(plain(line, 400))
 
 

@@ -8,7 +8,7 @@ import click
 from gateway.commands.base import Command
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import json_option
-from gateway.commands.output import out, out_json, out_pairs
+from gateway.commands.output import out, out_view
 from gateway.commands.session import run
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.human_values import count_text
@@ -23,20 +23,16 @@ def verify(*, as_json: bool) -> None:
     Also reports what is missing from the call log, or was damaged when the store was opened.
     """
     verdict = run(lambda client: client.verify())
-    if as_json:
-        out_json(verdict)
-    else:
-        out_pairs(
-            [
-                ("result", _result(verdict)),
-                ("granted", dollars(verdict.granted_nanos)),
-                ("spent", f"{dollars(verdict.cost_nanos)} by {count_text(verdict.calls, 'call')}"),
-                ("balance", dollars(verdict.balance_nanos)),
-                ("comparisons", f"{verdict.checks:,}"),
-                ("difference", verdict.difference),
-                *(("damage", text) for text in verdict.damage),
-            ]
-        )
+    pairs = [
+        ("result", _result(verdict)),
+        ("granted", dollars(verdict.granted_nanos)),
+        ("spent", f"{dollars(verdict.cost_nanos)} by {count_text(verdict.calls, 'call')}"),
+        ("balance", dollars(verdict.balance_nanos)),
+        ("comparisons", f"{verdict.checks:,}"),
+        ("difference", verdict.difference),
+        *(("damage", text) for text in verdict.damage),
+    ]
+    out_view(verdict, pairs, as_json=as_json)
     if not verdict.equal:
         raise Quit(f"the books do not balance: {verdict.difference}; keep a copy of the data folder", Exit.STORE)
     if verdict.damage:

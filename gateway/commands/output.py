@@ -102,6 +102,21 @@ def out_json(value: object) -> None:
     out(json_text(value))
 
 
+def out_view(view: object, pairs: Iterable[tuple[str, str]], *, as_json: bool) -> None:
+    """One thing in detail: as JSON, or a name and a value a line."""
+    if as_json:
+        out_json(view)
+    else:
+        out_pairs(pairs)
+
+
+def out_done(view: object, text: str, *, as_json: bool) -> None:
+    """Say on stderr what was done; with ``--json`` print what it is now."""
+    if as_json:
+        out_json(view)
+    words(text)
+
+
 def json_text(value: object) -> str:
     """Returns what ``out_json`` writes."""
     return json.dumps(json_value(value), indent=2)

@@ -5,7 +5,7 @@ import click
 from gateway.client.login_service import ServiceState, service_manager
 from gateway.commands.base import Noun
 from gateway.commands.options import json_option
-from gateway.commands.output import out_json, out_pairs, words
+from gateway.commands.output import out_view, words
 from gateway.commands.session import config
 from gateway.config import make_home
 
@@ -35,19 +35,14 @@ def remove() -> None:
 @json_option
 def status(*, as_json: bool) -> None:
     """Show whether the gateway is started at login, and whether it runs as a service now."""
-    state = service_manager().state()
-    if as_json:
-        out_json(state)
-    else:
-        _print(state)
+    _print(service_manager().state(), as_json=as_json)
 
 
-def _print(state: ServiceState) -> None:
-    out_pairs(
-        [
-            ("system", state.system),
-            ("installed", "yes" if state.installed else "no"),
-            ("running", "yes" if state.running else "no"),
-            ("file", state.file if state.installed else ""),
-        ]
-    )
+def _print(state: ServiceState, *, as_json: bool = False) -> None:
+    pairs = [
+        ("system", state.system),
+        ("installed", "yes" if state.installed else "no"),
+        ("running", "yes" if state.running else "no"),
+        ("file", state.file if state.installed else ""),
+    ]
+    out_view(state, pairs, as_json=as_json)

@@ -9,7 +9,7 @@ from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import json_option, yes_option
-from gateway.commands.output import out_json, out_pairs
+from gateway.commands.output import out_json, out_pairs, out_view
 from gateway.commands.session import run
 from gateway.domain.fields import SETTINGS, details
 from gateway.domain.history import NOTHING_CHANGED
@@ -69,12 +69,9 @@ def set_settings(
         return await client.settings(), await client.set_settings(changes)
 
     was, after = run(work, create=True)
-    if as_json:
-        out_json(after)
-        return
     both = zip(details(SETTINGS, was), details(SETTINGS, after), strict=True)
     changed = [(name, f"{old or NONE} -> {new or NONE}") for (name, old), (_, new) in both if old != new]
-    out_pairs(changed or [("settings", f"as before: {NOTHING_CHANGED}")])
+    out_view(after, changed or [("settings", f"as before: {NOTHING_CHANGED}")], as_json=as_json)
 
 
 def _print(view: Settings, *, as_json: bool) -> None:

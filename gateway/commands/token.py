@@ -13,7 +13,7 @@ from gateway.commands.batch import change_together, confirm_removal, find_each, 
 from gateway.commands.completion import TOKENS
 from gateway.commands.field_options import copy_of, field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, now, yes_option
-from gateway.commands.output import demand_stdout, json_text, out_json, out_list, out_once, out_pairs, words
+from gateway.commands.output import demand_stdout, json_text, out_done, out_list, out_once, out_view, words
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.human_values import count_text, expiry_time
@@ -73,10 +73,7 @@ def list_tokens(*, search: str | None, every: bool, as_json: bool) -> None:
 def show_token(ref: str, *, as_json: bool) -> None:
     """Show one token: budgets, limits, and the models it sees."""
     view = run(lambda client: client.token(ref))
-    if as_json:
-        out_json(view)
-        return
-    _print(view)
+    out_view(view, _pairs(view), as_json=as_json)
 
 
 @token.command(
@@ -139,9 +136,7 @@ def edit_token(refs: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
 def rename_token(ref: str, new: str, *, as_json: bool) -> None:
     """Give a token another name. Its key keeps working."""
     view = run(lambda client: client.edit_token(ref, {"name": new}))
-    if as_json:
-        out_json(view)
-    words(f"Token '{plain(ref)}' renamed to '{view.name}'.")
+    out_done(view, f"Token '{plain(ref)}' renamed to '{view.name}'.", as_json=as_json)
 
 
 @token.command("rotate", examples=["tollkeeper token rotate laptop"])
@@ -227,28 +222,24 @@ def _print_key(created: NewToken, text: str, *, as_json: bool) -> None:
 
 
 def _print_saved(view: TokenView, done: str, *, as_json: bool) -> None:
-    if as_json:
-        out_json(view)
     expired = " It has expired." if view.state == "expired" else ""
-    words(f"Token '{view.name}' {done}.{expired}")
+    out_done(view, f"Token '{view.name}' {done}.{expired}", as_json=as_json)
 
 
-def _print(view: TokenView) -> None:
-    out_pairs(
-        [
-            ("name", view.name),
-            ("id", view.id),
-            ("key", view.hint),
-            *(("former key", former_key_text(one, now())) for one in view.keys if one.since is not None),
-            ("state", view.state),
-            ("created", formatting.moment(view.created_ms)),
-            ("last used", formatting.moment(view.last_used_ms) or "never"),
-            ("calls", f"{view.calls:,}"),
-            ("spent", dollars(view.spent_nanos)),
-            ("held", dollars(view.held_nanos)),
-            ("waiting", count_text(view.waiting, "call") if view.waiting else ""),
-            *details(TOKEN, view, "name"),
-            *formatting.outlook(view.budgets, view.created_ms),
-            ("sees", ", ".join(view.sees) or "nothing: no enabled channel of its group offers an allowed model"),
-        ]
-    )
+def _pairs(view: TokenView) -> list[tuple[str, str]]:
+    return [
+        ("name", view.name),
+        ("id", view.id),
+        ("key", view.hint),
+        *(("former key", former_key_text(one, now())) for one in view.keys if one.since is not None),
+        ("state", view.state),
+        ("created", formatting.moment(view.created_ms)),
+        ("last used", formatting.moment(view.last_used_ms) or "never"),
+        ("calls", f"{view.calls:,}"),
+        ("spent", dollars(view.spent_nanos)),
+        ("held", dollars(view.held_nanos)),
+        ("waiting", count_text(view.waiting, "call") if view.waiting else ""),
+        *details(TOKEN, view, "name"),
+        *formatting.outlook(view.budgets, view.created_ms),
+        ("sees", ", ".join(view.sees) or "nothing: no enabled channel of its group offers an allowed model"),
+    ]

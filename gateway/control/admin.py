@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import fields, patch, query
+from gateway.control.request_bodies import patch, query, read_body
 from gateway.core.change_history import settings_differences
 from gateway.domain.config_views import FieldDifference
 from gateway.domain.diagnosis import Verdict
@@ -36,7 +36,7 @@ async def status(edits: ConfigEdits, _: web.Request) -> Status:
 
 async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /stop {now}: answers at once; the server drains and goes away."""
-    asked = StopBody(**fields(await request.read(), StopBody, ("now",)))
+    asked = await read_body(request, StopBody)
     edits.engine.stop_asked(asked.now)
     return {"done": "stopping now" if asked.now else "stopping when the running calls have ended"}
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.control import channels, groups, prices, tokens
 from gateway.control.edits import ConfigEdits, commit_many
-from gateway.control.request_bodies import fields, members, require_fields
+from gateway.control.request_bodies import members, read_body
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.history import REVIVES_KEY
 from gateway.domain.human_values import count_text, first_of
@@ -51,9 +51,7 @@ _NOUNS: Mapping[Kind, str] = {"tokens": "token", "groups": "group", "channels": 
 
 async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /batch {kind, edits}: all or none, as one change. A name cannot be changed here."""
-    body = await request.read()
-    require_fields(body, "kind", "edits")
-    asked = BatchBody(**fields(body, BatchBody, BatchBody.__struct_fields__))
+    asked = await read_body(request, BatchBody)
     if not 1 <= len(asked.edits) <= MANY:
         raise BadRequest(f"edits: must be 1 to {MANY}", param="edits")
     before, plan = edits.registry, edits

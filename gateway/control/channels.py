@@ -12,7 +12,7 @@ from aiohttp import web
 from gateway.control import model_lists, validation
 from gateway.control.edits import ConfigEdits, commit_many, edit_text
 from gateway.control.probe import look_at_key, probe
-from gateway.control.request_bodies import fields, members, patch, require_fields
+from gateway.control.request_bodies import fields, members, patch, read_body, require_fields
 from gateway.control.usage import tallies
 from gateway.control.vendor_prices import new_prices, with_known_prices
 from gateway.control.views import channel_view, channel_views, price_view
@@ -214,7 +214,7 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     refused needs attention, as after a call.
     """
     channel = channel_of(edits, request)
-    asked = TestBody(**fields(await request.read(), TestBody, ("model",)))
+    asked = await read_body(request, TestBody)
     check, health = await probe(edits.engine, channel, asked.model), edits.engine.health
     paused = check.ok and not asked.model and health.state_of(channel.id).no_credit
     if (current := edits.registry.channels.get(channel.id)) is not None:
@@ -252,8 +252,6 @@ async def view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
 
 def _check(channel: Channel, edits: ConfigEdits) -> Channel:
     """The channel with its URL and its options in the usual form. Raises BadRequest or Conflict."""
-    if channel.preset not in ("", *PRESETS):
-        raise BadRequest(f"preset: must be one of {', '.join(sorted(PRESETS))}", param="preset")
     validation.channel(channel, edits.registry)
     for other in edits.registry.channels.values():
         if other.id != channel.id and channel.name in (other.name, other.id):
@@ -320,12 +318,9 @@ async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
 
 
 async def _given_ref(request: web.Request) -> str:
-    body = await request.read()
-    require_fields(body, "key")
-    key = KeyBody(**fields(body, KeyBody, ("key",))).key
-    if not key:
-        raise BadRequest("key: must not be empty; to delete a key, remove it", param="key")
-    return key
+    if key := (await read_body(request, KeyBody)).key:
+        return key
+    raise BadRequest("key: must not be empty; to delete a key, remove it", param="key")
 
 
 def _place(edits: ConfigEdits, request: web.Request) -> int:

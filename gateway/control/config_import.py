@@ -16,10 +16,10 @@ from aiohttp import web
 from gateway.control import validation
 from gateway.control.channels import default_base_url
 from gateway.control.edits import ConfigEdits, commit_entry
-from gateway.control.foreign_config import add_known_prices, merge_document, translate
+from gateway.control.foreign_config import find_known_prices, merge_document, translate
 from gateway.control.groups import group_id
 from gateway.control.model_lists import separate_patterns
-from gateway.control.request_bodies import fields, require_fields
+from gateway.control.request_bodies import read_body
 from gateway.control.tokens import default_group
 from gateway.core.auth import new_id, new_key
 from gateway.core.change_history import changes_of, differences_of
@@ -296,9 +296,7 @@ async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
     The text of another gateway is applied over what is there: it knows little of a thing's fields, and names no whole
     home.
     """
-    body = await request.read()
-    require_fields(body, "text")
-    asked = ImportBody(**fields(body, ImportBody, ImportBody.__struct_fields__))
+    asked = await read_body(request, ImportBody)
     if asked.origin is ConfigOrigin.OURS:
         return await _import_file(edits, _parse(asked.text), asked, [])
     if asked.prune:
@@ -314,7 +312,11 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
     plan = ImportPlan(before, edits.now)
     await asyncio.to_thread(plan.follow, document, prune=asked.prune)
     if asked.origin is not ConfigOrigin.OURS:
-        told = [*told, *await add_known_prices(plan, before, edits.now)]
+        channels = [change.value for change in plan.changes if isinstance(change.value, Channel)]
+        priced, lines = await find_known_prices(channels, before, plan.registry, edits.now)
+        told = [*told, *lines]
+        for channel in priced:
+            plan.give_prices(channel)
     differences = await asyncio.to_thread(plan.differences)
     changed = sum(one.what != "kept" for one in differences)
     done, undone = f"imported a configuration ({count_text(changed, 'change')})", "what was imported is as before"

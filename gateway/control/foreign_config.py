@@ -4,7 +4,7 @@ It has few fields, and no prices where its gateway looks them up: both are compl
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -18,25 +18,13 @@ from gateway.domain.config_codec import SECTIONS
 from gateway.domain.config_views import ConfigOrigin
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, first_of
-from gateway.domain.registry import Change, Registry
+from gateway.domain.registry import Change, Registry, with_changes
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 
 Document = Mapping[str, Any]
 
 UNPRICED = "counted, not charged, and no budget stops them"
-
-
-class PricedPlan(Protocol):
-    """The part of an import's plan that knows about channels and prices."""
-
-    @property
-    def changes(self) -> Sequence[Change]: ...
-
-    @property
-    def registry(self) -> Registry: ...
-
-    def give_prices(self, channel: Channel) -> None: ...
 
 
 def translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
@@ -75,20 +63,22 @@ def _merge_fields(present: Document, values: Document) -> Document:
     return {**present, **values, **({"fallbacks": rules} if rules else {})}
 
 
-async def add_known_prices(plan: PricedPlan, before: Registry, now: Millis) -> list[str]:
-    """Add the known prices of models that are new to their channels; a note for each channel with other new ones."""
-    told, advice = [], "'tollkeeper price set MODEL' sets one"
-    effect = "their calls are refused" if plan.registry.settings.refuse_unpriced else UNPRICED
-    for channel in [change.value for change in plan.changes if isinstance(change.value, Channel)]:
+async def find_known_prices(
+    channels: Sequence[Channel], before: Registry, after: Registry, now: Millis
+) -> tuple[list[Channel], list[str]]:
+    """The imported channels that get known prices for models that are new to them, and a note for each channel."""
+    found, told, advice = [], [], "'tollkeeper price set MODEL' sets one"
+    effect = "their calls are refused" if after.settings.refuse_unpriced else UNPRICED
+    for channel in channels:
         old = before.channels.get(channel.id)
         names = {model.name for model in channel.models} - {model.name for model in (old.models if old else ())}
-        priced = await with_known_prices(channel, names, plan.registry, now) if channel.known_prices else channel
+        priced = await with_known_prices(channel, names, after, now) if channel.known_prices else channel
         if new := new_prices(priced, channel):
-            plan.give_prices(priced)
+            found.append(priced)
+            after = with_changes(after, [Change("channels", channel.id, priced)])
             told.append(f"channel '{plain(channel.name)}': {count_text(len(new), 'price')} known to the program")
-        prices = plan.registry.prices
         new_ones = [model for model in priced.models if model.name in names]
-        if missing := sorted(plain(one.name, 60) for one in new_ones if channel_price(priced, one, prices) is None):
+        if missing := sorted(plain(m.name, 60) for m in new_ones if channel_price(priced, m, after.prices) is None):
             models = first_of(missing, 5)
             told.append(f"channel '{plain(channel.name)}': no price is known for {models}: {effect}; {advice}")
-    return told
+    return found, told

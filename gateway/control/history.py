@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import fields, query
+from gateway.control.request_bodies import query, read_body
 from gateway.core.change_history import NOUNS, UndoPlan, entity_of
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, Conflict, Unavailable
@@ -88,7 +88,7 @@ async def redo(edits: ConfigEdits, request: web.Request) -> UndoView:
 
 
 async def _undone(edits: ConfigEdits, request: web.Request, *, redo: bool) -> UndoView:
-    asked = UndoBody(**fields(await request.read(), UndoBody, UndoBody.__struct_fields__))
+    asked = await read_body(request, UndoBody)
     entry = edits.chosen(asked.id, redo=redo)
     plan = edits.plan(entry)
     if not asked.accept:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
+from aiohttp import web
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
@@ -49,6 +50,16 @@ def _hints(struct: type[msgspec.Struct]) -> dict[str, Any]:
 def patch(entity: AnyStruct, data: bytes, allowed: Collection[str]) -> AnyStruct:
     """The entity with the fields of a body put over it. Raises BadRequest."""
     return msgspec.structs.replace(entity, **fields(data, type(entity), allowed))
+
+
+async def read_body(request: web.Request, struct: type[AnyStruct]) -> AnyStruct:
+    """A request's body as a struct: its fields are all that is allowed, and those without a default are required.
+
+    Raises BadRequest.
+    """
+    data = await request.read()
+    require_fields(data, *(field.name for field in msgspec.structs.fields(struct) if field.required))
+    return struct(**fields(data, struct, struct.__struct_fields__))
 
 
 def require_known(names: Mapping[str, object], allowed: Collection[str], where: str = "") -> None:
