@@ -44,7 +44,7 @@ async def change_together(client: ControlClient, kind: str, patches: Mapping[str
 
 
 def print_changed(views: Sequence[object], done: str, *, as_json: bool) -> None:
-    """Several that were changed; with --json they are an array."""
+    """Print several that were changed; with --json as an array."""
     out_done(views, done, as_json=as_json)
 
 
