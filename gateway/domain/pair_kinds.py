@@ -170,11 +170,9 @@ class RequestOverrides(Kind[Overrides | None]):
         names: dict[str, Any] = {"metavar": "NAMES", "read": _removed_name, "multiple": True}
         none = "Remove the parameters and the system prompt set here."
         return [
-            Option(flags="--set-param", name="set_params", help="A parameter that every request gets.", **pairs),
-            Option(
-                flags="--default-param", name="default_params", help="One for requests that do not set it.", **pairs
-            ),
-            Option(flags="--remove-param", name="remove_params", help="Parameters that are never sent.", **names),
+            Option(flags="--set-param", name="set_params", help="Set this parameter in every request.", **pairs),
+            Option(flags="--default-param", name="default_params", help="Set it in requests that do not.", **pairs),
+            Option(flags="--remove-param", name="remove_params", help="Never send these parameters.", **names),
             Option(flags="--no-overrides", name="no_overrides", help=none),
         ]
 
