@@ -5,6 +5,7 @@ It is removed with the server. Only the address stays in a file of its own, for 
 
 import errno
 import os
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -47,12 +48,12 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 def write(path: Path, endpoint: Endpoint) -> None:
     """Write the runfile atomically. Raises OSError."""
-    _replace(path, msgspec.json.encode(endpoint) + b"\n")
+    replace_file(path, msgspec.json.encode(endpoint) + b"\n")
 
 
 def keep_address(path: Path, address: str) -> None:
     """Keep the base URL of a server for ``last_address``. Raises OSError."""
-    _replace(path, address.encode() + b"\n")
+    replace_file(path, address.encode() + b"\n")
 
 
 def last_address(path: Path) -> str:
@@ -68,11 +69,18 @@ def _open(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb")
 
 
-def _replace(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)  # made with mode 0600, never followed
+def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Replace a file atomically, with mode 0600. ``durable``: sync it first. Raises OSError."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)  # a link is never followed
     try:
         with os.fdopen(handle, "wb") as file:
+            if sys.platform != "win32":
+                with suppress(PermissionError):  # a file system without modes
+                    os.fchmod(handle, 0o600)  # a umask may have left even less
             file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(handle)
         os.replace(temporary, path)  # noqa: PTH105 - the pair of mkstemp
     except BaseException:
         with suppress(OSError):

@@ -1,17 +1,15 @@
 """Files: what commands read from files and write to them. Reading is limited, and written files are private."""
 
 import codecs
-import os
 import stat
 import sys
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from gateway.commands import stdin
 from gateway.commands.output import words
+from gateway.runfile import replace_file
 
 _CODINGS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 """Byte order marks at the start of a file, which editors and shells of Windows write."""
@@ -44,29 +42,12 @@ def write_private(file: str, text: str) -> None:
         if before is not None and not stat.S_ISREG(before):
             path.write_text(text, encoding="utf-8")
             return
-        _replace(path.resolve(), text.encode())
+        replace_file(path.resolve(), text.encode(), durable=True)
     except OSError as error:
         error.filename = file  # instead of the temporary one, or of none
         raise
     if before is not None and sys.platform != "win32" and before & 0o077:
         words(f"note: other users could read or write {file} (mode {stat.S_IMODE(before):o}); its mode is now 0600")
-
-
-def _replace(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as new:
-            if sys.platform != "win32":
-                with suppress(PermissionError):  # a file system without modes
-                    os.fchmod(handle, 0o600)  # a umask may have left even less
-            new.write(data)
-            new.flush()
-            os.fsync(handle)
-        os.replace(temporary, path)  # noqa: PTH105 - the pair of mkstemp
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)  # noqa: PTH108 - the pair of mkstemp
-        raise
 
 
 def _content(file: str, limit: int) -> bytes:
