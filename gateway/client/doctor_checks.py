@@ -141,7 +141,7 @@ def _model_to_test(case: Case, names: list[str]) -> str:
     embeds = case.api == EMBEDDINGS
     fit = [name for name in names if is_embedding_model(name) == embeds]
     if embeds and names and not fit:
-        raise _missing("no model has the name of one that makes embeddings", "name the one to test: --model NAME")
+        raise _missing("no model looks like an embedding model", "name the one to test: --model NAME")
     return next(iter(fit or names), "")
 
 

@@ -69,7 +69,9 @@ async def _prices(client: ControlClient) -> Step:
     except GatewayError as error:
         return _error_step("the prices", error)
     if lines := news_lines(news):
-        return Step(name="the prices", result="warning", text="; ".join(lines), fix="'tollkeeper price news' has all")
+        return Step(
+            name="the prices", result="warning", text="; ".join(lines), fix="'tollkeeper price news' shows all of it"
+        )
     text = f"as in the list of {news.as_of}" if news.as_of else "no price list to compare them with"
     return Step(name="the prices", result="ok", text=text)
 
@@ -121,7 +123,7 @@ def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
             ),
         )
     if not steps:
-        return [Step(name="the addresses", result="ok", text="no program asked for one that does not exist here")]
+        return [Step(name="the addresses", result="ok", text="every address that programs asked for exists")]
     return [
         msgspec.structs.replace(step, text=plain(f"{step.text} ({_times(counts[about])} in a day)", TEXT_LIMIT))
         for about, step in list(steps.items())[:5]

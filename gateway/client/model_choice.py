@@ -102,10 +102,10 @@ def choose_model(names: Sequence[str], calls: CallsBefore, family: Sequence[str]
     by_family = [[name for name in fit if re.search(part, name, re.IGNORECASE)] for part in family]
     if suitable := next(filter(None, by_family), []):
         last = _last_of(recent, [name for kin in by_family for name in kin])
-        return ModelChoice(model=last or max(suitable, key=_rank), reason="as it has called none yet")
+        return ModelChoice(model=last or max(suitable, key=_rank), reason="because it has called none yet")
     if last := _last_of(recent, names):
         return ModelChoice(model=last, reason="the one called last")
-    return ModelChoice(model=best_model(names), reason="as none has been called yet")
+    return ModelChoice(model=best_model(names), reason="because none has been called yet")
 
 
 def best_model(names: Iterable[str]) -> str:

@@ -142,7 +142,7 @@ def encode_body(body: Body) -> bytes:
 def segment(text: str) -> str:
     """Returns a name as one segment of a path. Raises BadRequest if it is empty or not text."""
     if not text:
-        raise BadRequest("the name is empty; name one")
+        raise BadRequest("the name is empty")
     try:
         return quote(text, safe="")
     except UnicodeEncodeError as exc:

@@ -92,7 +92,7 @@ def wanted_of(given: dict[str, Any]) -> CallQuery:
     until = _only(min, given.pop("until"), words.until)
     if since is not None and until is not None and until <= since:
         ended, began = local_time(until), local_time(since)
-        raise BadRequest(f"--until is before --since: nothing is from {began} to {ended}", param="until")
+        raise BadRequest(f"--until is before --since: from {began} to {ended}", param="until")
     failed = given.pop("errors") or None
     return CallQuery(failed=failed, query=msgspec.structs.replace(words, since=since, until=until), **given)
 
@@ -163,7 +163,7 @@ async def no_match(client: ControlClient, wanted: CallQuery) -> str:
     missing = [name for name in wanted.model if name not in models]
     if wanted == CallQuery(model=wanted.model) and wanted.model and not missing:
         others = f"usage list {' '.join(f'--as {word(name)}' for name in wanted.model)}"
-        return f"no matching calls; it may have answered calls for other names: tollkeeper {others}"
+        return f"no matching calls; this model may have answered calls for other names: tollkeeper {others}"
     if not missing:
         return "no matching calls"
     return f"no matching calls; no channel offers model '{missing[0]}' now: there are {', '.join(models) or 'none'}"

@@ -142,7 +142,7 @@ def _models(models: Sequence[str], maps: Pairs, before: ChannelFields) -> Patch:
         raise click.UsageError(f"--models {plain(unclear)}=none: --map removes a mapping", click.get_current_context())
     ended = {name for name, upstream in maps if upstream.lower() == NO_MATTER}
     if missing := ended - {model.name for model in before.models if model.upstream not in ("", model.name)}:
-        raise click.UsageError(f"there is no mapping '{plain(min(missing))}' to remove", click.get_current_context())
+        raise click.UsageError(f"no mapping '{plain(min(missing))}' to remove", click.get_current_context())
     mapping = {name: upstream for name, upstream in mapping.items() if name not in ended}
     patch: Patch = {}
     if listed and (patterns or before.patterns):

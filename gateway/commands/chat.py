@@ -96,7 +96,7 @@ def chat(
 
     run(work, listen=True)
     if stdin.has_unread_pipe():
-        words("note: what was piped in was not read, because there is a PROMPT; to use both: --system and no PROMPT")
+        words("note: stdin was not read, because PROMPT is given; to send both, give PROMPT as --system")
 
 
 def prompt_of(given: tuple[str, ...]) -> str:

@@ -112,7 +112,7 @@ def _missing_key(key: str, chosen: Sequence[Snippet], snippets: Sequence[Snippet
     if not key or any(key in snippet.lines(shell) for snippet in chosen):
         return ""
     lines = [line for snippet in snippets for line in snippet.lines(shell).splitlines() if key in line]
-    return f"the key is in none of this; save it now: {lines[0].strip() if lines else key}"
+    return f"what was printed does not contain the key; save it now: {lines[0].strip() if lines else key}"
 
 
 def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: str | None) -> AppTarget:
@@ -168,7 +168,7 @@ async def _token_of(client: ControlClient, key: str, name: str | None, app: str)
     if len(tokens) == 1:
         return tokens[0]
     if not tokens:
-        raise Quit("there is no token yet; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
+        raise Quit("no token yet; create one: tollkeeper token add NAME", Exit.NOT_FOUND)
     own = [token for token in tokens if token.name == app]
     return own[0] if own else used_last([token for token in tokens if token.state == "active"] or tokens)
 
@@ -245,13 +245,13 @@ def _key_of_app(printed: str, app: str, token: str | None, only: str | None) -> 
     create = f"tollkeeper token {'rotate' if exists else 'add'} {word(token or app)}"
     if PLACEHOLDER_KEY in printed:
         filled = f"{create} | tollkeeper env --for {word(app)} --key -"
-        return f"{PLACEHOLDER_KEY} stands for the key, which is stored nowhere; with a new one: {filled}"
-    return "" if only else f"the key is stored nowhere; for a new one: {create}"
+        return f"{PLACEHOLDER_KEY} stands for the key, which is not stored; with a new one: {filled}"
+    return "" if only else f"the key is not stored; for a new one: {create}"
 
 
 def _where_the_key_is(token: str | None) -> str:
     if token is None and not is_home(config().home):
-        return "there is no token yet: 'tollkeeper serve' creates the first one, and shows its key"
+        return "no token yet: 'tollkeeper serve' creates the first one, and shows its key"
     if token is None:
         return "the key was shown when the token was created; for a new one: tollkeeper token rotate NAME"
     view = run(lambda client: client.token(token))

@@ -36,7 +36,7 @@ BUSY_WAIT_S = 5.0
 """Seconds that a command waits for a home that another process is using."""
 
 
-NO_HOME = "there is no data in {home} yet; start with 'tollkeeper serve', or name the right folder with --home"
+NO_HOME = "no data in {home} yet; start with 'tollkeeper serve', or name the right folder with --home"
 NO_SERVER = "no server is running for {home}; start one with 'tollkeeper serve'"
 
 

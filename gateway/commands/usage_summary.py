@@ -187,7 +187,7 @@ def _whole_step(since: int, by: str) -> int:
 
 
 def _left_out(view: Summary) -> str:
-    return "; of older calls the records are deleted, and they are not counted" if view.incomplete else ""
+    return "; older calls are not counted: their records were deleted" if view.incomplete else ""
 
 
 def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:

@@ -164,7 +164,7 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
     record = kept or await asyncio.to_thread(edits.engine.store.calls.get, call_id)
     if record is None:
         raise NotFound(
-            f"there is no call '{plain(call_id, 64)}'; 'tollkeeper usage list' shows the ids of those that are kept"
+            f"no call '{plain(call_id, 64)}'; 'tollkeeper usage list' shows the ids of those that are kept"
             f"{_counted_text(edits.engine.bus.recent, call_id)}",
             param="id",
         )
@@ -178,7 +178,7 @@ def _counted_text(recent: Iterable[Record], call_id: CallId) -> str:
     moment = int(call_id[4:16], 16)
     rows = [one.id for one in recent if 0 <= moment - one.ts <= LONG_GAP_S * 1000 and repeats(one.marks)]
     if not rows:
-        return "; alike refusals within a second are counted with the first of them ('x3')"
+        return "; identical refusals within a second are counted with the first of them ('x3')"
     return f"; if it was refused like others, it is counted with {' or '.join(rows[-ROWS_NAMED:])}"
 
 
@@ -278,7 +278,7 @@ def _group_id(name: str, registry: Registry) -> str:
         return group.id
     there = f"there are: {', '.join(sorted(registry.groups))}"
     other = "to find the calls of a removed or renamed one, write grp:NAME"
-    raise NotFound(f"there is no group '{plain(name, 64)}'; {there}; {other}", param="group")
+    raise NotFound(f"no group '{plain(name, 64)}'; {there}; {other}", param="group")
 
 
 def _running(engine: Engine, where: CallFilter, words: Query, before: str, now: Millis) -> Iterator[CallView]:

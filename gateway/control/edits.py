@@ -144,7 +144,7 @@ class ConfigEdits:
         if number:
             found = next((entry for entry in entries if entry.id == number), None)
             if found is None:
-                raise NotFound(f"there is no change {number} in the history; old ones are deleted", param="id")
+                raise NotFound(f"no change {number} in the history; old ones are deleted", param="id")
             return found
         undone = undone_entries(entries)
         for entry in reversed([one for one in entries if one.id not in undone and not one.source.runs_program]):
@@ -241,4 +241,4 @@ def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | To
 
 def _not_written(exc: OSError) -> Unavailable:
     reason = plain(exc.strerror or str(exc))
-    return Unavailable(f"nothing was changed, because it cannot be written: {reason}", code="store_failed")
+    return Unavailable(f"nothing was changed: it cannot be written: {reason}", code="store_failed")

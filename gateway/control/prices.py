@@ -142,7 +142,7 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
     channels = [c for c in registry.channels.values() if not asked.channel or asked.channel in _names(c)]
     if asked.channel and not channels:
         there = ", ".join(sorted({name for c in registry.channels.values() for name in _names(c)}))
-        msg = f"there is no channel or vendor '{plain(asked.channel)}'; there are: {there or 'none'}"
+        msg = f"no channel or vendor '{plain(asked.channel)}'; there are: {there or 'none'}"
         raise NotFound(msg, param="channel")
     find = await load()
     known = await asyncio.to_thread(lambda: list(known_prices(channels, registry, find, now)))
@@ -241,7 +241,7 @@ def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
         if any(one.name == model and one.price and not set_by_owner(one.price) for one in channel.models)
     ]
     if not changes:
-        raise NotFound(f"there is no price for '{plain(model)}'{_other_price(edits, model)}", param="model")
+        raise NotFound(f"no price for '{plain(model)}'{_other_price(edits, model)}", param="model")
     return changes
 
 
@@ -307,7 +307,7 @@ def _has(catalog: Catalog, group: str, model: str) -> bool:
 def _no_model(name: str, known: Collection[str]) -> NotFound:
     near = ", ".join(f"'{plain(one)}'" for one in near_names(name, known))
     meant = f"did you mean {near}?" if near else "'tollkeeper model list' shows the models there are"
-    return NotFound(f"there is no model '{plain(name)}'; {meant}", param="model")
+    return NotFound(f"no model '{plain(name)}'; {meant}", param="model")
 
 
 def _routes_in_order(engine: Engine, group: str, entry: ModelEntry) -> Iterator[ModelRoute]:

@@ -34,7 +34,7 @@ from gateway.upstream.http.reachability import Reachability, Stage
 
 NO_MODELS = "no list of models: "
 NO_ANSWER = "the call failed: "
-CREDIT_UNKNOWN = "whether it has credit again only a call of a model shows, so it stays paused"
+CREDIT_UNKNOWN = "it stays paused: only a call to a model shows whether it has credit again"
 
 _QUESTION = "Reply with the single word: ok"
 _CHAT = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": 16, "stream": False}

@@ -316,9 +316,7 @@ def group_exists(group_name: str, registry: Registry, field: str = "group") -> N
     """The group is one of those there are."""
     if group_name not in registry.groups:
         there = ", ".join(sorted(registry.groups)) or "none yet"
-        message = (
-            f"there is no group '{plain(group_name, 64)}'; the groups are: {there}; 'tollkeeper group add' creates one"
-        )
+        message = f"no group '{plain(group_name, 64)}'; the groups are: {there}; 'tollkeeper group add' creates one"
         raise BadRequest(message, code="unknown_group", param=field)
 
 

@@ -383,4 +383,4 @@ NAMED = 20
 def _missing(noun: str, ref: str, names: list[str]) -> str:
     """Returns the error for an unknown name, listing those that exist in this order."""
     there = first_of(list(dict.fromkeys(names)), NAMED) or "none yet"
-    return f"there is no {noun} '{ref}'; there are: {there}"
+    return f"no {noun} '{ref}'; there are: {there}"

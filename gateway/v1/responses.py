@@ -90,7 +90,7 @@ async def cancel_kept(engine: Engine, _request: web.BaseRequest, visit: CallOrig
     """POST /v1/responses/{id}/cancel: no response here runs in the background."""
     token, id, rest = _kept_at(engine, visit)
     if rest != "cancel":
-        raise NotFound(f"there is no POST {plain(visit.path, 80)}", code="unknown_url")
+        raise NotFound(f"no POST {plain(visit.path, 80)}", code="unknown_url")
     if engine.responses.find(token, id) is None:
         raise _not_kept(id)
     msg = "only a response in the background can be cancelled, and there are none here; close the connection instead"

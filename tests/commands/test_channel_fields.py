@@ -200,7 +200,7 @@ def test_a_mapping_is_removed() -> None:
     assert run(*EDIT, "--map", "fast=none", "--map", "big=o3", control=control).code == 0
     assert control.bodies == [{"models": [{"name": "o3", "live": True}, {"name": "big", "upstream": "o3"}]}]
     ran = run(*EDIT, "--map", "o3=none", control=control)
-    assert (ran.code, "there is no mapping 'o3' to remove" in ran.err) == (Exit.USAGE, True)
+    assert (ran.code, "no mapping 'o3' to remove" in ran.err) == (Exit.USAGE, True)
     ran = run(*EDIT, "--models", "none", control=control)
     assert (ran.code, "'*' is for all models" in ran.err) == (Exit.USAGE, True)
     ran = run(*EDIT, "--models", "fast=none", control=control)

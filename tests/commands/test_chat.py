@@ -214,7 +214,7 @@ def test_a_real_call_is_streamed_and_its_cost_told(served: Served) -> None:
 
 
 def test_a_pipe_beside_a_prompt_is_not_ignored_without_a_word(served: Served) -> None:
-    note = "note: what was piped in was not read, because there is a PROMPT; to use both: --system and no PROMPT\n"
+    note = "note: stdin was not read, because PROMPT is given; to send both, give PROMPT as --system\n"
     for line, told in ((("hi",), True), (("--system", "hi"), False)):
         ran = tollkeeper(served.home, "chat", "--model", "demo-echo", *line, stdin="a diff")
         assert (ran.code, ran.err.endswith(note)) == (0, told), ran.err

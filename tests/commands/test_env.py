@@ -141,7 +141,9 @@ def test_a_key_from_a_pipe_that_no_part_has_is_not_lost() -> None:
     line = ("env", "--for", "codex", "--shell", "sh", "--key")
     ran = run(*line, "-", "--only", "file", control=Control(APPS), stdin=OWN_KEY)
     assert OWN_KEY not in ran.out
-    assert ran.err.endswith(f"the key is in none of this; save it now: export TOLLKEEPER_TOKEN='{OWN_KEY}'\n")
+    assert ran.err.endswith(
+        f"what was printed does not contain the key; save it now: export TOLLKEEPER_TOKEN='{OWN_KEY}'\n"
+    )
     for known in ((*line, OWN_KEY, "--only", "file"), (*line, "-"), (*line, "-", "--only", "variables")):
         assert "save it now" not in run(*known, control=Control(APPS), stdin=OWN_KEY).err
 
@@ -169,7 +171,7 @@ def test_a_file_that_needs_no_key_says_nothing_of_one(app: str) -> None:
 def test_a_program_that_asks_for_the_key_needs_one() -> None:
     ran = run("env", "--for", "llm", "--token", "laptop", control=Control(APPS))
     assert "llm keys set tollkeeper" in ran.out
-    assert ran.err.splitlines()[-1] == "the key is stored nowhere; for a new one: tollkeeper token rotate laptop"
+    assert ran.err.splitlines()[-1] == "the key is not stored; for a new one: tollkeeper token rotate laptop"
 
 
 def test_a_token_that_is_called_like_the_app_gets_a_new_key() -> None:

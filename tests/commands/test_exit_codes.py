@@ -46,7 +46,7 @@ def test_what_an_upstream_did_has_its_own_code_whatever_the_status(kind: type[Ga
 
 
 def test_a_group_that_does_not_exist_has_the_code_of_what_does_not_exist() -> None:
-    assert exit_of(BadRequest("there is no group 'x'", code="unknown_group")) is Exit.NOT_FOUND
+    assert exit_of(BadRequest("no group 'x'", code="unknown_group")) is Exit.NOT_FOUND
     assert exit_of(BadRequest("x")) is Exit.USAGE
 
 

@@ -193,9 +193,9 @@ def test_a_token_is_switched(command: str, enabled: bool) -> None:
 
 
 def test_the_servers_refusals_are_one_line_and_an_exit_code() -> None:
-    missing = run("token", "show", "x", control=Control({"GET /tokens/x": NotFound("there is no token 'x'")}))
+    missing = run("token", "show", "x", control=Control({"GET /tokens/x": NotFound("no token 'x'")}))
     taken = run("token", "add", "x", control=Control({"POST /tokens": Conflict("there is already a token 'x'")}))
-    assert (missing.code, missing.err) == (Exit.NOT_FOUND, "tollkeeper: there is no token 'x'\n")
+    assert (missing.code, missing.err) == (Exit.NOT_FOUND, "tollkeeper: no token 'x'\n")
     assert (taken.code, taken.out) == (Exit.CONFLICT, "")
 
 

@@ -300,9 +300,8 @@ def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
         f"no matching calls; no channel offers model 'nope' now: there are {MODEL.name}\n"
     )
     offered = run("usage", "list", "--model", MODEL.name, control=control).err
-    assert offered == (
-        f"no matching calls; it may have answered calls for other names: tollkeeper usage list --as {MODEL.name}\n"
-    )
+    other = f"tollkeeper usage list --as {MODEL.name}\n"
+    assert offered == f"no matching calls; this model may have answered calls for other names: {other}"
     late = run("usage", "list", "--model", MODEL.name, "--errors", control=control).err
     assert late == "no matching calls\n"
 

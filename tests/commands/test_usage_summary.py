@@ -192,7 +192,7 @@ def test_words_and_options_pick_calls() -> None:
 
 
 def test_sums_without_the_deleted_records_say_so() -> None:
-    told = "of older calls the records are deleted, and they are not counted"
+    told = "older calls are not counted: their records were deleted"
     control = Control({"GET /usage": replace(SUMMARY, incomplete=True)})
     assert told in run("usage", "summary", "tok:laptop", control=control).err
     assert told not in run("usage", "summary", "tok:laptop", control=Control({"GET /usage": SUMMARY})).err

@@ -167,7 +167,7 @@ def test_on_a_terminal_a_line_fits_and_an_error_that_does_not_has_its_own(width:
 
 @pytest.mark.parametrize("noun", ["token", "group", "channel"])
 def test_it_does_not_wait_for_calls_that_cannot_come(noun: str) -> None:
-    control = Control({f"GET /{noun}s/nope": NotFound(f"there is no {noun} 'nope'")})
+    control = Control({f"GET /{noun}s/nope": NotFound(f"no {noun} 'nope'")})
     assert run("usage", "tail", f"--{noun}", "nope", control=control).code == Exit.NOT_FOUND
     assert control.asked == [(f"GET /{noun}s/nope", None)]
 

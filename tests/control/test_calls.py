@@ -346,12 +346,12 @@ async def test_ended_calls_are_reached_by_their_number(owner: ControlClient, pas
 
 @pytest.mark.parametrize("noun", ["token", "channel"])
 async def test_a_name_that_nothing_has_is_reported_with_those_there_are(owner: ControlClient, noun: str) -> None:
-    with pytest.raises(NotFound, match=f"there is no {noun} 'nope'; .*earlier name"):
+    with pytest.raises(NotFound, match=f"no {noun} 'nope'; .*earlier name"):
         await owner.calls(**{noun: "nope"})
 
 
 async def test_a_wrong_group_or_api_names_the_right_ones(owner: ControlClient, past: list[str]) -> None:
-    with pytest.raises(NotFound, match=r"there is no group 'nope'; there are: default, work; .* write grp:NAME"):
+    with pytest.raises(NotFound, match=r"no group 'nope'; there are: default, work; .* write grp:NAME"):
         await owner.calls(group="nope")
     with pytest.raises(BadRequest, match="unknown API 'nope'; use one of chat, "):
         await owner.calls(api="nope")

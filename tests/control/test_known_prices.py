@@ -261,7 +261,7 @@ async def test_a_price_set_for_one_channel_is_named_where_there_is_none_for_the_
     with pytest.raises(NotFound, match=f"no price for 'my-llama' except at channel 'openai': {command}"):
         await owner.remove_price("my-llama")
     await owner.remove_price("my-llama", "openai")
-    with pytest.raises(NotFound, match=r"there is no price for 'my-llama'$"):
+    with pytest.raises(NotFound, match=r"no price for 'my-llama'$"):
         await owner.remove_price("my-llama")
 
 

@@ -172,7 +172,7 @@ async def test_an_unknown_token_is_reported(owner: ControlClient) -> None:
 
 
 async def test_a_wrong_channel_or_vendor_names_the_right_ones(owner: ControlClient) -> None:
-    with pytest.raises(NotFound, match="there is no channel or vendor 'nope'; there are: up"):
+    with pytest.raises(NotFound, match="no channel or vendor 'nope'; there are: up"):
         await owner.import_prices(channel="nope")
 
 
@@ -287,7 +287,7 @@ async def test_refused_calls_do_not_count_as_calls_of_a_model_or_a_token(
 
 
 async def test_an_unknown_model_names_near_ones(owner: ControlClient) -> None:
-    with pytest.raises(NotFound, match=r"there is no model 'mm'; did you mean 'm'\?"):
+    with pytest.raises(NotFound, match=r"no model 'mm'; did you mean 'm'\?"):
         await owner.model("mm")
     with pytest.raises(NotFound, match="tollkeeper model list"):
         await owner.model("quite/different")

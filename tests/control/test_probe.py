@@ -64,7 +64,7 @@ async def test_only_a_good_call_ends_the_pause_for_lack_of_credit(
     provider.on("/v1/models", LIST)
     check = await owner.test_channel("up")
     assert (check.ok, (await owner.channel("up")).state) == (True, "cooling")
-    assert "whether it has credit again only a call of a model shows, so it stays paused" in check.text
+    assert "it stays paused: only a call to a model shows whether it has credit again" in check.text
     provider.on("m", fail(402))
     assert not (await owner.test_channel("up", "m")).ok
     assert (await owner.channel("up")).state == "cooling"

@@ -192,7 +192,7 @@ async def test_picked_calls_are_summed_up_alone(owner: ControlClient, past: int)
     assert (one.total.cost_nanos, one.incomplete) == (0, False)
     assert (await owner.summary(by="token", words="st:ok")).total.cost_nanos == past
     assert (await owner.summary(by="token", step="hour", words="tok:laptop")).series[0].row.calls == 2
-    with pytest.raises(NotFound, match="there is no token 'tablet'"):
+    with pytest.raises(NotFound, match="no token 'tablet'"):
         await owner.summary(token="tablet")
 
 

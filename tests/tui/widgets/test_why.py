@@ -92,11 +92,11 @@ async def test_a_call_of_nobody_says_what_to_do() -> None:
 async def test_what_the_server_refuses_is_shown() -> None:
     class Refusing(Owner):
         async def why(self, token: str, model: str, **_: object) -> Why:
-            raise NotFound(f"there is no token '{token}'")
+            raise NotFound(f"no token '{token}'")
 
     async with shown("tokens", Refusing()) as (app, pilot, _):
         await press(app, pilot, "W")
-        await until(app, pilot, "there is no token 'ci'")
+        await until(app, pilot, "no token 'ci'")
         await press(app, pilot, "escape")
         assert not isinstance(app.screen, WhyScreen)
 
