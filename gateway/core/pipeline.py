@@ -46,7 +46,6 @@ from gateway.domain.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from gateway.domain.group import Group
 from gateway.domain.settings import Durability
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -87,7 +86,9 @@ class Pipeline:
         self._deps = deps
         self.attempts = deps.attempts
         self.calibration = deps.meter.calibration
-        self.refusals = Refusals(deps.books.note, deps.bus, deps.clock, _later, self._group_of)
+        self.refusals = Refusals(
+            deps.books.note, deps.bus, deps.clock, _later, lambda token: deps.catalog().registry.groups.get(token.group)
+        )
         self._queue = CallQueue(deps.limiter, deps.books, deps.attempts, deps.catalog, deps.clock, deps.bus)
         self.waiting = self._queue.calls
         self._failures, self._broken = RecentFailures(deps.clock.mono), BrokenStreams(deps.clock.mono)
@@ -108,9 +109,6 @@ class Pipeline:
             token = token_of(key, catalog, passes, visit.ts) if key else token_called(name, catalog)
             self.refusals.note(visit, error, token, None)  # a token that may not be used now is still known
             raise
-
-    def _group_of(self, token: Token) -> Group | None:
-        return self._deps.catalog().registry.groups.get(token.group)
 
     def refuse(
         self,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -215,6 +215,16 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Cost so far, estimated."""
     waits_for: str = ""
     """What it waits for now: a place at a channel, or its next attempt; empty if it does not wait."""
+
+    def shared(self) -> dict[str, Any]:
+        """Returns the fields that its record has too."""
+        return {name: getattr(self, name) for name in _SHARED}
+
+
+_SHARED = (
+    *("id", "ts", "token", "token_name", "group", "group_name", "model", "upstream_model"),
+    *("channel", "channel_name", "app", "api", "native", "stream"),
+)
 
 
 _LOST = "bad_chunks="

@@ -104,7 +104,6 @@ class GroupView(GroupFields, frozen=True, kw_only=True, omit_defaults=False):
     waiting: int = 0
     """Calls that wait for a place among those in flight."""
     id: str = ""
-    """A rename does not change it."""
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):

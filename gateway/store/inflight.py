@@ -196,23 +196,10 @@ STATUS: Final = 503
 def lost_record(call: Running) -> Record:
     """Returns the record of a call that a crash cut off. It costs the user nothing; its channel may have billed it."""
     return Record(
-        id=call.id,
-        ts=call.ts,
-        token=call.token,
-        token_name=call.token_name,
-        group=call.group,
-        group_name=call.group_name,
-        model=call.model,
-        upstream_model=call.upstream_model,
-        channel=call.channel,
-        channel_name=call.channel_name,
-        app=call.app,
-        api=call.api,
-        native=call.native,
+        **call.shared(),
         outcome=Outcome.LOST,
         code="gateway_stopped",
         error="the gateway stopped while this call was running",
-        stream=call.stream,
         held=call.held,
         possible=call.held,
     )

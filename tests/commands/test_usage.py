@@ -123,7 +123,7 @@ def test_other_words_get_no_hint(words: list[str], tmp_path: Path, monkeypatch: 
 def test_new_columns_are_the_last_ones_and_the_api_is_a_filter() -> None:
     control = Control(CONTROL)
     row = next(csv.DictReader(io.StringIO(run("usage", "export", "--api", "messages", control=control).out)))
-    assert list(row)[-5:] == ["waits_for", "channel_id", "parts", "variant", "cost_dollars"]
+    assert list(row)[-6:] == ["waits_for", "channel_id", "parts", "variant", "group_id", "cost_dollars"]
     assert "api=messages" in control.asked[0][0]
 
 
