@@ -1,4 +1,4 @@
-"""The account and its grants."""
+"""Account: the owner's account and its grants."""
 
 from aiohttp import web
 
@@ -28,12 +28,12 @@ async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
 
 
 async def grants(edits: ConfigEdits, _: web.Request) -> list[Grant]:
-    """GET /account/grants: oldest first."""
+    """GET /account/grants: all grants, oldest first."""
     return sorted(edits.registry.grants.values(), key=lambda grant: (grant.time, grant.id))
 
 
 async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
-    """POST /account/grants {nanos, note}: a top-up, or with a negative amount a correction."""
+    """POST /account/grants {nanos, note}: add money, or subtract it with a negative amount."""
     body = await request.read()
     require_fields(body, "nanos")
     grant = Grant(id=new_id("grant"), time=edits.now, **fields(body, Grant, ("nanos", "note")))

@@ -1,4 +1,4 @@
-"""The server itself: status, settings, stop, verify."""
+"""Admin: the server's status, settings, stop and verify."""
 
 import asyncio
 from collections.abc import Sequence
@@ -35,14 +35,14 @@ async def status(edits: ConfigEdits, _: web.Request) -> Status:
 
 
 async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """POST /stop {now}: answers at once; the server drains and goes away."""
+    """POST /stop {now}: answer immediately, then drain and stop."""
     asked = await read_body(request, StopBody)
     edits.engine.stop_asked(asked.now)
     return {"done": "stopping now" if asked.now else "stopping when the running calls have ended"}
 
 
 async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
-    """GET /verify: every balance and sum, recomputed from the call log."""
+    """GET /verify: recompute every balance and sum from the call log."""
     return await asyncio.to_thread(check, take(edits.engine.store))
 
 
@@ -52,7 +52,7 @@ async def show_settings(edits: ConfigEdits, _: web.Request) -> Settings:
 
 
 async def show_expiring(edits: ConfigEdits, request: web.Request) -> ExpiringRecords:
-    """GET /settings/expiring?keep_days: the records that are deleted once they are kept for so many days."""
+    """GET /settings/expiring?keep_days: the records that are deleted if they are kept for this many days."""
     keep_days = query(request.query, {"keep_days": int}).get("keep_days", edits.registry.settings.keep_days)
     return edits.expiring_records(keep_days)
 
@@ -69,7 +69,7 @@ async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
 
 
 def _settings_texts(changed: Sequence[FieldDifference]) -> tuple[str, str]:
-    """What was changed, and what is so once that is undone."""
+    """Returns what was changed, and the sentence for its undo."""
     if len(changed) == 1:
         (one,) = changed
         return (
@@ -81,7 +81,7 @@ def _settings_texts(changed: Sequence[FieldDifference]) -> tuple[str, str]:
 
 
 async def incidents(edits: ConfigEdits, request: web.Request) -> list[Incident]:
-    """GET /incidents[?channel=NAME...]: newest first; those of budgets too."""
+    """GET /incidents[?channel=NAME...]: incidents of channels and budgets, newest first."""
     refs = query(request.query, {"channel": tuple}).get("channel", ())
     names = {edits.engine.catalog.channel(ref).name for ref in refs}
     return [one for one in edits.engine.incident_watch.look().newest() if not names or one.channel in names]

@@ -1,4 +1,4 @@
-"""App: the control surface as an aiohttp application. One table says which request goes where."""
+"""App: the control surface as an aiohttp application. One table maps requests to handlers."""
 
 import logging
 import re
@@ -37,11 +37,11 @@ from gateway.domain.text import plain
 from gateway.web.error_responses import answer
 
 BODY_LIMIT = 8 << 20
-"""Bytes of a request body; the largest honest one is a configuration with thousands of models and prices."""
+"""The most bytes of a request body; the largest honest one is a configuration with thousands of models and prices."""
 
 
 _NAME = re.compile(r"\{(\w+)\}")
-"""A name in a path may hold all but a slash; the framework's own idea of it has no braces."""
+"""A name in a path may contain anything but a slash; the framework's own pattern excludes braces."""
 
 BUG = "a bug in the gateway; server.log in its data folder has the details, or the terminal in which it was started"
 
@@ -117,7 +117,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 
 
 def control_app(engine: Engine, secret: str) -> web.Application:
-    """The application; ``secret`` is in the runfile, for the owner's front ends."""
+    """Returns the application. ``secret`` is in the runfile, for the owner's front ends."""
     engine.upstreams.redaction.protect(secret)
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_border(secret)])
     edits = ConfigEdits(engine)
@@ -128,7 +128,7 @@ def control_app(engine: Engine, secret: str) -> web.Application:
 
 
 def control_runner(app: web.Application) -> web.AppRunner:
-    """How the control surface is served: handlers end with their clients, nothing lingers when the server stops."""
+    """Returns the runner of the control surface. Handlers end with their clients; none outlives the server."""
     return web.AppRunner(
         app,
         handle_signals=False,
@@ -152,7 +152,7 @@ def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
 
 
 def _border(secret: str) -> Middleware:
-    """Guards every request, known path or not, and turns what is raised into answers."""
+    """Returns the middleware that guards every request, known path or not, and turns exceptions into answers."""
     own_uid = guard.own_user()
 
     @web.middleware
@@ -181,7 +181,7 @@ def _refusal(error: GatewayError) -> web.Response:
 
 
 def _ours(exc: web.HTTPException, request: web.Request) -> GatewayError:
-    """The framework's own refusals in our words."""
+    """Returns our error for one of the framework's own."""
     if isinstance(exc, web.HTTPRequestEntityTooLarge):
         return TooLarge(f"the body is larger than {BODY_LIMIT} bytes")
     if isinstance(exc, web.HTTPMethodNotAllowed):

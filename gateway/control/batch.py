@@ -1,4 +1,4 @@
-"""Batches: the same kind of edit of several tokens, groups, channels or prices, as one change and one undo."""
+"""Batch: edits of several tokens, groups, channels or prices, as one change with one undo."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -19,22 +19,22 @@ from gateway.domain.units import ChannelId
 
 Kind = Literal["tokens", "groups", "channels", "prices"]
 Planner = Callable[[ConfigEdits, str, bytes | None], Awaitable[tuple[str, Sequence[Change]]]]
-"""Gives the name of an entity and the changes that an edit makes; without a body, those that remove it."""
+"""Returns the name of an entity and the changes of an edit; without a body, the changes that remove it."""
 
 MANY = 1000
 NAMED = 5
-"""Names in the sentence about a batch."""
+"""The most names in the sentence about a batch."""
 
 
 class BatchEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entity, by id or name, and the fields that it gets; null removes it."""
+    """An entity, by id or name, and its new fields; null removes it."""
 
     ref: str
     patch: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The edits, all or none of which are made."""
+    """The edits; all or none of them are made."""
 
     kind: Kind
     edits: list[BatchEdit]
@@ -50,7 +50,7 @@ _NOUNS: Mapping[Kind, str] = {"tokens": "token", "groups": "group", "channels": 
 
 
 async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """POST /batch {kind, edits}: all or none, as one change. A name cannot be changed here."""
+    """POST /batch {kind, edits}: make all edits or none, as one change. Names cannot be changed here."""
     asked = await read_body(request, BatchBody)
     if not 1 <= len(asked.edits) <= MANY:
         raise BadRequest(f"edits: must be 1 to {MANY}", param="edits")
@@ -84,7 +84,7 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 
 
 async def _in_turns(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
-    """The edits, with pauses in which calls go on."""
+    """Yields the edits, with pauses in which calls continue."""
     for number, one in enumerate(edits, start=1):
         yield one
         if number % 20 == 0:
@@ -92,7 +92,7 @@ async def _in_turns(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
 
 
 def _fields_of(edit: BatchEdit) -> bytes | None:
-    """The fields of an edit; None if it removes. Raises BadRequest for a name."""
+    """Returns the fields of an edit; None if it removes. Raises BadRequest for a name."""
     if bytes(edit.patch) == b"null":
         return None
     if "name" in members(bytes(edit.patch)):
@@ -101,7 +101,7 @@ def _fields_of(edit: BatchEdit) -> bytes | None:
 
 
 def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:
-    """What was done, and what is so once it is undone."""
+    """Returns what was done, and the sentence for its undo."""
     noun = _NOUNS[asked.kind]
     count = count_text(len(names), noun)
     listed = first_of([f"'{name}'" for name in names], NAMED)

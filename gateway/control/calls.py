@@ -1,4 +1,4 @@
-"""Calls: pages of the log, one call whole, and the hand that ends a running one."""
+"""Calls: pages of the log, one call in full, and cancelling a running one."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,15 +30,15 @@ from gateway.store.sums import FOREVER
 PAGE_LIMIT = 5000
 
 ROWS_NAMED = 3
-"""Calls that are named as those that another one may be counted with."""
+"""The most calls that are named as those that another one may be counted with."""
 
 SEARCH_S = 0.5
-"""How long one page is searched for."""
+"""Seconds to search for one page."""
 
 _encode = msgspec.json.Encoder().encode
 
 PICKED_BY: dict[str, type] = dict.fromkeys(("token", "group", "model", "channel", "app", "api"), tuple)
-"""Parameters by which calls are picked; of several values of one, any may fit."""
+"""Parameters that pick calls; if one has several values, any of them may match."""
 
 _PARAMETERS: dict[str, type] = {
     **PICKED_BY,
@@ -114,7 +114,7 @@ async def _best(edits: ConfigEdits, where: CallFilter, words: Query, page: tuple
 
 
 def _place(calls: CallLog, after: str) -> int:
-    """The number below which a search goes on from a cursor, or from a call's id."""
+    """Returns the number below which a search continues from a cursor or a call's id."""
     if not after:
         return FOREVER
     return int(after) if after.isascii() and after.isdecimal() else calls.place(CallId(after))
@@ -138,7 +138,7 @@ async def _search_page(edits: ConfigEdits, where: CallFilter, words: Query, befo
 def _search(
     calls: CallLog, where: CallFilter, words: Query, page: tuple[list[CallView], str, int], patience: SearchDeadline
 ) -> bytes:
-    """The page as JSON: making it takes as long as finding it, and other threads may go on meanwhile."""
+    """Returns the page as JSON: encoding takes as long as the search, and other threads may run meanwhile."""
     running, after, limit = page
     found = calls.search(where, words, limit=limit - len(running), below=_place(calls, after), patience=patience)
     parts = [_encode(view) for view in running]
@@ -155,7 +155,7 @@ def _numbered_page(calls: CallLog, at: int, limit: int) -> bytes:
 
 
 async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
-    """GET /calls/{id}: running or ended."""
+    """GET /calls/{id}: a running or an ended call."""
     call_id = CallId(request.match_info["id"])
     running = edits.engine.store.books.running.get(call_id) or edits.engine.pipeline.waiting.get(call_id)
     if running is not None:
@@ -172,7 +172,7 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
 
 
 def _counted_text(recent: Iterable[Record], call_id: CallId) -> str:
-    """With which calls this one is counted, as far as its time tells; only the first of alike refusals has its id."""
+    """Returns the calls this one may be counted with: only the first of identical refusals keeps its id."""
     if not is_call_id(call_id):
         return ""
     moment = int(call_id[4:16], 16)
@@ -199,7 +199,7 @@ class NewestCalls(NamedTuple):
 
 
 def newest(engine: Engine, limit: int) -> NewestCalls:
-    """The reported calls of this run, then those of the log.
+    """Returns the calls that this server has reported, then those of the log.
 
     The log may already hold calls whose end is not reported yet: they count as newer.
     """
@@ -212,7 +212,7 @@ def newest(engine: Engine, limit: int) -> NewestCalls:
 
 
 def pick_calls(edits: ConfigEdits, asked: dict[str, Any]) -> tuple[CallFilter, Query]:
-    """Which calls the parameters pick, ``words`` among them.
+    """Returns which calls the parameters pick, ``words`` among them.
 
     Names of tokens and channels become ids, of removed ones the last names. Words find the calls of what has a name,
     and of what had it then. Raises NotFound for a name that nothing has: no call can fit.
@@ -249,7 +249,7 @@ def _present_names(engine: Engine) -> PresentNames:
 
 
 def names_of_removed(engine: Engine) -> dict[str, str]:
-    """The last names of removed tokens and channels by id; none while the history cannot be read."""
+    """Returns the last names of removed tokens and channels by id; none while the history cannot be read."""
     try:
         return removed_names(engine.store.history.entries, engine.catalog.registry)
     except OSError:  # pages and commands of the history say so
@@ -282,7 +282,7 @@ def _group_id(name: str, registry: Registry) -> str:
 
 
 def _running(engine: Engine, where: CallFilter, words: Query, before: str, now: Millis) -> Iterator[CallView]:
-    """Running calls that fit, newest first; none on the pages that go on from an ended call."""
+    """Yields running calls that match, newest first; none on pages that continue from an ended call."""
     if where.status is not None or where.outcome is not None or where.failed is not None:
         return
     calls = {**engine.store.books.running, **{call.id: call for call in engine.pipeline.waiting.all()}}

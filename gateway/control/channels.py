@@ -36,13 +36,13 @@ from gateway.upstream.vendors import PRESETS
 
 
 class TestBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What a test may be asked for."""
+    """The body of a test."""
 
     model: str = ""
 
 
 def default_base_url(dialect: Dialect, preset: str) -> str:
-    """Where an upstream is found by default; empty if it has no fixed address."""
+    """Returns the default address of an upstream; empty if it has none."""
     if preset in PRESETS:
         return PRESETS[preset].base_url
     return DIALECTS[dialect].base_url
@@ -81,7 +81,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
 
 
 async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
-    """PATCH /channels/{ref}; its past failures are forgotten if the edit may have fixed them."""
+    """PATCH /channels/{ref}: edit it; past failures are forgotten if the edit may have fixed them."""
     old = channel_of(edits, request)
     body = await request.read()
     changes = await _edit_changes(edits, old, body)
@@ -101,7 +101,7 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
 
 
 def _at_home(asked: Channel, old: Channel) -> Channel:
-    """A channel that got another dialect, at the address that goes with it unless another was given too."""
+    """Returns a channel whose dialect changed at the new dialect's address, unless another was given too."""
     if asked.dialect is old.dialect or asked.base_url != old.base_url:
         return asked
     if not asked.dialect.info.needs_url:
@@ -113,7 +113,7 @@ def _at_home(asked: Channel, old: Channel) -> Channel:
 
 
 def _channel_of(changes: Sequence[Change]) -> Channel:
-    """The channel that an edit adds or changes: its first change."""
+    """Returns the channel that an edit adds or changes: its first change."""
     return cast("Channel", changes[0].value)
 
 
@@ -131,12 +131,12 @@ async def _with_new_prices(channel: Channel, old: Channel | None, edits: ConfigE
 
 
 def _moves(channel: Channel, old: Channel) -> bool:
-    """Whether a channel may be another vendor's than it was."""
+    """Returns whether a channel may belong to another vendor now."""
     return (old.preset, old.base_url) != (channel.preset, channel.base_url)
 
 
 async def _commit(edits: ConfigEdits, old: Channel | None, changes: Sequence[Change], done: str, undone: str) -> bool:
-    """Commit a channel with the prices of its new models; whether nothing has changed."""
+    """Commit a channel with the prices of its new models. Returns whether nothing has changed."""
     new = new_prices(_channel_of(changes), old)
     had = {served.name for served in old.models if served.price is not None} if old is not None else set()
     if new:
@@ -158,14 +158,14 @@ async def _saved_view(edits: ConfigEdits, id_: ChannelId, old: Channel | None) -
 
 
 async def remove_channel(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /channels/{ref}, with the prices that it has."""
+    """DELETE /channels/{ref}: remove it with its prices."""
     channel = channel_of(edits, request)
     changes = _removal_changes(edits, channel)
     return edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", *changes)
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """For a batch: the channel's name, and what an edit changes; without a body, what its removal changes."""
+    """Returns, for a batch, the channel's name and the changes of an edit; without a body, those of its removal."""
     channel = edits.engine.catalog.channel(ref)
     if body is None:
         return channel.name, _removal_changes(edits, channel)
@@ -189,7 +189,7 @@ def _removal_changes(edits: ConfigEdits, channel: Channel) -> list[Change]:
 
 
 async def listing(edits: ConfigEdits, request: web.Request) -> ListingView:
-    """GET /channels/{ref}/listing: the upstream's last list; nothing is fetched."""
+    """GET /channels/{ref}/listing: the upstream's last list, without fetching it."""
     return model_lists.listing_view(channel_of(edits, request), edits.engine.catalog, edits.now)
 
 
@@ -227,13 +227,13 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
 
 
 def _other_names(channel: Channel, name: str) -> list[str]:
-    """All names of the upstream's model that the channel offers by this one, itself included."""
+    """Returns all names under which the channel offers the same upstream model, this one included."""
     called = {model.upstream_name for model in channel.models if model.name == name}
     return [model.name for model in channel.models if model.upstream_name in called]
 
 
 async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """POST /channels/{ref}/clear: what the machine holds against it is forgotten."""
+    """POST /channels/{ref}/clear: forget its failures."""
     channel = channel_of(edits, request)
     edits.engine.health.clear(channel.id)
     edits.engine.incident_watch.look()
@@ -241,17 +241,17 @@ async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelVie
 
 
 def channel_of(edits: ConfigEdits, request: web.Request) -> Channel:
-    """The channel a path names. Raises NotFound, naming those there are."""
+    """Returns the channel that a path names. Raises NotFound, naming those that exist."""
     return edits.engine.catalog.channel(request.match_info["ref"])
 
 
 async def view_of(edits: ConfigEdits, channel: Channel) -> ChannelView:
-    """The channel as clients of this API see it."""
+    """Returns the channel as clients of this API see it."""
     return channel_view(edits.engine, channel, await tallies(edits.engine))
 
 
 def _check(channel: Channel, edits: ConfigEdits) -> Channel:
-    """The channel with its URL and its options in the usual form. Raises BadRequest or Conflict."""
+    """Returns the channel with its URL and options normalised. Raises BadRequest or Conflict."""
     validation.channel(channel, edits.registry)
     for other in edits.registry.channels.values():
         if other.id != channel.id and channel.name in (other.name, other.id):
@@ -261,7 +261,7 @@ def _check(channel: Channel, edits: ConfigEdits) -> Channel:
 
 
 def _date_models(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Channel:
-    """Every model says since when it is served here."""
+    """Returns the channel whose models say since when they are served here."""
     known = {model.name: model.created for model in old.models} if old is not None else {}
     dated = [msgspec.structs.replace(m, created=m.created or known.get(m.name) or edits.now) for m in channel.models]
     models = tuple(dated) if old is None else _keep_prices(tuple(dated), old, moves=_moves(channel, old))
@@ -283,34 +283,34 @@ def _keep_prices(models: tuple[ServedModel, ...], old: Channel, *, moves: bool) 
 
 
 class KeyBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What a body says."""
+    """The body of an added or replaced key."""
 
     key: str
 
 
 async def add_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """POST /channels/{ref}/keys {key}: one more, the last in number."""
+    """POST /channels/{ref}/keys {key}: add a key, with the last number."""
     channel, key = channel_of(edits, request), await _given_ref(request)
     keys = (*channel.all_keys, key)
     return await _keep(edits, channel, keys, f"added a key to channel '{channel.name}'", new=len(keys))
 
 
 async def replace_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """PATCH /channels/{ref}/keys/{number} {key}: another in its place."""
+    """PATCH /channels/{ref}/keys/{number} {key}: replace a key."""
     channel, at, key = channel_of(edits, request), _place(edits, request), await _given_ref(request)
     keys = (*channel.all_keys[:at], key, *channel.all_keys[at + 1 :])
     return await _keep(edits, channel, keys, f"replaced key {at + 1} of channel '{channel.name}'", new=at + 1)
 
 
 async def remove_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """DELETE /channels/{ref}/keys/{number}: those after it move up."""
+    """DELETE /channels/{ref}/keys/{number}: remove a key; those after it move up."""
     channel, at = channel_of(edits, request), _place(edits, request)
     keys = (*channel.all_keys[:at], *channel.all_keys[at + 1 :])
     return await _keep(edits, channel, keys, f"removed key {at + 1} of channel '{channel.name}'")
 
 
 async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """POST /channels/{ref}/keys/{number}/clear: its past failures are forgotten."""
+    """POST /channels/{ref}/keys/{number}/clear: forget a key's failures."""
     channel, at = channel_of(edits, request), _place(edits, request)
     edits.engine.health.clear(key_id(channel.id, at + 1) if channel.keys else channel.id)
     edits.engine.incident_watch.look()
@@ -324,7 +324,7 @@ async def _given_ref(request: web.Request) -> str:
 
 
 def _place(edits: ConfigEdits, request: web.Request) -> int:
-    """Where in the list the key of this number stands. Raises NotFound, naming the numbers there are."""
+    """Returns the index of the key with this number. Raises NotFound, naming the numbers that exist."""
     channel, number = channel_of(edits, request), request.match_info["number"]
     count = len(channel.all_keys)
     if not (number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= count):
@@ -336,7 +336,7 @@ def _place(edits: ConfigEdits, request: web.Request) -> int:
 async def _keep(
     edits: ConfigEdits, channel: Channel, keys: tuple[str, ...], sentence: str, new: int = 0
 ) -> ChannelView:
-    """Commit the keys. ``new``: the number of a new one, which is tried."""
+    """Commit the keys. ``new`` is the number of a new key, which is tried."""
     changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
     validation.channel(changed, edits.registry)
     edits.commit(

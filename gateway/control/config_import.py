@@ -43,38 +43,38 @@ from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
 BYTE_ORDER_MARK = "\ufeff"
-"""Some editors begin a file with it."""
+"""Some editors write it at the start of a file."""
 
 
 class ImportPlan:
-    """Made step by step."""
+    """The changes that a document makes, planned section by section."""
 
     def __init__(self, registry: Registry, now: Millis) -> None:
         self._planned, self._before = registry, registry
         self._pending: list[Change] = []
-        """Changes that are not in the planned configuration: that costs a copy of what there is."""
+        """Changes that the planned configuration lacks so far: applying them costs a copy of it."""
         self.changes: list[Change] = []
         self._kept: list[Difference] = []
-        """What the document does not name, and stays."""
+        """What the document does not name and what stays."""
         self.keys: dict[str, str] = {}
         self._now = now
         self._staying: Mapping[str, Group] = {}
-        """Groups that are not removed."""
+        """The groups that stay."""
 
     @property
     def registry(self) -> Registry:
-        """The configuration as it would be."""
+        """Returns the configuration as it would be."""
         if self._pending:
             self._planned, self._pending = with_changes(self._planned, self._pending), []
         return self._planned
 
     def differences(self) -> list[Difference]:
-        """What is added, changed or removed, then what is left alone."""
+        """Returns what is added, changed or removed, then what stays."""
         changes = changes_of(self.changes, self._before, self.registry)
         return [*differences_of(changes, self._before, self.registry), *self._kept]
 
     def follow(self, document: Document, *, prune: bool) -> None:
-        """Raises BadRequest with the path of what cannot be understood or is not allowed."""
+        """Plan a document. Raises BadRequest with the path of what is not understood or not allowed."""
         _check_head(document)
         named = _table(document, "groups")
         self._staying = {name: one for name, one in self.registry.groups.items() if name in named or not prune}
@@ -110,18 +110,18 @@ class ImportPlan:
                 self._kept.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
 
     def give_prices(self, channel: Channel) -> None:
-        """Replace a channel that is added or changed by the same with prices."""
+        """Replace an added or changed channel by the same channel with prices."""
         self._planned, self._pending = self.registry, []
         change = Change("channels", channel.id, channel)
         self.changes = [change if (one.table, one.key) == (change.table, change.key) else one for one in self.changes]
         self._pending.append(change)
 
     def _in_the_way(self, token: Token) -> bool:
-        """Whether it is the token of a program that has ended, in a group that is removed."""
+        """Returns whether it is the token of an ended program in a group that is removed."""
         return token.outlived(self._now) and token.group not in self.registry.groups
 
     def _base(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
-        """What no file tells: it is as it was, or made."""
+        """Returns the fields that no file has: as they were, or new."""
         if old is not None:
             return {name: getattr(old, name) for name in (section.title, *section.omit)}
         if section.name == "tokens":
@@ -138,7 +138,7 @@ class ImportPlan:
     def _ripe(
         self, new: msgspec.Struct, old: msgspec.Struct | None, values: Mapping[str, Any], path: str
     ) -> msgspec.Struct:
-        """What was read, with what depends on what was there before."""
+        """Returns what was read, with the fields that depend on what was there before."""
         if isinstance(new, Channel):
             return self._ripe_channel(new, old if isinstance(old, Channel) else None, values, path)
         if "updated" in new.__struct_fields__ and new != old:
@@ -156,7 +156,7 @@ class ImportPlan:
         )
 
     def _offering(self, new: Channel, old: Channel | None) -> Channel:
-        """The channel with the models that are named, and those its patterns let in of the list there is."""
+        """Returns the channel with its named models and those that its patterns select from the present list."""
         known = {model.name: model for model in old.models} if old is not None else {}
         named = tuple(
             msgspec.structs.replace(model, created=was.created, told=was.told)
@@ -190,7 +190,7 @@ class ImportPlan:
         self._pending.append(change)
 
     def _check(self, section: Section, values: Mapping[str, Any]) -> None:
-        """Everything that the document names is allowed, in the configuration as it would be."""
+        """Check everything that the document names, in the configuration as it would be."""
         if not section.title:
             _at(section.name, lambda: _CHECKS[section.name](getattr(self.registry, section.name), self.registry))
             return
@@ -201,7 +201,7 @@ class ImportPlan:
 
 
 def _with_defaults(section: Section, values: object, registry: Registry) -> object:
-    """The table, completed with what a command does not require: a token's group, and the dialect of a preset."""
+    """Returns the table with what a command does not require: a token's group, and the dialect of a preset."""
     if not isinstance(values, Mapping):
         return values
     if section.name == "tokens" and "group" not in values:
@@ -229,19 +229,19 @@ def _table(document: Document, name: str) -> Mapping[str, Any]:
 
 
 def _key(section: Section, entity: Any) -> str:
-    """What the entity is found by in the store."""
+    """Returns the entity's key in the store."""
     if not section.title:
         return ""
     return str(entity.id if isinstance(entity, Token | Channel) else getattr(entity, section.title))
 
 
 def _moved(old: object, new: Channel) -> bool:
-    """Whether it is another upstream now: what the former one listed says nothing."""
+    """Returns whether it is another upstream now, so that the former list means nothing."""
     return isinstance(old, Channel) and (old.dialect, old.base_url) != (new.dialect, new.base_url)
 
 
 def _at(path: str, act: Any) -> Any:
-    """Do it; what it objects to is at this path."""
+    """Call a function, and put this path in front of its BadRequest."""
     try:
         return act()
     except BadRequest as error:
@@ -274,18 +274,18 @@ _CHECKS: Mapping[str, Any] = {
 
 
 class ImportBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do with a text."""
+    """The body of an import."""
 
     text: str
     apply: bool = False
-    """Make the changes; else only list them."""
+    """Whether to make the changes, instead of only listing them."""
     prune: bool = False
-    """Remove what the text does not name."""
+    """Whether to remove what the text does not name."""
     origin: ConfigOrigin = ConfigOrigin.OURS
 
 
 async def export_config(edits: ConfigEdits, _: web.Request) -> ExportView:
-    """GET /config; in a thread, because a large one takes time."""
+    """GET /config: export it, in a thread, because a large one takes time."""
     registry = edits.registry
     return ExportView(text=await asyncio.to_thread(export_text, registry), notes=notes(registry))
 
@@ -337,7 +337,7 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
 
 
 def _parse(text: str) -> Document:
-    """Raises BadRequest with the line at fault."""
+    """Returns the parsed text. Raises BadRequest with the line at fault."""
     try:
         return tomllib.loads(text.removeprefix(BYTE_ORDER_MARK))
     except (ValueError, RecursionError) as exc:  # a number of thousands of digits is a mere ValueError
@@ -347,7 +347,7 @@ def _parse(text: str) -> Document:
 
 
 def _to_do(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
-    """What the owner has to do for what is new or changed."""
+    """Yields what the owner has to do for what is new or changed."""
     for name in sorted(plan.keys):
         yield f"token '{plain(name)}' is new and gets its own key"
     for change in plan.changes:

@@ -23,16 +23,16 @@ from gateway.upstream import vendors
 from gateway.upstream.vendors import PRESETS
 
 LOCAL = tuple((name, PRESETS[name].base_url) for name in vendors.LOCAL)
-"""Model servers and where they listen by default."""
+"""Model servers and their default addresses."""
 
 VENDORS = tuple((row.name, row.dialect, row.key_variable) for row in PRESETS.values() if row.key_variable)
-"""Vendors, their dialects, and the variable that their own documentation names."""
+"""Vendors, their dialects, and the key variable that their documentation names."""
 
 ANSWER_S = 2.0
 
 
 async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
-    """GET /offers: local servers first. What is a channel already is not offered again."""
+    """GET /offers: local servers first. What is already a channel is not offered."""
     query(request.query, {})
     taken = {channel.base_url for channel in edits.registry.channels.values()}
     return [
@@ -43,7 +43,7 @@ async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
 
 
 def keys(environ: Mapping[str, str]) -> list[Offer]:
-    """Vendors whose key is in the environment; a token of this gateway does not count."""
+    """Returns the vendors whose key is in the environment; a token of this gateway does not count."""
     return [
         Offer(
             name=name,
@@ -59,7 +59,7 @@ def keys(environ: Mapping[str, str]) -> list[Offer]:
 
 
 async def presets(_: ConfigEdits, request: web.Request) -> list[PresetView]:
-    """GET /presets: the known vendors and model servers, in the order to offer them in."""
+    """GET /presets: the known vendors and model servers, in the order to offer them."""
     query(request.query, {})
     return [
         PresetView(

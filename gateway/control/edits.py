@@ -1,4 +1,4 @@
-"""Edits: the owner's changes. Each is one atomic change of the engine, is added to the history, and can be undone."""
+"""Edits: the owner's changes. Each is one atomic change of the engine, goes into the history, and can be undone."""
 
 import asyncio
 from collections.abc import Iterable
@@ -39,53 +39,53 @@ from gateway.store.rollup import DAY
 
 
 class ConfigEdits:
-    """The engine, the history of its configuration, and who changes it."""
+    """Changes of the configuration, with who makes them and the history."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.searching = asyncio.Semaphore()
-        """One search of the call log at a time: each takes turns with the thread that serves calls."""
+        """Allows one search of the call log at a time: it shares the processor with the thread that serves calls."""
         self.summing = asyncio.Semaphore()
-        """The same for filtered sums: they look at all that there is, so the searches would wait long for them."""
+        """The same for filtered sums: they read the whole log, and searches would wait long for them."""
         self.price_news: dict[str, tuple[Registry, int, PriceNews]] = {}
-        """The last one, with the configuration and the hour that it is of."""
+        """The latest news, with their configuration and hour."""
         self.source = ChangeSource()
         self.accepts = ""
-        """The code of the question that the owner has answered with yes."""
+        """The code of the question that the owner answered with yes."""
         self.planned: Registry | None = None
-        """The configuration as it would be, while several changes are planned."""
+        """The planned configuration, while several changes are planned."""
 
     def by(self, source: ChangeSource, accepts: str = "") -> Self:
-        """The same for one request, whose changes are this source's; ``accepts``: see there."""
+        """Returns these edits for one request: ``source`` makes its changes. ``accepts`` is as in ``self.accepts``."""
         edits = copy(self)
         edits.source, edits.accepts = source, accepts
         return edits
 
     def after(self, changes: Iterable[Change]) -> Self:
-        """The same as if these changes had been made, to plan the next ones. It does not commit."""
+        """Returns these edits as if the changes had been made, to plan further ones. Nothing is committed."""
         edits = copy(self)
         edits.planned = with_changes(self.registry, changes)
         return edits
 
     @property
     def registry(self) -> Registry:
-        """The configuration as it is now, or as it is planned."""
+        """Returns the present or the planned configuration."""
         return self.planned or self.engine.catalog.registry
 
     @property
     def now(self) -> Millis:
-        """The wall clock."""
+        """Returns the wall clock's time."""
         return self.engine.now()
 
     def expiring_records(self, keep_days: int) -> ExpiringRecords:
-        """The records that are deleted when they are kept for so many days; none if that is not less than now."""
+        """Returns the records that are deleted if they are kept this many days; none if that is no fewer than now."""
         if keep_days >= self.registry.settings.keep_days:
             return ExpiringRecords()
         return expiring_records(self.engine.store.calls, self.now - keep_days * DAY)
 
     @property
     def history(self) -> list[HistoryEntry]:
-        """The changes that are kept, oldest first."""
+        """Returns the changes that are kept, oldest first."""
         return list(self.engine.store.history.entries)
 
     def commit(self, done: str, undone: str, *changes: Change, undoes: int = 0) -> dict[str, str]:
@@ -124,7 +124,7 @@ class ConfigEdits:
         )
 
     def revivals(self, changes: Iterable[Change], after: Registry) -> list[str]:
-        """Which keys and tokens work again once changes are made."""
+        """Returns which keys and tokens would work again after these changes."""
         return revivals(changes, self.registry, after, self.now, disabled_since(self.history))
 
     def change(self, *changes: Change, entry: int = 0, catalog: Catalog | None = None) -> None:
@@ -135,7 +135,7 @@ class ConfigEdits:
             raise _not_written(exc) from exc
 
     def chosen(self, number: int = 0, *, redo: bool = False) -> HistoryEntry:
-        """The entry with this number, or the one that is undone or redone next.
+        """Returns the entry with this number, or the one to undo or redo next.
 
         Raises NotFound if there is no such entry, and Conflict if there is nothing to undo or redo.
         What ``tollkeeper run`` did with the token of its program is neither undone nor redone.
@@ -161,7 +161,7 @@ class ConfigEdits:
         raise Conflict("there is nothing to undo", code="nothing_to_undo")
 
     def plan(self, entry: HistoryEntry) -> change_history.UndoPlan:
-        """How an entry is undone. Raises Conflict if it cannot be, or not before a newer one."""
+        """Returns how to undo an entry. Raises Conflict if it cannot be undone, or not before a newer one."""
         if entry.source.runs_program:
             raise Conflict(
                 f"change {entry.id} ({plain(entry.done)}) was made by 'tollkeeper run', whose token ends with its "
@@ -232,7 +232,7 @@ def commit_entry(
 
 
 def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | Token) -> str:
-    """What was done: ``changed token 'ci'``, or ``renamed token 'ci' to 'build'`` if that is all."""
+    """Returns what was done: ``changed token 'ci'``, or ``renamed token 'ci' to 'build'`` if that is all."""
     if old.name == new.name:
         return f"changed {noun} '{old.name}'"
     renamed = f"renamed {noun} '{old.name}' to '{new.name}'"

@@ -35,25 +35,25 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.views import AccountView, call_view
 
 BEAT_S = 15.0
-"""Silence after which the stream says that it lives."""
+"""Seconds of silence after which a heartbeat is sent."""
 
 BALANCE_GAP_S = 0.25
 TABLES_GAP_S = 0.25
-"""Between two tellings of the tables after changes of the configuration."""
+"""Seconds between two reports of the tables after changes of the configuration."""
 
 SUMS_GAP_S = 3.0
-"""Between two tellings of the tables when calls alone have changed their sums."""
+"""Seconds between two reports of the tables when only calls changed their sums."""
 
 
 STUCK_S = 30.0
-"""A reader that takes nothing for so long is disconnected."""
+"""Seconds after which a reader that takes nothing is disconnected."""
 
 
 RECENT_LIMIT = 1000
 
 
 class WatcherStream:
-    """What one watcher gets, line by line. ``clock`` gives monotonic seconds."""
+    """The lines that one watcher gets. ``clock`` returns monotonic seconds."""
 
     def __init__(self, engine: Engine, recent: int, clock: Callable[[], float]) -> None:
         self._engine = engine
@@ -62,7 +62,7 @@ class WatcherStream:
         self._encoder = msgspec.json.Encoder()
         self._seq = 0
         self._incidents = 0
-        """The revision of the incidents that was reported last."""
+        """The revision of the incidents that were reported last."""
         self._account: AccountView | None = None
         self._balance_due: float | None = None
         self._tables_due: float | None = None
@@ -70,7 +70,7 @@ class WatcherStream:
         self._balance_told = self._tables_told = self._spoken = clock()
 
     async def snapshot(self) -> bytes:
-        """The whole present state."""
+        """Returns the whole present state."""
         engine = self._engine
         incidents = engine.incident_watch.look()
         self._incidents = incidents.revision
@@ -98,7 +98,7 @@ class WatcherStream:
         )
 
     async def tell(self, batch: Batch) -> bytes:
-        """The lines for what happened, and for what has become due meanwhile; empty if there is nothing to say."""
+        """Returns the lines for what happened and for what became due meanwhile; empty if nothing did."""
         if batch.behind:
             return await self.snapshot()
         now = self._clock()
@@ -119,12 +119,12 @@ class WatcherStream:
         return [self._line(events.IncidentChanged(seq=self._next(), incident=one)) for one in changed]
 
     def patience(self) -> float:
-        """Seconds until something must be sent even if nothing happens."""
+        """Returns the seconds until something must be sent even if nothing happens."""
         dues = [due for due in (self._balance_due, self._tables_due, self._spoken + BEAT_S) if due is not None]
         return max(0.0, min(dues) - self._clock())
 
     def _plan(self, batch: Batch, now: float) -> None:
-        """Money moves when calls begin and end; so do the sums in the tables, which can wait."""
+        """Plan reports: money moves when calls start and end, and so do the sums of the tables, which can wait."""
         moved = any(isinstance(notice, StartedNotice | SettledNotice) for notice in batch.notices)
         if moved and self._balance_due is None:
             self._balance_due = max(now, self._balance_told + BALANCE_GAP_S)
@@ -193,7 +193,7 @@ def _call_event(notice: CallNotice, seq: int) -> events.Event:
 
 
 async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse:
-    """GET /events?recent=N."""
+    """GET /events?recent=N: stream events, after a snapshot with so many recent calls."""
     recent = query(request.query, {"recent": int}).get("recent", 200)
     if not 0 <= recent <= RECENT_LIMIT:
         raise BadRequest(f"recent: must be from 0 to {RECENT_LIMIT}", param="recent")
@@ -212,7 +212,7 @@ async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse
 
 
 async def _write(request: web.Request, answer: web.StreamResponse, data: bytes, watcher: Watcher) -> None:
-    """Write, and give a reader up that does not read, sooner when the server ends. Raises ConnectionError."""
+    """Write data. Raises ConnectionError for a reader that does not read; sooner when the server ends."""
     try:
         async with asyncio.timeout(STUCK_S) as limit:
             # a second for the last lines

@@ -28,7 +28,7 @@ UNPRICED = "counted, not charged, and no budget stops them"
 
 
 def translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
-    """What the text of another gateway says. Raises BadRequest."""
+    """Returns the translated configuration of another gateway. Raises BadRequest."""
     try:
         source = msgspec.json.decode(text.removeprefix("\ufeff"))
     except (msgspec.DecodeError, RecursionError) as exc:
@@ -43,7 +43,7 @@ def translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
 
 
 def merge_document(document: Document, registry: Registry) -> Document:
-    """The document, completed with the present fields of what already exists."""
+    """Returns the document with the present fields of what already exists."""
     out = dict(document)
     for section in SECTIONS:
         if section.title and section.name in document:
@@ -56,7 +56,7 @@ def merge_document(document: Document, registry: Registry) -> Document:
 
 
 def _merge_fields(present: Document, values: Document) -> Document:
-    """The given fields over the present ones; a fallback replaces only one for the same model."""
+    """Returns the given fields over the present ones; a fallback replaces only one for the same model."""
     rules = [*values.get("fallbacks", ())]
     named = [rule["model"] for rule in rules]
     rules = [*(rule for rule in present.get("fallbacks", ()) if rule["model"] not in named), *rules]
@@ -66,7 +66,7 @@ def _merge_fields(present: Document, values: Document) -> Document:
 async def find_known_prices(
     channels: Sequence[Channel], before: Registry, after: Registry, now: Millis
 ) -> tuple[list[Channel], list[str]]:
-    """The imported channels that get known prices for models that are new to them, and a note for each channel."""
+    """Returns the imported channels with known prices for their new models, and a note for each channel."""
     found, told, advice = [], [], "'tollkeeper price set MODEL' sets one"
     effect = "their calls are refused" if after.settings.refuse_unpriced else UNPRICED
     for channel in channels:

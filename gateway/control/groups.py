@@ -1,4 +1,4 @@
-"""Groups: what they tie together moves with them. One in use is not removed, and a new name reaches all who use it."""
+"""Groups: a group in use is not removed, and a new name reaches its tokens and channels."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -39,7 +39,7 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 
 
 async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
-    """PATCH /groups/{name}; with a new ``name``, tokens and channels follow in the same change."""
+    """PATCH /groups/{name}: edit it; with a new ``name``, its tokens and channels follow in the same change."""
     old, body = _group_of(edits, request), await request.read()
     group, changes = _edit_changes(edits.registry, old, body)
     edits.commit(edit_text("group", old, group), f"group '{old.name}' is as before", *changes)
@@ -47,7 +47,7 @@ async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 
 
 async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /groups/{name}[?move=OTHER]. Raises Conflict while it is in use, unless its users move to another."""
+    """DELETE /groups/{name}[?move=OTHER]. Raises Conflict while it is used, unless its users move to another."""
     group = _group_of(edits, request)
     target = query(request.query, {"move": str}).get("move", "")
     changes = _removal_changes(edits, group, target)
@@ -55,7 +55,7 @@ async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, st
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """For a batch: the group's name, and what an edit changes; without a body, what its removal changes."""
+    """Returns, for a batch, the group's name and the changes of an edit; without a body, those of its removal."""
     group = edits.engine.catalog.group(ref)
     if body is None:
         return group.name, _removal_changes(edits, group, "")
@@ -91,7 +91,7 @@ def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Chan
 
 
 def group_id(name: str, groups: Mapping[str, Group]) -> str:
-    """The id of a new group: its name, unless that is the id of another group, which was renamed."""
+    """Returns the id of a new group: its name, unless that is the id of another group, which was renamed."""
     return new_id("grp") if any(group.id == name for group in groups.values()) else name
 
 
@@ -110,7 +110,7 @@ def _users(registry: Registry, group: str, ended: Collection[str]) -> list[str]:
 
 
 def _moves(registry: Registry, old: str, new: str) -> Iterator[Change]:
-    """What tokens and channels of one group become when they belong to another."""
+    """Yields the tokens and channels of one group as members of another."""
     for token in registry.tokens.values():
         if token.group == old:
             yield Change("tokens", token.id, msgspec.structs.replace(token, group=new))

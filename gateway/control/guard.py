@@ -20,7 +20,7 @@ _SCHEME = "bearer "
 
 
 def check(headers: Mapping[str, str], transport: BaseTransport | None, secret: str, own_uid: int | None = None) -> None:
-    """Raises RequestRefused or InvalidToken. ``own_uid`` is given where there are users; see ``own_user``."""
+    """Check a request. Raises RequestRefused or InvalidToken. ``own_uid`` is what ``own_user`` returns."""
     sock = transport.get_extra_info("socket") if transport is not None else None
     if sock is None:
         raise RequestRefused("the connection is closing")
@@ -34,7 +34,7 @@ def check(headers: Mapping[str, str], transport: BaseTransport | None, secret: s
 
 
 def check_secret(header: str, secret: str) -> None:
-    """Raises InvalidToken unless the header carries the secret; an empty secret opens nothing."""
+    """Check that the header carries the secret. Raises InvalidToken; an empty secret opens nothing."""
     given = header[len(_SCHEME) :] if header[: len(_SCHEME)].lower() == _SCHEME else ""
     same = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode())
     if not same or not secret:
@@ -42,12 +42,12 @@ def check_secret(header: str, secret: str) -> None:
 
 
 def own_user() -> int | None:
-    """The user this server runs as; None on systems without."""
+    """Returns the user id of this server; None on systems without users."""
     return os.geteuid() if hasattr(os, "geteuid") else None
 
 
 def peer_uid(sock: socket.socket) -> int | None:
-    """The user at the other end of a Unix socket; None for other sockets and systems that do not tell."""
+    """Returns the user id at the other end of a Unix socket; None for other sockets, and on systems that do not say."""
     if os.name == "nt" or sock.family != socket.AF_UNIX:
         return None
     try:
@@ -61,7 +61,7 @@ def peer_uid(sock: socket.socket) -> int | None:
 
 
 def _check_host(header: str, sock: socket.socket) -> None:
-    """On TCP the port must be there and be right; a Unix socket has none."""
+    """Check the Host header. On TCP the port must be there and right; a Unix socket has none."""
     port = "" if os.name != "nt" and sock.family == socket.AF_UNIX else str(sock.getsockname()[1])
     name, given = split_host(header)
     if name not in LOOPBACK or given != port:

@@ -1,4 +1,4 @@
-"""The history over HTTP: list it, undo, redo. What may surprise the owner is refused until it is confirmed."""
+"""History: list, undo and redo changes. What may surprise the owner is refused until it is confirmed."""
 
 import asyncio
 from collections.abc import Collection, Iterator
@@ -34,18 +34,18 @@ from gateway.store.sums import FOREVER
 PAGE_LIMIT = 1000
 
 _DIMENSIONS: dict[Table, Dimension] = {"tokens": "token", "channels": "channel", "groups": "group", "prices": "model"}
-"""How calls name what a table has."""
+"""The dimension of calls for each table."""
 
 KNOWN_KINDS = tuple(noun for table, noun in NOUNS.items() if table not in ("lists", "retired"))
 
 
 class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What to undo."""
+    """The body of an undo or redo."""
 
     id: int = 0
-    """0: the newest change that holds; for ``redo`` the newest undo."""
+    """0 means the newest change that is not undone; for ``redo`` the newest undo."""
     accept: bool = False
-    """Although it was made elsewhere, or what it removes was used."""
+    """Whether to go on although it was made elsewhere, or what it removes was used."""
 
 
 async def list_history(edits: ConfigEdits, request: web.Request) -> list[HistoryView]:
@@ -83,7 +83,7 @@ async def undo(edits: ConfigEdits, request: web.Request) -> UndoView:
 
 
 async def redo(edits: ConfigEdits, request: web.Request) -> UndoView:
-    """POST /redo {id?, accept?}: the same for what was undone."""
+    """POST /redo {id?, accept?}: as ``undo``, for what was undone."""
     return await _undone(edits, request, redo=True)
 
 
@@ -106,7 +106,7 @@ async def _undone(edits: ConfigEdits, request: web.Request, *, redo: bool) -> Un
 
 
 async def clear_history(edits: ConfigEdits, _: web.Request) -> dict[str, str]:
-    """DELETE /history: nothing that was done before can be undone then, and no removed key is kept."""
+    """DELETE /history: forget all changes. Nothing can be undone then, and no removed key is kept."""
     try:
         edits.engine.store.history.clear()
     except OSError as exc:
@@ -120,7 +120,7 @@ def _number(request: web.Request) -> int:
 
 
 def _concerns(entry: HistoryEntry, kinds: Collection[str], names: Collection[str]) -> bool:
-    """Whether it changes something of one of these kinds with one of these names."""
+    """Returns whether it changes something of one of these kinds with one of these names."""
     if not kinds and not names:
         return True
     return any(
@@ -130,13 +130,13 @@ def _concerns(entry: HistoryEntry, kinds: Collection[str], names: Collection[str
 
 
 def _names(change: EntityChange) -> set[str]:
-    """All names under which the owner may know an entity, of a renamed one also the former."""
+    """Returns all names under which the owner may know an entity, former ones included."""
     former = [fields["name"] for fields in (change.before, change.after) if fields and "name" in fields]
     return {change.name, change.key, *map(str, former)}
 
 
 async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> list[str]:
-    """Why the owner should be asked first."""
+    """Returns why the owner should be asked first."""
     reasons = [*plan.reasons, *edits.revivals(plan.changes, plan.registry)]
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
     if expiring.records:
@@ -156,7 +156,7 @@ async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> l
 
 
 def _counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
-    """How many calls began since then or run, by dimension and value."""
+    """Returns how many calls began since then or are running, by dimension and value."""
     found: dict[str, dict[str, int]] = {}
     running = list(engine.store.books.running.values())
     for dimension in _DIMENSIONS.values():
@@ -169,7 +169,7 @@ def _counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
 
 
 def _uses(before: Registry, after: Registry, change: Change, counts: dict[str, dict[str, int]]) -> Iterator[str]:
-    """What calls have made of something that goes: an entity, or the key of a token."""
+    """Yields how calls used what goes: an entity, or the key of a token."""
     current = entity_of(before, change.table, change.key)
     if change.table not in _DIMENSIONS or current is None:
         return

@@ -1,4 +1,4 @@
-"""Machine: what a gateway needs of the machine it runs on: its port, its folder, room on the disk, open files."""
+"""Machine: what the gateway needs of its machine: a port, a folder, disk space, open files."""
 
 import asyncio
 import os
@@ -18,22 +18,22 @@ from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 
 LEAST_FREE = 256 << 20
-"""Bytes; with less there is soon no room for a day's calls."""
+"""Free bytes of the disk; less is soon too little for a day's calls."""
 
 
 async def list_machine_checks(edits: ConfigEdits, _: web.Request) -> list[Step]:
-    """GET /machine: a line each, in a thread, for disks may be slow."""
+    """GET /machine: the checks, in a thread, because disks may be slow."""
     found = await asyncio.to_thread(look, edits.engine.config, edits.engine.address)
     return [*found, open_files(edits.engine.files, edits.registry.settings.connections)]
 
 
 def look(config: Config, address: str) -> list[Step]:
-    """``address`` is the base URL of /v1 if it is served."""
+    """Returns the checks. ``address`` is the base URL of /v1 if it is served."""
     return [port(config, address), home(config.home), disk(config.home)]
 
 
 def port(config: Config, address: str) -> Step:
-    """Whether the gateway has its port, or could have it."""
+    """Returns whether the gateway has its port, or could have it."""
     if address:
         return Step(name="the port", result="ok", text=f"this gateway listens at {address}")
     place = f"{config.host}:{config.port}"
@@ -50,7 +50,7 @@ def port(config: Config, address: str) -> Step:
 
 
 def home(folder: Path) -> Step:
-    """Whether the folder and its files are for their owner alone."""
+    """Returns whether only their owner can read the folder and its files."""
     if sys.platform == "win32":
         return Step(name="the home", result="ok", text=f"{folder}: as private as your user folder")
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -70,7 +70,7 @@ def home(folder: Path) -> Step:
 
 
 def disk(folder: Path, usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage) -> Step:
-    """Whether there is room for more calls."""
+    """Returns whether the disk has room for more calls."""
     free = usage(folder)[2]
     text = f"{free / 1e9:.1f} GB are free where {folder} lies"
     if free < LEAST_FREE:
@@ -80,7 +80,7 @@ def disk(folder: Path, usage: Callable[[Path], tuple[int, int, int]] = shutil.di
 
 
 def open_files(files: OpenFiles, connections: int) -> Step:
-    """Whether the system allows as many open files as the connections need that the settings allow."""
+    """Returns whether the system allows enough open files for the connections that the settings allow."""
     if not files.short:
         return Step(name="open files", result="ok", text=f"enough for {connections or 'any number of'} connections")
     clients = files.clients()
@@ -101,7 +101,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _rights(path: Path) -> int:
-    """Mode bits; none of a file that is gone meanwhile, or of a link."""
+    """Returns mode bits; 0 for a file that is gone meanwhile, or for a link."""
     try:
         found = path.lstat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Lists: what upstreams say they have: asked when a channel is saved, on a schedule, and whenever the owner wants.
+"""Lists: the models that upstreams list, fetched when a channel is saved, on a schedule, and on request.
 
 Asking is free. The last good list is kept: its models stay offered while the upstream is down.
 """
@@ -33,16 +33,16 @@ _log = logging.getLogger("tollkeeper")
 
 ALL = ("*",)
 NAMED = 5
-"""Models that a line of the log names at most."""
+"""The most models that a line of the log names."""
 RETRY_MS = 600_000
-"""After which a list that could not be fetched is tried again."""
+"""Milliseconds after which a list that could not be fetched is tried again."""
 HOUR_MS = 3_600_000
 
 _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 
 
 async def save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
-    """The edits that keep a new or changed channel, with the models its patterns let in.
+    """Returns the changes that save a new or changed channel, with the models that its patterns select.
 
     Raises BadRequest, saying what to do, if new patterns, or those of a new address, have no list to select from.
 
@@ -99,7 +99,7 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
 
 
 def _models_without_price(channel: Channel, before: Channel | None, catalog: Catalog) -> list[str]:
-    """The models that are new to a channel and have no price; those of the demo need none."""
+    """Returns the new models of a channel that have no price; those of the demo need none."""
     known = {model.name for model in before.models} if before is not None else ()
     new = [model for model in channel.models if model.name not in known and channel.dialect is not Dialect.MOCK]
     prices = catalog.registry.prices
@@ -107,7 +107,7 @@ def _models_without_price(channel: Channel, before: Channel | None, catalog: Cat
 
 
 async def _price_new_ones(edits: ConfigEdits, channel: Channel, before: Channel) -> None:
-    """Give the models that are new at a channel their known prices, where they have none; the history has that."""
+    """Give the new models of a channel their known prices if they have none, as a change in the history."""
     names = {model.name for model in channel.models} - {model.name for model in before.models}
     if not names or not channel.known_prices:
         return
@@ -125,14 +125,14 @@ async def _price_new_ones(edits: ConfigEdits, channel: Channel, before: Channel)
 
 
 async def keep_fresh(engine: Engine) -> None:
-    """Ask what is due, until it is cancelled."""
+    """Fetch the lists that are due, until it is cancelled."""
     while True:
         await refresh_due(engine)
         await asyncio.sleep(60.0)
 
 
 async def refresh_due(engine: Engine) -> None:
-    """Ask all upstreams that are due, side by side."""
+    """Fetch all lists that are due, concurrently."""
     edits = ConfigEdits(engine).by(ChangeSource(via="gateway"))
     async with asyncio.TaskGroup() as group:
         for channel in due(engine.catalog.registry, engine.now()):
@@ -140,7 +140,7 @@ async def refresh_due(engine: Engine) -> None:
 
 
 def due(registry: Registry, now: Millis) -> list[Channel]:
-    """Channels with patterns whose list is old, or could not be fetched some time ago."""
+    """Returns the channels with patterns whose list is old, or could not be fetched some time ago."""
     span = registry.settings.refresh_models_h * HOUR_MS
     found = []
     for channel in registry.channels.values():
@@ -153,7 +153,7 @@ def due(registry: Registry, now: Millis) -> list[Channel]:
 
 
 def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView:
-    """The last list beside what is offered of it."""
+    """Returns the last list, with what is offered of it."""
     listed = catalog.registry.lists.get(channel.id)
     span = catalog.registry.settings.refresh_models_h * HOUR_MS
     return ListingView(
@@ -169,7 +169,7 @@ def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView
 
 
 def _rows(channel: Channel, listed: UpstreamModels, catalog: Catalog) -> list[ListedModel]:
-    """Those listed as they came, then those that are gone."""
+    """Returns the listed models in their order, then those that are gone."""
     offered: dict[str, list[ServedModel]] = {}
     for model in channel.models:
         offered.setdefault(model.upstream_name, []).append(model)
@@ -182,7 +182,7 @@ def _rows(channel: Channel, listed: UpstreamModels, catalog: Catalog) -> list[Li
 
 
 def _row(model: ServedModel, offered: list[ServedModel], state: str, catalog: Catalog) -> ListedModel:
-    """``offered``: what the channel makes of it; it may have several names."""
+    """Returns one row. ``offered``: the channel's models for it; it may have several names."""
     names = sorted((one.name for one in offered), key=lambda name: name != model.upstream_name)
     name = names[0] if names else model.name
     return ListedModel(
@@ -204,7 +204,7 @@ async def _try_refresh(edits: ConfigEdits, channel: Channel) -> None:
 
 
 def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
-    """The list says if it could not be fetched; where patterns wait for a first one, there is one without models."""
+    """Note on the list that it could not be fetched; where patterns wait for a first list, add one without models."""
     listed = engine.catalog.registry.lists.get(channel.id)
     if listed is None and channel.patterns:
         listed = UpstreamModels(channel=channel.id, time=Millis(0))
@@ -234,7 +234,7 @@ async def _fetch_list(
 async def _looked_for(
     channel: Channel, before: UpstreamModels | None, edits: ConfigEdits
 ) -> tuple[Channel, UpstreamModels]:
-    """Raises UpstreamError, and TimeoutError if there are models without the list."""
+    """Find the root and fetch the list. Raises UpstreamError, and TimeoutError if the owner has named the models."""
     upstreams = edits.engine.upstreams
     # where the owner has named the models, the list is not waited for long
     async with asyncio.timeout(None if channel.patterns else 5.0):
@@ -244,7 +244,7 @@ async def _looked_for(
 
 
 def _some(channel: Channel, found: Iterable[ServedModel], unnamed: int = 0) -> tuple[ServedModel, ...]:
-    """What another server lists, once each, under names that can be shown. Raises UpstreamError if there are none."""
+    """Returns the listed models, once each, whose names can be shown. Raises UpstreamError if none is left."""
     usable: dict[str, ServedModel] = {}
     for served in found:
         with suppress(BadRequest):
@@ -258,7 +258,7 @@ def _some(channel: Channel, found: Iterable[ServedModel], unnamed: int = 0) -> t
 
 
 def separate_patterns(channel: Channel) -> Channel:
-    """Patterns that were written among the models go where they belong."""
+    """Returns the channel with the patterns among its models moved to its patterns."""
     patterns = tuple(m.name for m in channel.models if is_pattern(m.name) and not m.upstream)
     if not patterns:
         return channel
@@ -268,18 +268,18 @@ def separate_patterns(channel: Channel) -> Channel:
 
 
 def _frozen(channel: Channel) -> Channel:
-    """The built-in models are what they are."""
+    """Returns the channel with its built-in models as fixed ones."""
     models = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
     return msgspec.structs.replace(channel, models=models, patterns=())
 
 
 def refuses_key(error: UpstreamError) -> bool:
-    """Whether the upstream does not accept the key; one that must not list models may still make calls."""
+    """Returns whether the upstream rejects the key; a key that must not list models may still make calls."""
     return error.kind is FailureKind.AUTH and error.status != 403
 
 
 def reason_of(channel: Channel, error: UpstreamError) -> str:
-    """An upstream's failure as a part of a sentence that names the channel anyway."""
+    """Returns an upstream's failure as a part of a sentence that already names the channel."""
     return error.message.removeprefix(f"channel '{channel.name}': ").removesuffix(".")
 
 
@@ -303,7 +303,7 @@ def _field_at_fault(channel: Channel, error: UpstreamError) -> str:
 
 
 def _known_place(channel: Channel) -> bool:
-    """Whether the vendor's own documentation says that this is the root."""
+    """Returns whether the vendor's own documentation says that this is the root."""
     row = vendor_of("", channel.base_url)
     return not channel.dialect.info.root_may_vary or (bool(row.key_variable) and row.base_url == channel.base_url)
 

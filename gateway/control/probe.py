@@ -1,4 +1,4 @@
-"""Is a channel any good? ``check_channel`` goes step by step, ``probe`` asks for its models and makes one tiny call.
+"""Probe: tests of a channel. ``check_channel`` goes step by step; ``probe`` lists models and makes one tiny call.
 
 Both go to the channel directly, whatever its state, and nothing is booked. ``probe`` notes which keys are refused and
 which are accepted; ``check_channel`` changes nothing. What the upstream bills for the call is part of the result.
@@ -41,7 +41,7 @@ _CHAT = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": 16,
 
 
 async def probe(engine: Engine, channel: Channel, model: str) -> Check:
-    """What came of it. ``ms`` is the time of the call if there was one, else of the list.
+    """Returns the result. ``ms`` is the time of the call if there was one, else of the list.
 
     Of several keys each is tried, and one that is accepted is used again; the call is made with the first of those.
     Raises NotFound if the channel does not serve the model.
@@ -68,13 +68,13 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
 
 
 def _state_ids(channel: Channel) -> list[ChannelId]:
-    """Where the states of a channel or of its several keys are remembered."""
+    """Returns the ids of the states of a channel, or of its keys if it has several."""
     keys = [key_id(channel.id, number) for number in range(1, len(channel.all_keys) + 1)] if channel.keys else []
     return keys or [channel.id]
 
 
 async def look_at_key(engine: Engine, channel: Channel, number: int) -> None:
-    """Ask the upstream whether it accepts a new key: one that it refuses needs attention at once."""
+    """Ask the upstream whether it accepts a new key: a rejected one needs attention immediately."""
     one = msgspec.structs.replace(channel, key=channel.all_keys[number - 1], keys=())
     with suppress(TimeoutError):
         async with asyncio.timeout(5.0):
@@ -93,7 +93,7 @@ def _served_model(channel: Channel, model: str) -> ServedModel | None:
 
 
 async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool, bool, str]:
-    """Whether the upstream gives its list, whether it refuses the key, and what it lists.
+    """Returns whether the list came, whether the upstream rejects the key, and what it lists.
 
     ``key``: whose state it is that the upstream refuses the key.
     """
@@ -112,7 +112,7 @@ async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool,
 
 
 def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
-    """Whether the channel, or its key with that id, is still what was tested: it may have been edited meanwhile."""
+    """Returns whether the channel, or its key with that id, is unchanged since the test: it may have been edited."""
     present = engine.catalog.registry.channels.get(tested.id)
     if present is None or present.base_url != tested.base_url:
         return False
@@ -121,7 +121,7 @@ def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
 
 
 async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, bool, int, str]:
-    """The channel with its best key, whether its list came with that, how many keys are refused, and what was found."""
+    """Returns the channel with its best key, whether its list came, how many keys are rejected, and what was found."""
     good: list[tuple[Channel, str]] = []
     bad, refused = [], set[int]()
     keys = [msgspec.structs.replace(channel, key=key, keys=()) for key in channel.all_keys]
@@ -154,7 +154,7 @@ async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[
 
 
 async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> WholeAnswer:
-    """By the API that the model is for. Raises UpstreamError."""
+    """Call a model by the API that it is for. Raises UpstreamError."""
     embeds, now = is_embedding_model(served.upstream_name), engine.now()
     api = engine.apis["embeddings" if embeds else CHAT_API]
     body = msgspec.json.encode({"model": served.name, **({"input": _QUESTION} if embeds else _CHAT)})
@@ -168,11 +168,11 @@ async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> Wh
 
 CHECKUP_TEXT_LIMIT = 400
 NO_LIST = (404, 405, 501)
-"""Answers of upstreams that accept calls but list no models."""
+"""Statuses of upstreams that accept calls but list no models."""
 
 
 async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
-    """GET /channels/{ref}/checkup."""
+    """GET /channels/{ref}/checkup: check it step by step."""
     found = edits.engine.catalog.channel(request.match_info["ref"])
     step, ahead = await _examine(edits.engine, found)
     return Checkup(step=step, ahead_ms=ahead)
@@ -205,7 +205,7 @@ async def _examine(engine: Engine, channel: Channel) -> tuple[Step, Millis | Non
 
 
 def _refused_step(name: str, text: str, key: str) -> Step:
-    """A key that may list models, and perhaps not make calls: a call or an earlier list was refused."""
+    """Returns the step for a key that may list models but perhaps not make calls: an earlier request was rejected."""
     real = f"'tollkeeper channel test {word(name)} --model M' makes a real call"
     replaces = f"channel key rotate {word(name)} {key} --key KEY" if key else f"channel edit {word(name)} --key KEY"
     fix = f"{real}; 'tollkeeper {replaces}' replaces the key"
@@ -257,7 +257,7 @@ def _unlisted_step(name: str, way: str, error: UpstreamError, key: str) -> Step:
 
 
 def _way(contact: Reachability | None, now: Millis) -> str:
-    """What went well so far, to be followed by the rest."""
+    """Returns what went well so far; the rest follows."""
     if contact is None:
         return ""
     where = f"{contact.host} is {', '.join(contact.addresses[:2])}" if contact.addresses else contact.host
@@ -270,7 +270,7 @@ def _way(contact: Reachability | None, now: Millis) -> str:
 
 
 def _ahead(engine: Engine, channel: Channel) -> Millis | None:
-    """What the ``Date`` of the answer that has just come says of our clock."""
+    """Returns how far our clock is ahead, by the ``Date`` of the latest answer."""
     try:
         theirs = parsedate_to_datetime(engine.upstreams.dates.get(channel.id, ""))
     except ValueError:

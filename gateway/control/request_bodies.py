@@ -1,4 +1,4 @@
-"""Inputs: strict patches and query parameters. What a body may say is read off the domain's own structs.
+"""Request bodies: strict patches and query parameters. The domain's structs say what a body may have.
 
 Nothing is guessed and nothing ignored: an unknown name is refused with the known ones, a wrong type with the place.
 """
@@ -22,7 +22,7 @@ _VALID_AT = re.compile(r"(?P<what>.*?)(?: - at `(?P<place>.*)`)?", re.DOTALL)
 
 
 def members(data: bytes) -> dict[str, msgspec.Raw]:
-    """The members of a JSON object, unread; an empty body is an empty object. Raises BadRequest."""
+    """Returns the members of a JSON object, undecoded; an empty body is an empty object. Raises BadRequest."""
     if not data.strip():
         return {}
     try:
@@ -32,7 +32,7 @@ def members(data: bytes) -> dict[str, msgspec.Raw]:
 
 
 def fields(data: bytes, struct: type[msgspec.Struct], allowed: Collection[str]) -> dict[str, Any]:
-    """The values of a body whose names are ``allowed`` fields of a struct and whose types are theirs.
+    """Returns the values of a body, whose names must be ``allowed`` fields of a struct with their types.
 
     Raises BadRequest with ``param`` set to the field at fault.
     """
@@ -48,12 +48,12 @@ def _hints(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def patch(entity: AnyStruct, data: bytes, allowed: Collection[str]) -> AnyStruct:
-    """The entity with the fields of a body put over it. Raises BadRequest."""
+    """Returns the entity with the fields of a body. Raises BadRequest."""
     return msgspec.structs.replace(entity, **fields(data, type(entity), allowed))
 
 
 async def read_body(request: web.Request, struct: type[AnyStruct]) -> AnyStruct:
-    """A request's body as a struct: its fields are all that is allowed, and those without a default are required.
+    """Returns a request's body as a struct. Its fields alone are allowed; those without a default are required.
 
     Raises BadRequest.
     """
@@ -63,7 +63,7 @@ async def read_body(request: web.Request, struct: type[AnyStruct]) -> AnyStruct:
 
 
 def require_known(names: Mapping[str, object], allowed: Collection[str], where: str = "") -> None:
-    """Raises BadRequest when a name is not an allowed one."""
+    """Check that all names are allowed. Raises BadRequest."""
     for name in names:
         if name not in allowed:
             place = f"{where}.{plain(name, 64)}" if where else plain(name, 64)
@@ -75,7 +75,7 @@ def require_known(names: Mapping[str, object], allowed: Collection[str], where: 
 
 
 def require_fields(data: bytes, *names: str) -> None:
-    """Raises BadRequest when a body lacks one of these fields."""
+    """Check that a body has these fields. Raises BadRequest."""
     given = members(data)
     for name in names:
         if name not in given:
@@ -121,7 +121,7 @@ def _decode(name: str, raw: msgspec.Raw, hint: Any) -> object:
 
 
 def _misfit(name: str, text: str, hint: Any) -> BadRequest:
-    """A decoder's complaint ``Expected `int`, got `str` - at `$[0].nanos``` as words about the field."""
+    """Returns a decoder's complaint ``Expected `int`, got `str` - at `$[0].nanos``` as an error about the field."""
     match = _VALID_AT.fullmatch(text)
     what, place = (match["what"], match["place"] or "$") if match else (text, "$")
     choices = "; known: " + ", ".join(_choices(hint)) if "enum" in what.lower() and any(_choices(hint)) else ""
@@ -129,7 +129,7 @@ def _misfit(name: str, text: str, hint: Any) -> BadRequest:
 
 
 def _choices(hint: Any) -> Iterator[str]:
-    """The values of every enum in a hint."""
+    """Yields the values of every enum in a hint."""
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         yield from (str(member.value) for member in hint)
     elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
@@ -140,7 +140,7 @@ def _choices(hint: Any) -> Iterator[str]:
 
 
 def _check_members(place: str, value: object, hint: Any) -> None:
-    """Structs inside a value may hold only their own fields: the decoder alone would drop others without a word."""
+    """Check that structs inside a value have only known fields: the decoder alone would drop others silently."""
     inner = [h for h in (hint, *get_args(hint)) if isinstance(h, type) and issubclass(h, msgspec.Struct)]
     if not inner:
         return

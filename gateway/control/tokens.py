@@ -1,4 +1,4 @@
-"""Tokens: created, edited, rotated, removed; their keys are shown once."""
+"""Tokens: create, edit, rotate and remove them. A key is shown once."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from gateway.domain.views import NewToken, TokenView
 
 DEFAULT_GROUP = "default"
 OUTLIVED_MS = 3 * 86_400_000
-"""How long the token of a program that has ended is kept: to look at it, and to tell late calls why it is refused."""
+"""Milliseconds to keep the token of an ended program: it can be looked at, and late calls are refused by its name."""
 
 
 async def list_tokens(edits: ConfigEdits, _: web.Request) -> list[TokenView]:
@@ -67,7 +67,7 @@ async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
 
 
 async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /tokens/{ref}; its calls and what they cost stay in the records. ``note``: what ended with it."""
+    """DELETE /tokens/{ref}: remove it; its calls stay in the records. ``note``: what ended with it."""
     token = _token_of(edits, request)
     note = keyless_end(edits.registry, token.name)
     done = f"removed token '{token.name}'" + (f": {note}" if note else "")
@@ -75,7 +75,7 @@ async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, st
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """For a batch: the token's name, and what an edit changes; without a body, what its removal changes."""
+    """Returns, for a batch, the token's name and the changes of an edit; without a body, those of its removal."""
     token = edits.engine.catalog.token(ref)
     return token.name, _removal_changes(edits, token) if body is None else _edit_changes(edits, token, body)[1]
 
@@ -87,7 +87,7 @@ def _edit_changes(edits: ConfigEdits, old: Token, body: bytes) -> tuple[Token, l
 
 
 async def delete_ended(engine: Engine) -> None:
-    """Delete the tokens of programs that ended some days ago, now and then, until it is cancelled."""
+    """Delete the tokens of programs that ended some days ago, regularly, until it is cancelled."""
     edits = ConfigEdits(engine)
     while True:
         if changes := list(_long_ended(edits)):
@@ -97,7 +97,7 @@ async def delete_ended(engine: Engine) -> None:
 
 
 def _long_ended(edits: ConfigEdits) -> Iterator[Change]:
-    """Removes the tokens of programs that ended some days ago."""
+    """Yields the changes that remove the tokens of programs that ended some days ago."""
     for token in edits.registry.tokens.values():
         if token.outlived(Millis(edits.now - OUTLIVED_MS)):
             yield from _removal_changes(edits, token)
@@ -108,7 +108,7 @@ def _removal_changes(edits: ConfigEdits, token: Token) -> list[Change]:
 
 
 async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
-    """POST /tokens/{ref}/rotate: a new key; the old one is refused from now on."""
+    """POST /tokens/{ref}/rotate: give it a new key; the old one is rejected from now on."""
     key = new_key()
     old = _token_of(edits, request)
     token = msgspec.structs.replace(old, digest=digest(key), hint=hint(key))
@@ -118,12 +118,12 @@ async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 
 
 async def give_pass(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """POST /tokens/{ref}/pass: a key for a minute, so that the owner can make a call as this token."""
+    """POST /tokens/{ref}/pass: a key for one minute, with which the owner can make a call as this token."""
     return {"key": edits.engine.passes.issue(_token_of(edits, request).id, edits.now)}
 
 
 async def show_key(edits: ConfigEdits, request: web.Request) -> KeyOwner:
-    """GET /keys/{handle}: whose key it is or was."""
+    """GET /keys/{handle}: the owner of a present or former key."""
     ref = request.match_info["handle"]
     owner = find_owner(edits.registry, ref)
     if owner is None:
@@ -137,7 +137,7 @@ def _token_of(edits: ConfigEdits, request: web.Request) -> Token:
 
 
 def _without_key(edits: ConfigEdits, name: str, new: str) -> list[Change]:
-    """What follows from another name of the token for programs without a key: no other token may take its place."""
+    """Returns the change of settings if the token for programs without a key is renamed or removed."""
     settings = edits.registry.settings
     if name == new or settings.ollama_token != name:
         return []
@@ -146,7 +146,7 @@ def _without_key(edits: ConfigEdits, name: str, new: str) -> list[Change]:
 
 
 def keyless_end(registry: Registry, name: str) -> str:
-    """What ends for programs without a key when this token is removed; empty if nothing does."""
+    """Returns what ends for programs without a key when this token is removed; empty if nothing does."""
     settings = registry.settings
     if settings.ollama_token != name:
         return ""
@@ -163,7 +163,7 @@ def _check(token: Token, registry: Registry) -> None:
 
 
 def default_group(registry: Registry) -> str:
-    """``default``, or the only group there is."""
+    """Returns ``default``, or the only group. Raises BadRequest if neither exists."""
     if DEFAULT_GROUP in registry.groups or not registry.groups:
         return DEFAULT_GROUP
     if len(registry.groups) == 1:

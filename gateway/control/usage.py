@@ -23,7 +23,7 @@ from gateway.store.search import CallFilter, SearchDeadline
 from gateway.store.sums import FOREVER, Step, Sums
 
 By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
-"""The keys and names of the last one are those of both with ``|`` between them."""
+"""Keys and names of the last one are those of both, joined by ``|``."""
 TOKEN_AND_MODEL: By = "token|model"
 
 _PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
@@ -38,27 +38,27 @@ _NO_COUNTS = Counts()
 
 
 class Tallies(msgspec.Struct, frozen=True):
-    """What all calls ever came to, or those of one token, by channel id and by model."""
+    """The sums of all calls ever made, or of one token's, by channel id and by model."""
 
     channels: Mapping[str, Counts]
     models: Mapping[str, Counts]
 
     def of_channel(self, channel: str) -> Counts:
-        """Zeros if it was never asked."""
+        """Returns the sums of a channel; zeros if it was never called."""
         return self.channels.get(channel, _NO_COUNTS)
 
     def of_model(self, model: str) -> Counts:
-        """Zeros if nobody ever asked for it."""
+        """Returns the sums of a model; zeros if it was never requested."""
         return self.models.get(model, _NO_COUNTS)
 
 
 async def tallies(engine: Engine) -> Tallies:
-    """The sums that the tables of channels and models show."""
+    """Returns the sums that the tables of channels and models show."""
     return await asyncio.to_thread(_tallies, engine.store.calls)
 
 
 async def token_tallies(engine: Engine, token: TokenId) -> Tallies:
-    """The sums of one token's calls by model."""
+    """Returns the sums of one token's calls by model."""
     return await asyncio.to_thread(_token_tallies, engine.store.calls, token)
 
 
@@ -151,7 +151,7 @@ def _series(sums: Sums, names: Mapping[str, str], table: LatencyTable) -> list[P
 
 
 def _whole_series(sums: Sums, table: LatencyTable) -> list[Point]:
-    """The series of the total: what all values of an hour or day come to."""
+    """Returns the series of the total: the sum of all values of each hour or day."""
     spans: dict[int, Counts] = {}
     for bucket in sums.series:
         spans.setdefault(bucket.start, Counts()).merge(bucket.counts)
@@ -173,7 +173,7 @@ def _merge(parts: Iterable[LatencyCounts]) -> LatencyCounts:
 
 
 def _names(calls: CallLog, registry: Registry, by: str, sums: Sums) -> dict[str, str]:
-    """What ids of tokens and channels are called, or were called when they last had a call."""
+    """Returns the names of tokens, groups and channels by id; of removed ones, those of their last call."""
     if by == TOKEN_AND_MODEL:
         pairs = {key: key.partition("|") for key in sums.rows}
         tokens = _token_names(calls, registry, {token for token, _, _ in pairs.values()})
@@ -204,7 +204,7 @@ def _token_names(calls: CallLog, registry: Registry, ids: Iterable[str]) -> dict
 
 
 def _with_old_names(names: dict[str, str], ids: Iterable[str], last_name: Callable[[str], str]) -> dict[str, str]:
-    """The names that there are, and for other ids the name of their last call."""
+    """Returns the present names, and for other ids the name of their last call."""
     return names | {key: last_name(key) for key in ids if key and key not in names}
 
 

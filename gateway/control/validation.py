@@ -1,4 +1,4 @@
-"""Checks: what a value must be beyond its type. Each gives nothing or raises BadRequest with the field at fault."""
+"""Validation: what a value must be beyond its type. Each check raises BadRequest with the field at fault."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -28,17 +28,17 @@ NAME_LIMIT = 64
 MODEL_NAME_LIMIT = 200
 NOTE_LIMIT = 500
 MANY = 10_000
-"""More entries than this in one list are a mistake."""
+"""The most entries of one list; more are a mistake."""
 
 MOST_FALLBACKS = 10
-"""Of one model."""
+"""The most fallbacks of one model."""
 MANY_KEYS = 50
-"""Of one channel."""
+"""The most keys of one channel."""
 
 MULTIPLIER_LIMIT = MOST_TIMES * MILLION
 
 LONGEST_WAIT_S = 600
-"""The longest that a call may wait in line."""
+"""The most seconds that a call may wait for a slot."""
 
 _COUNTS = (
     *("token_streams", "channel_calls", "queue", "queue_s"),
@@ -58,17 +58,17 @@ _ORIGIN = re.compile(
     r"null|https?://[A-Za-z0-9._-]{1,253}(?::[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]{2,45}\](?::[0-9]{1,5})?"
     r"|(?!https?:)[a-z][a-z0-9+.-]{0,30}://[A-Za-z0-9._~:@%-]{0,250}"
 )
-"""What a browser or an app says of itself: a scheme and a host without a path, or ``null``. Apps have own schemes."""
+"""The origin of a browser or app: a scheme and a host without a path, or ``null``. Apps have schemes of their own."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
 
 
 def account(value: Account) -> None:
-    """The account's budgets make sense."""
+    """Check the account's budgets."""
     budgets(value.budgets)
 
 
 def settings(value: Settings) -> None:
-    """Host names are bare, origins are whole and have no path, records are kept for a day at least."""
+    """Check numbers, hosts (without a path) and origins (with a scheme, without a path)."""
     _demand(value.keep_days >= 1, "keep_days", "at least one day of records must be kept")
     _demand(0 <= value.refresh_models_h <= 8760, "refresh_models_h", "must be at most a year, in hours; 0 means never")
     for field in _COUNTS:
@@ -83,7 +83,7 @@ def settings(value: Settings) -> None:
 
 
 def token(value: Token, registry: Registry) -> None:
-    """A token has a good name, a group there is, and sensible amounts."""
+    """Check name, group and amounts."""
     name(value.name)
     _demand(not value.name.startswith(PREFIX), "name", f"a token's name must not begin with '{PREFIX}', as keys do")
     group_exists(value.group, registry)
@@ -95,7 +95,7 @@ def token(value: Token, registry: Registry) -> None:
 
 
 def group(value: Group) -> None:
-    """A group has a good name and sensible amounts."""
+    """Check name and amounts."""
     name(value.name)
     _demand(
         0 <= value.multiplier <= MULTIPLIER_LIMIT,
@@ -110,7 +110,7 @@ def group(value: Group) -> None:
 
 
 def fallbacks(values: tuple[Fallback, ...]) -> None:
-    """Each pattern is there once, and names others."""
+    """Check that each pattern occurs once and has fallbacks."""
     _demand(len(values) <= MANY, "fallbacks", f"has more than {MANY} models")
     seen: set[str] = set()
     for value in values:
@@ -123,7 +123,7 @@ def fallbacks(values: tuple[Fallback, ...]) -> None:
 
 
 def channel(value: Channel, registry: Registry) -> None:
-    """A channel leads somewhere, for groups there are, with deadlines that end."""
+    """Check URL, groups, models, keys, headers, limits and timeouts."""
     name(value.name)
     if value.dialect.info.needs_url:
         checked_base_url(value.base_url)
@@ -155,7 +155,7 @@ def channel(value: Channel, registry: Registry) -> None:
 
 
 def preset(value: str) -> None:
-    """A preset is one of those there are, or none."""
+    """Check that a preset is known, or empty."""
     if value and value not in PRESETS:
         near = get_close_matches(value, PRESETS, 1)
         meant = f" Did you mean '{near[0]}'?" if near else ""
@@ -167,7 +167,7 @@ def preset(value: str) -> None:
 
 
 def price(value: Price) -> None:
-    """Prices are not negative, tiers grow, and rules have conditions that can hold."""
+    """Check that amounts are not negative, tiers grow, and rules have conditions that can hold."""
     model_name(value.model, "model")
     _check_amounts(value)
     for rule in value.rules:
@@ -198,7 +198,7 @@ def _check_extras(extras: Mapping[str, int]) -> None:
 
 
 def name(value: str, field: str = "name") -> None:
-    """A name can be shown as it is and typed again: 1 to 64 printable characters, no blank at its ends."""
+    """Check that a name can be shown and typed: 1 to 64 printable characters, no blank at its ends."""
     _demand(0 < len(value) <= NAME_LIMIT, field, f"a name must have 1 to {NAME_LIMIT} characters")
     _demand(
         plain(value) == value and value.isprintable(), field, "a name must not contain control or invisible characters"
@@ -208,7 +208,7 @@ def name(value: str, field: str = "name") -> None:
 
 
 def model_name(value: str, field: str) -> None:
-    """Model names may hold slashes and colons, but nothing that cannot be shown."""
+    """Check a model's name: slashes and colons are allowed, but nothing that cannot be shown."""
     _demand(0 < len(value) <= MODEL_NAME_LIMIT, field, f"a model's name must have 1 to {MODEL_NAME_LIMIT} characters")
     demand_no_url(value)
     _demand(
@@ -219,7 +219,7 @@ def model_name(value: str, field: str) -> None:
 
 
 def patterns(values: Iterable[str]) -> None:
-    """Patterns follow the rule of model names."""
+    """Check patterns by the rule of model names."""
     listed = list(values)
     _demand(len(listed) <= MANY, "models", f"has more than {MANY} patterns")
     for value in listed:
@@ -228,7 +228,7 @@ def patterns(values: Iterable[str]) -> None:
 
 
 def check_served(values: tuple[ServedModel, ...]) -> None:
-    """Each public name once."""
+    """Check that each public name occurs once."""
     _demand(len(values) <= MANY, "models", f"has more than {MANY} models")
     seen: set[str] = set()
     for model in values:
@@ -242,7 +242,7 @@ def check_served(values: tuple[ServedModel, ...]) -> None:
 
 
 def budgets(values: tuple[Budget, ...]) -> None:
-    """Each window once, each with an amount."""
+    """Check that each window occurs once and has an amount."""
     windows = [budget.window for budget in values]
     _demand(len(set(windows)) == len(windows), "budgets", "two budgets have the same window")
     for budget in values:
@@ -253,7 +253,7 @@ def budgets(values: tuple[Budget, ...]) -> None:
 
 
 def limits(value: Limits) -> None:
-    """A limit of none is written by leaving it out; zero would let nothing pass."""
+    """Check that limits are above zero: no limit is written by leaving it out."""
     for field in ("rpm", "tpm", "rpd", "tpd", "concurrent", "streams"):
         number = getattr(value, field)
         _demand(number is None or number > 0, "limits", f"{field} must be above 0; leave it out for no limit")
@@ -263,13 +263,13 @@ def limits(value: Limits) -> None:
 
 
 def timeouts(value: Timeouts) -> None:
-    """Deadlines in seconds, each of them more than nothing and at most a day."""
+    """Check that each timeout is above zero and at most a day."""
     for field in value.__struct_fields__:
         _demand(0 < getattr(value, field) <= 86_400, "timeouts", f"{field} must be from 0 to 86400 seconds")
 
 
 def secret(value: str, field: str = "key") -> None:
-    """A key goes into one header line; a reference names a variable of the environment."""
+    """Check that a key fits into one header line, or refers to a variable of the environment."""
     if value.startswith("env:"):
         _demand(_ENV_NAME.fullmatch(value[4:]), field, "'env:' must be followed by the name of a variable")
     printable = value.isascii() and value.isprintable()
@@ -278,7 +278,7 @@ def secret(value: str, field: str = "key") -> None:
 
 
 def keys(values: tuple[str, ...]) -> None:
-    """Each key is one, and there once."""
+    """Check that no key is empty or occurs twice."""
     _demand(len(values) <= MANY_KEYS, "keys", f"has more than {MANY_KEYS} keys")
     for value in values:
         _demand(value, "keys", "a key is empty; the first one is 'key', the others are 'keys'")
@@ -287,7 +287,7 @@ def keys(values: tuple[str, ...]) -> None:
 
 
 def headers(values: dict[str, str]) -> None:
-    """Headers have HTTP names, each once, are not those that frame a request, and have values of one line."""
+    """Check that headers have HTTP names, each once, do not frame a request, and have values of one line."""
     seen: set[str] = set()
     for header, value in values.items():
         _demand(_HEADER_NAME.fullmatch(header), "headers", f"'{plain(header)}' is not a valid header name")
@@ -299,7 +299,7 @@ def headers(values: dict[str, str]) -> None:
 
 
 def proxy(value: str, dialect: Dialect) -> None:
-    """A proxy is a URL, or a reference to one."""
+    """Check that a proxy is a URL, or a reference to one."""
     if value:
         _demand(dialect.info.needs_url, "proxy", f"the {dialect} dialect needs none")
         secret(value, "proxy")
@@ -308,12 +308,12 @@ def proxy(value: str, dialect: Dialect) -> None:
 
 
 def note(value: str) -> None:
-    """A note is one line."""
+    """Check that a note is one line."""
     _demand(plain(value, NOTE_LIMIT) == value, "note", f"must be one line of at most {NOTE_LIMIT} characters")
 
 
 def group_exists(group_name: str, registry: Registry, field: str = "group") -> None:
-    """The group is one of those there are."""
+    """Check that the group exists."""
     if group_name not in registry.groups:
         there = ", ".join(sorted(registry.groups)) or "none yet"
         message = f"no group '{plain(group_name, 64)}'; the groups are: {there}; 'tollkeeper group add' creates one"

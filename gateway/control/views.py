@@ -43,7 +43,7 @@ from gateway.upstream.learned_params import NOTHING
 
 
 def account_view(engine: Engine) -> AccountView:
-    """The account as it is now."""
+    """Returns the account as it is now."""
     registry, books = engine.catalog.registry, engine.store.books
     scope: Scope = ("account", "")
     return AccountView(
@@ -59,7 +59,7 @@ def account_view(engine: Engine) -> AccountView:
 
 
 def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> TokenView:
-    """A token with what it spent and what it sees, if that is not known already."""
+    """Returns a token with what it spent. ``sees``: the models that it sees, if they are known already."""
     scope: Scope = ("token", token.id)
     spent = engine.store.books.spent(scope)
     return TokenView(
@@ -81,7 +81,7 @@ def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> T
 
 
 def token_views(engine: Engine) -> list[TokenView]:
-    """All tokens by name."""
+    """Returns all tokens, by name."""
     seen: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     views = []
     for token in sorted(engine.catalog.registry.tokens.values(), key=lambda t: t.name):
@@ -93,7 +93,7 @@ def token_views(engine: Engine) -> list[TokenView]:
 
 
 def group_view(engine: Engine, group: Group) -> GroupView:
-    """A group with its tokens and channels."""
+    """Returns a group with its tokens and channels."""
     registry, now = engine.catalog.registry, engine.now()
     scope: Scope = ("group", group.id)
     spent = engine.store.books.spent(scope)
@@ -113,21 +113,21 @@ def group_view(engine: Engine, group: Group) -> GroupView:
 
 
 def group_views(engine: Engine) -> list[GroupView]:
-    """All groups by name."""
+    """Returns all groups, by name."""
     return [
         group_view(engine, group) for group in sorted(engine.catalog.registry.groups.values(), key=lambda g: g.name)
     ]
 
 
 def channel_views(engine: Engine, tallies: Tallies) -> list[ChannelView]:
-    """All channels, by name."""
+    """Returns all channels, by name."""
     busy = Counter(call.channel for call in engine.store.books.running.values())
     channels = sorted(engine.catalog.registry.channels.values(), key=lambda c: c.name)
     return [_channel_view(engine, c, busy[c.id], tallies.of_channel(c.id)) for c in channels]
 
 
 def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelView:
-    """One channel."""
+    """Returns one channel."""
     busy = sum(call.channel == channel.id for call in engine.store.books.running.values())
     return _channel_view(engine, channel, busy, tallies.of_channel(channel.id))
 
@@ -174,12 +174,12 @@ def _marks_refused(engine: Engine, channel: Channel) -> bool:
 
 
 def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str) -> dict[str, Any]:
-    """The fields that the owner edits, except those that are shown in another way."""
+    """Returns the fields that the owner edits, except those that are shown in another way."""
     return {name: getattr(entity, name) for name in fields.__struct_fields__ if name not in but}
 
 
 def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
-    """The keys with their states; a channel's only key is as well as the channel."""
+    """Returns the keys with their states; a channel's only key has the state of the channel."""
     views = []
     states = engine.key_states(channel)
     for number, (key, state) in enumerate(zip(channel.all_keys, states, strict=True), start=1):
@@ -189,7 +189,7 @@ def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
 
 
 def until_ms(engine: Engine, state: HealthState) -> Millis | None:
-    """When a pause ends; None without one."""
+    """Returns when a pause ends; None without one."""
     return Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
 
 
@@ -199,7 +199,7 @@ def _waiting(engine: Engine, kind: str, key: str) -> int:
 
 
 def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "") -> PriceView:
-    """A price as it is shown, of the model that has it or of another one that has the same."""
+    """Returns a price as it is shown, of the model that has it or of another model with the same price."""
     model = model or price.model
     return PriceView(
         model=model,
@@ -269,12 +269,12 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
 
 
 def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> tuple[BudgetView, ...]:
-    """Budgets with what is used of them now."""
+    """Returns budgets with what is used of them now."""
     return tuple(budget_use(engine.store.books, scope, budgets, engine.now()))
 
 
 def _served_by_name(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, ServedModel]]]:
-    """By public name: who serves it, in the order they are tried, and as what."""
+    """Returns, by public name, which channels serve it, in the order they are tried, and as what."""
     served: dict[str, list[tuple[Channel, ServedModel]]] = {}
     for channel in sorted(channels, key=lambda c: (-c.priority, c.name)):
         for model in channel.models:

@@ -129,7 +129,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
 
 
 def _unused_fallbacks(wanted: PlannedCall, found: DryRun, group: Group, catalog: Catalog) -> list[UnusedFallback]:
-    """Those that may not answer the token at all, then those that too little is left for now."""
+    """Returns those that may not answer the token at all, then those that the rest does not pay for."""
     token = wanted.token
     return [
         *unused_fallbacks(wanted.model, token, group, catalog),
@@ -145,7 +145,7 @@ def _unused_fallbacks(wanted: PlannedCall, found: DryRun, group: Group, catalog:
 
 
 def _with_conversion(engine: Engine, wanted: PlannedCall, routes: list[RouteView]) -> list[RouteView]:
-    """The routes, with whether the API's requests are translated there."""
+    """Returns the routes, with whether the API's requests are translated there."""
     native = native_channels(wanted, engine.catalog, engine.now(), engine.pipeline.attempts.is_native)
     return [
         msgspec.structs.replace(route, conversion=conversion(wanted.api.name, native=route.channel in native))
@@ -154,7 +154,7 @@ def _with_conversion(engine: Engine, wanted: PlannedCall, routes: list[RouteView
 
 
 def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None:
-    """The failure of a call for which no channel is left, as one of them needs a variable that is not set."""
+    """Returns the error of a call for which no channel is left, because one needs a variable that is not set."""
     tried = [route for route in routes if route.place]
     if all(route.passed for route in tried):
         for route in tried:
@@ -166,12 +166,12 @@ def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None
 
 
 def _message(error: GatewayError) -> str:
-    """The error of such a call, without the advice to ask what is answered here."""
+    """Returns the error's message without the advice to run ``why``."""
     return error.message.partition("; 'tollkeeper why ")[0]
 
 
 def _store_error(engine: Engine) -> GatewayError | None:
-    """A call tries the disk once more before it gives up; here nothing is written, so this is what is known."""
+    """Returns the store's error, if it has one. A call would try the disk once more; here nothing is written."""
     if engine.store.books.healthy:
         return None
     text = f"the store has failed, and calls are rejected: {engine.store.books.trouble.text}"
@@ -179,7 +179,7 @@ def _store_error(engine: Engine) -> GatewayError | None:
 
 
 def _is_sticky(wanted: PlannedCall, group: Group) -> bool:
-    """Whether a conversation goes on at the channel that answered it."""
+    """Returns whether a conversation stays at the channel that answered it."""
     return group.sticky or wanted.api.sticky
 
 
@@ -193,7 +193,7 @@ def _way(found: DryRun, *, sticky: bool) -> str:
 
 
 def _fix(error: GatewayError, seen: Visibility, wanted: PlannedCall, routes: list[RouteView]) -> str:
-    """What to do at an obstacle."""
+    """Returns what to do about an error."""
     if error.code == "model_not_found":
         return seen.fix
     first = routes[0].channel if routes else ""
@@ -214,7 +214,7 @@ def _then(error: GatewayError | None, wanted: PlannedCall) -> Obstacle | None:
 
 
 def _price(found: DryRun, entry: ModelEntry | None, model: str, catalog: Catalog) -> Price | None:
-    """The price of the model that would be tried first: a fallback has its own."""
+    """Returns the price of the model that would be tried first: a fallback has its own."""
     if found.choice is not None and found.choice.route is not None:
         return found.choice.route.served.price
     return catalog.price_shown(entry) if entry is not None else catalog.price(model)
@@ -274,7 +274,7 @@ def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
 
 
 def _routes(engine: Engine, entry: ModelEntry, found: DryRun, room: ChannelTickets) -> Iterator[RouteView]:
-    """The channels that would be asked for a model, then for its fallbacks, and what speaks against them now."""
+    """Yields the channels for a model, then for its fallbacks, with the reasons for passing them over."""
     first = found.choice.route.served.name if found.choice is not None and found.choice.route is not None else ""
     for one in (entry, *entry.fallbacks):
         passed = {p.channel: p.reason for p in _choice(engine, one, room, lambda _: 0).passed}
@@ -295,7 +295,7 @@ def _choice(engine: Engine, entry: ModelEntry, room: ChannelTickets, draw: Draw)
 
 
 def _others(engine: Engine, wanted: PlannedCall, told: set[str]) -> Iterator[RouteView]:
-    """The other channels of the group, and those that offer the model to other groups."""
+    """Yields the other channels of the group, and those that offer the model to other groups."""
     model, token = wanted.model, wanted.token
     for channel in sorted(engine.catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
         offered = next((served.upstream_name for served in channel.models if served.name == model), "")
@@ -304,7 +304,7 @@ def _others(engine: Engine, wanted: PlannedCall, told: set[str]) -> Iterator[Rou
 
 
 def _outside(channel: Channel, offered: str, wanted: PlannedCall) -> str:
-    """Why a channel is not among the model's routes at all."""
+    """Returns why a channel is not among the model's routes at all."""
     if wanted.token.group not in channel.groups:
         return f"not in group '{plain(wanted.token.group)}'"
     if not channel.enabled:

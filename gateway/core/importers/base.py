@@ -1,4 +1,4 @@
-"""What was understood of another gateway's configuration, as a document of ours, and what was not. Pure."""
+"""Imported configuration: what was understood of another gateway's, as a document of ours, and what was not. Pure."""
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -10,11 +10,11 @@ from gateway.domain.text import plain
 NAME_LIMIT = 64
 MODEL_LIMIT = 200
 SHOWN = 4
-"""Places that a note names."""
+"""The most places that a note names."""
 
 
 class ImportedConfig:
-    """Filled piece by piece."""
+    """A document that importers fill, and the notes about what they left out."""
 
     def __init__(self) -> None:
         self.channels: dict[str, dict[str, Any]] = {}
@@ -24,27 +24,27 @@ class ImportedConfig:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As a configuration file of ours would say it."""
+        """Returns the document as our configuration file would have it."""
         return {"format": 1, "groups": self.groups, "channels": self.channels, "prices": self.prices}
 
     @property
     def notes(self) -> list[str]:
-        """What was not imported, each with its places."""
+        """Returns what was not imported, each with its places."""
         return [f"{what} ({_places(where)})" if any(where) else what for what, where in self._left.items()]
 
     def left(self, what: str, where: str = "") -> None:
-        """Something was not imported, or only approximately."""
+        """Note that something was not imported, or only approximately."""
         places = self._left.setdefault(plain(what, 300), [])
         if where not in places:
             places.append(plain(where, 100))
 
     def ignored(self, names: object, where: str, prefix: str = "") -> None:
-        """Fields that have nothing of ours to become."""
+        """Note fields that have no counterpart here."""
         for name in sorted(map(str, names)) if isinstance(names, set | list | dict) else ():
             self.left(f"not imported: {prefix}{plain(name, 80)}", where)
 
     def name(self, wanted: str) -> str:
-        """A name for a channel: like the wanted one, allowed, and not in use."""
+        """Returns a name for a channel: like the wanted one, allowed, and not in use."""
         base = plain(wanted, NAME_LIMIT - 4).strip(" .") or "channel"
         name, number = base, 2
         while name in self.channels:
@@ -52,7 +52,7 @@ class ImportedConfig:
         return name
 
     def price(self, model: str, rates: Mapping[str, object], where: str) -> None:
-        """What one token costs, in dollars, as our price of a million. Another price of the same model stays."""
+        """Add a price from the dollars of one token. Another price of the same model stays."""
         found = {field: million for field, rate in rates.items() if (million := _per_million(rate)) is not None}
         if found and not {"input", "output"} <= set(found):
             found = {"input": "0", "output": "0"} | found
@@ -63,24 +63,24 @@ class ImportedConfig:
 
 
 def model_name(value: object) -> str:
-    """A name that clients may ask for; empty if it is none."""
+    """Returns a model's name that clients may use; empty if it is none."""
     text = value.strip() if isinstance(value, str) else ""
     return text if text and plain(text, MODEL_LIMIT) == text else ""
 
 
 def table(value: object) -> Mapping[str, Any]:
-    """A table, or an empty one instead of anything else."""
+    """Returns a table; an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
 def with_version(url: str, version: str) -> str:
-    """A base URL that ends in its version."""
+    """Returns a base URL that ends in its version."""
     bare = url.strip().rstrip("/")
     return bare if not bare or bare.endswith(version) else bare + version
 
 
 def whole(value: object, least: int = 0) -> int | None:
-    """A whole number, also one that is written as a text or with a point; None if it is none or too small."""
+    """Returns a whole number, also from a text or with a decimal point; None if it is none or too small."""
     try:
         number = int(Decimal(str(value)))
     except (InvalidOperation, ValueError, OverflowError):

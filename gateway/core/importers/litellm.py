@@ -29,11 +29,11 @@ PROVIDERS = {
     "litellm_proxy": "",
     "azure_ai": "azure",
 }
-"""The beginning of a model's name to our preset; empty: OpenAI's dialect at the address that is given."""
+"""Our preset by the start of a model's name; empty: OpenAI's dialect at the given address."""
 
 _BARE = (("gpt-", "openai"), ("o1", "openai"), ("o3", "openai"), ("o4", "openai"), ("chatgpt", "openai"))
 _FAMILIES = (*_BARE, ("claude", "anthropic"), ("gemini", "gemini"))
-"""Names without a provider in front, by their beginning."""
+"""Providers by the start of a name that does not name one."""
 
 DEFAULTS = frozenset(
     {
@@ -62,7 +62,7 @@ _READ_INFO = {"mode", "max_input_tokens", "id", *RATES}
 
 
 def convert(source: Mapping[str, Any]) -> ImportedConfig:
-    """The document and the notes."""
+    """Returns the document and the notes."""
     out = ImportedConfig()
     shapes: dict[str, str] = {}
     for number, entry in enumerate(_list(source.get("model_list"))):
@@ -96,7 +96,7 @@ def _deployment(out: ImportedConfig, entry: Mapping[str, Any], where: str, shape
 
 
 def _provider(params: Mapping[str, Any]) -> tuple[str, str]:
-    """Who answers, and what the model is called there."""
+    """Returns the provider, and the model's name there."""
     model = str(params.get("model", "")).strip()
     first, slash, rest = model.partition("/")
     if named := str(params.get("custom_llm_provider") or ""):
@@ -108,7 +108,7 @@ def _provider(params: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _channel(out: ImportedConfig, preset: str, params: Mapping[str, Any], where: str) -> dict[str, Any] | None:
-    """The channel's fields but its models; None, with a note, if there is no address."""
+    """Returns the channel's fields except its models; None, with a note, without an address."""
     url = _address(preset, str(params.get("api_base") or params.get("base_url") or ""))
     row = PRESETS.get(preset)
     if preset == "openai" and row and url not in ("", row.base_url):  # another server that speaks like it
@@ -131,14 +131,14 @@ def _channel(out: ImportedConfig, preset: str, params: Mapping[str, Any], where:
 
 
 def _address(preset: str, url: str) -> str:
-    """LiteLLM adds the version for some vendors; our base URLs contain it."""
+    """Returns the base URL. LiteLLM adds the version for some vendors; our base URLs contain it."""
     if preset == "ollama":
         return with_version(url, "/v1")
     return with_version(url, "/openai/v1") if preset == "azure" else url.strip().rstrip("/")
 
 
 def _key(value: object, variable: str) -> str:
-    """A key, or a reference; without one LiteLLM looks into the vendor's variable."""
+    """Returns a key or a reference; without one, the vendor's variable, as LiteLLM does."""
     text = str(value).strip() if value else ""
     if text.startswith(ENVIRONMENT):
         return "env:" + text.removeprefix(ENVIRONMENT)
@@ -159,7 +159,7 @@ def _further(out: ImportedConfig, params: Mapping[str, Any], where: str) -> Iter
 
 
 def _numbers(out: ImportedConfig, params: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    """Limits, deadlines, weight and order; a higher order is tried later, a higher priority earlier."""
+    """Yields limits, timeouts, weight and priority. A higher order is tried later, a higher priority earlier."""
     for name, target, fields in (("limits", int, LIMITS), ("timeouts", float, TIMEOUTS)):
         found = {ours: target(n) for theirs, ours in fields.items() if (n := whole(params.get(theirs), 1)) is not None}
         if found:
@@ -213,7 +213,7 @@ def _host(url: str) -> str:
 
 
 def _router(out: ImportedConfig, settings: Mapping[str, Any], router: Mapping[str, Any]) -> None:
-    """Fallbacks, aliases and the strategy; they hold for the group ``default``."""
+    """Add fallbacks, aliases and the strategy to the group ``default``."""
     if fallbacks := list(_fallbacks(out, settings, router)):
         out.groups["default"]["fallbacks"] = fallbacks
     for alias, target in table(router.get("model_group_alias")).items():
@@ -245,7 +245,7 @@ def _fallbacks(out: ImportedConfig, settings: Mapping[str, Any], router: Mapping
 
 
 def _alias(out: ImportedConfig, alias: str, target: str) -> None:
-    """Another name for a model, wherever it is served."""
+    """Add another name for a model, wherever it is served."""
     for channel in out.channels.values():
         for model in [model for model in channel["models"] if model["name"] == target]:
             channel["models"].append({**model, "name": alias, "upstream": model.get("upstream", target)})

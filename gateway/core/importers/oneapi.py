@@ -15,7 +15,7 @@ from gateway.upstream.vendors import PRESETS
 
 
 class ChannelKind(NamedTuple):
-    """What a number stands for."""
+    """A kind of channel."""
 
     preset: str = ""
     root: str = ""
@@ -78,14 +78,14 @@ _STATISTICS = {
     *("id", "created_time", "test_time", "response_time", "balance", "balance_updated_time", "used_quota"),
     *("other_info", "test_model"),
 }
-"""What they have counted, and tried; nothing that was set."""
+"""Fields with statistics and results, not settings."""
 _NOTHING: tuple[object, ...] = (None, "", "{}", "[]", "null", 0, {}, [])
 _USUAL = {"auto_ban": 1}
-"""What a field has that nobody touched, if that is something."""
+"""Defaults of fields that are not empty."""
 
 
 def convert(source: Any, kinds: Mapping[int, ChannelKind]) -> ImportedConfig:
-    """The document and the notes. Raises BadRequest if there is no list of channels in it."""
+    """Returns the document and the notes. Raises BadRequest without a list of channels."""
     out = ImportedConfig()
     for number, channel in enumerate(_channels(source)):
         _take(out, channel, f"channel {plain(str(channel.get('name') or number), 60)}", kinds)
@@ -95,7 +95,7 @@ def convert(source: Any, kinds: Mapping[int, ChannelKind]) -> ImportedConfig:
 
 
 def _channels(source: Any) -> list[Mapping[str, Any]]:
-    """The list itself, or what the API wraps it in."""
+    """Returns the list of channels, also from the API's wrapping."""
     for name in ("data", "items", "channels"):
         if isinstance(source, Mapping) and name in source:
             source = source[name]
@@ -134,7 +134,7 @@ def _untouched(name: str, value: object) -> bool:
 
 
 def _address(kind: ChannelKind, channel: Mapping[str, Any]) -> str:
-    """Theirs lacks the version that ours contains; one that names the whole path is cut to it."""
+    """Returns the base URL with its version, which theirs lacks; one that names the whole path is cut."""
     url = str(channel.get("base_url") or "").strip().rstrip("/") or kind.root
     if url.endswith("/chat/completions"):
         return url.removesuffix("/chat/completions")
@@ -180,7 +180,7 @@ def _order(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Itera
 
 
 def _changes(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    """Headers, parameters, system prompt and proxy."""
+    """Yields headers, parameters, system prompt and proxy."""
     headers = {str(name): str(value) for name, value in _json(out, channel, "header_override", where).items()}
     if organization := channel.get("openai_organization"):
         headers["OpenAI-Organization"] = str(organization)
@@ -207,7 +207,7 @@ def _changes(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Ite
 
 
 def _json(out: ImportedConfig, channel: Mapping[str, Any], field: str, where: str) -> Mapping[str, Any]:
-    """A field that holds JSON as a text, or already read."""
+    """Returns a field that holds JSON, as a text or already read."""
     value = channel.get(field)
     if isinstance(value, str) and value.strip():
         try:
