@@ -8,7 +8,6 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands.completion import Completer
 from gateway.commands.options import confirm
-from gateway.commands.output import out_done
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.text import plain
 from gateway.domain.views import ChannelView, TokenView
@@ -41,11 +40,6 @@ async def change_together(client: ControlClient, kind: str, patches: Mapping[str
     """Change several by their ids. Returns what was done, as a sentence."""
     done = await client.batch(kind, patches)
     return f"{done[:1].upper()}{done[1:]}."
-
-
-def print_changed(views: Sequence[object], done: str, *, as_json: bool) -> None:
-    """Print several that were changed; with --json as an array."""
-    out_done(views, done, as_json=as_json)
 
 
 def confirm_removal(noun: str, names: Sequence[str], effect: str, *, yes: bool) -> None:

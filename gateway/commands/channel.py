@@ -8,7 +8,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.batch import NAMED, change_together, confirm_removal, find_each, names_argument, print_changed
+from gateway.commands.batch import NAMED, change_together, confirm_removal, find_each, names_argument
 from gateway.commands.channel_fields import (
     changed_groups,
     channel_options,
@@ -332,7 +332,7 @@ def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
 
 def _print_changed(views: Sequence[ChannelView], done: str, *, as_json: bool) -> None:
     if len(views) > 1:
-        print_changed(views, done, as_json=as_json)
+        out_done(views, done, as_json=as_json)
         for view in views:
             warn_of_unset(view)
         return

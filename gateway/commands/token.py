@@ -9,7 +9,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.batch import change_together, confirm_removal, find_each, names_argument, print_changed
+from gateway.commands.batch import change_together, confirm_removal, find_each, names_argument
 from gateway.commands.completion import TOKENS
 from gateway.commands.field_options import copy_of, field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, now, yes_option
@@ -203,7 +203,7 @@ def _change(
 
     views, sentence = run(work)
     if len(views) > 1:
-        print_changed(views, sentence, as_json=as_json)
+        out_done(views, sentence, as_json=as_json)
     else:
         _print_saved(views[0], sentence, as_json=as_json)
     return views
