@@ -4,7 +4,7 @@ The server picks them; only ``usage tail``, which gets them as they end, picks t
 """
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -17,7 +17,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.patterns import is_pattern
 from gateway.domain.present_names import PresentNames
-from gateway.domain.query import CallOrder, OneOf, Query, parse, shell_word, words_for
+from gateway.domain.query import SUCCESS, CallOrder, Negation, OneOf, Query, parse, shell_word, words_for
 from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
@@ -49,26 +49,21 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
         words = " ".join(self.query.words) or None
         return picked | {"since": self.query.since, "until": self.query.until, "words": words}
 
-    def by_names(self, names: PresentNames) -> Self:
-        """Returns the same query with conditions instead of the names of tokens, groups and channels, to apply here."""
-        conditions = [*names.widened(self.query).conditions]
+    def by_names(self, names: PresentNames) -> Query:
+        """Returns the query to apply here, in which names of tokens, groups and channels are conditions by id."""
+        conditions = [*names.widened(self.query).conditions, *([Negation(SUCCESS)] if self.failed else [])]
         for field, refs, known in (
             ("token_id", self.token, names.tokens),
             ("channel_id", self.channel, names.channels),
             ("group_id", self.group, names.groups),
+            ("model", self.model, {}),
+            ("app", self.app, {}),
+            ("api", self.api, {}),
         ):
             if refs:
                 ids = [key for key, name in known.items() if name in refs]
                 conditions.append(OneOf(field, frozenset([*refs, *ids])))
-        query = msgspec.structs.replace(self.query, conditions=tuple(conditions))
-        return msgspec.structs.replace(self, token=(), group=(), channel=(), query=query)
-
-    def fits(self, call: CallView) -> bool:
-        """Returns whether a call matches, once names are conditions."""
-        wanted = ((self.model, call.model), (self.app, call.app), (self.api, call.api))
-        if self.failed not in (None, not 200 <= call.status < 300):
-            return False
-        return all(not asked or there in asked for asked, there in wanted) and self.query.fits(call)
+        return msgspec.structs.replace(self.query, conditions=tuple(conditions))
 
 
 def filter_options(command: F) -> F:

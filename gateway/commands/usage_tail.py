@@ -33,7 +33,7 @@ from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, EntityChanged, Snapshot, Stopping
 from gateway.domain.human_values import brief_count
-from gateway.domain.present_names import present_names_of
+from gateway.domain.present_names import PresentNames, present_names_of
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
 
@@ -165,8 +165,7 @@ class EventFeed:
 
     def __init__(self, wanted: CallQuery, recent: int) -> None:
         self._asked = wanted
-        self._wanted = wanted
-        """The filter by present names."""
+        self._wanted = wanted.by_names(PresentNames())
         self._recent = recent
         self._shown: dict[str, None] = {}
         self._begun = False

@@ -88,7 +88,7 @@ def test_calls_that_are_followed_may_fit_any_of_several_values() -> None:
         CallQuery(model=("other", CALL.model), app=("", CALL.app)),
     ):
         assert wanted.by_names(PresentNames()).fits(CALL)
-    assert not CallQuery(model=("other", "another")).fits(CALL)
+    assert not CallQuery(model=("other", "another")).by_names(PresentNames()).fits(CALL)
 
 
 def test_a_call_that_ends_between_two_pages_is_listed_once() -> None:
@@ -205,5 +205,5 @@ def test_the_same_pick_can_be_made_without_the_server() -> None:
         CallQuery(channel=("demo",)),
     ):
         assert not other.by_names(names).fits(CALL)
-    assert not CallQuery(failed=True).fits(CALL)
-    assert not CallQuery(query=parse("st:500", NOW)).fits(CALL)
+    assert not CallQuery(failed=True).by_names(names).fits(CALL)
+    assert not CallQuery(query=parse("st:500", NOW)).by_names(names).fits(CALL)
