@@ -128,7 +128,9 @@ async def show_key(edits: ConfigEdits, request: web.Request) -> KeyOwner:
     owner = find_owner(edits.registry, ref)
     if owner is None:
         shown = plain(shown_part(ref) or ref, 64)
-        raise NotFound(f"{shown} is not the key of a token or channel, and no remembered former one", param="handle")
+        raise NotFound(
+            f"{shown} is not a key of a token or channel, nor a former one that is remembered", param="handle"
+        )
     return owner
 
 
