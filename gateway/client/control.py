@@ -338,8 +338,8 @@ class ControlClient(
                     yield event
 
     async def calls(self, **filters: object) -> CallPage:
-        """Returns calls, newest first. Filters: since, until (ms), status, failed, outcome, words, and tuples of
-        alternatives: token, group, model, channel, app, api.
+        """Returns calls, newest first. Filters: since, until (ms), failed, words, and tuples of alternatives: token,
+        group, model, channel, app, api.
 
         Running calls come first, unless ``before`` continues a listing; that is the cursor of the previous page, or a
         call's id. A page may have fewer than ``limit`` calls although more follow: only one without a cursor is the

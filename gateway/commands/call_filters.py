@@ -17,7 +17,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import count_text, local_time
 from gateway.domain.patterns import is_pattern
 from gateway.domain.present_names import PresentNames
-from gateway.domain.query import SUCCESS, CallOrder, Negation, OneOf, Query, parse, shell_word, words_for
+from gateway.domain.query import CallOrder, FailureCondition, OneOf, Query, parse, shell_word, words_for
 from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
@@ -51,7 +51,7 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     def by_names(self, names: PresentNames) -> Query:
         """Returns the query to apply here, in which names of tokens, groups and channels are conditions by id."""
-        conditions = [*names.widened(self.query).conditions, *([Negation(SUCCESS)] if self.failed else [])]
+        conditions = [*names.widened(self.query).conditions, *([FailureCondition()] if self.failed else [])]
         for field, refs, known in (
             ("token_id", self.token, names.tokens),
             ("channel_id", self.channel, names.channels),

@@ -12,19 +12,19 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.core.refusal_log import LONG_GAP_S
-from gateway.domain.call import Outcome, Record, Running, is_call_id, repeats
+from gateway.domain.call import Record, is_call_id, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.key_owners import find_owner
 from gateway.domain.present_names import PresentNames, names_in, removed_names
-from gateway.domain.query import SORT_KEYS, CallOrder, Condition, OneOf, Query, parse
+from gateway.domain.query import SORT_KEYS, SUCCESS, CallOrder, Condition, FailureCondition, OneOf, Query, parse
 from gateway.domain.registry import Registry
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallPage, CallView, call_view, running_view
 from gateway.store.calls import CallLog, count_older
-from gateway.store.search import CallFilter, SearchDeadline
+from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER
 
 PAGE_LIMIT = 5000
@@ -37,17 +37,23 @@ SEARCH_S = 0.5
 
 _encode = msgspec.json.Encoder().encode
 
-PICKED_BY: dict[str, type] = dict.fromkeys(("token", "group", "model", "channel", "app", "api"), tuple)
-"""Parameters that pick calls; if one has several values, any of them may match."""
+_EXACT = {
+    "token": "token_id",
+    "group": "group_id",
+    "channel": "channel_id",
+    "model": "model",
+    "app": "app",
+    "api": "api",
+}
+"""Parameters for one of several values, and the fields of calls that have it."""
+
+PICKING: dict[str, type] = {**dict.fromkeys(_EXACT, tuple), "failed": bool, "words": str}
+"""Parameters that pick calls."""
 
 _PARAMETERS: dict[str, type] = {
-    **PICKED_BY,
+    **PICKING,
     "since": int,
     "until": int,
-    "status": int,
-    "outcome": str,
-    "failed": bool,
-    "words": str,
     "limit": int,
     "before": str,
     "sort": str,
@@ -67,11 +73,11 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
     asked = query(request.query, _PARAMETERS)
     limit, before = _limit(asked), asked.pop("before", "")
     order = _order(asked)
-    where, words = pick_calls(edits, asked)
+    wanted = pick_calls(edits, asked)
     if order:
-        body = await _best(edits, where, words, (order, before, limit))
-        return web.Response(body=body, content_type="application/json")
-    body = await _search_page(edits, where, words, before, limit)
+        body = await _best(edits, wanted, order, before, limit)
+    else:
+        body = await _search_page(edits, wanted, before, limit)
     return web.Response(body=body, content_type="application/json")
 
 
@@ -96,12 +102,11 @@ def _order(asked: dict[str, Any]) -> CallOrder | None:
     return CallOrder(key, ascending) if key else None
 
 
-async def _best(edits: ConfigEdits, where: CallFilter, words: Query, page: tuple[CallOrder, str, int]) -> bytes:
+async def _best(edits: ConfigEdits, wanted: Query, order: CallOrder, before: str, limit: int) -> bytes:
     calls, patience = edits.engine.store.calls, SearchDeadline(SEARCH_S)
-    order, before, limit = page
 
     def work() -> bytes:
-        found = calls.best(where, words, order, limit=limit, below=_place(calls, before), patience=patience)
+        found = calls.best(wanted, order, limit=limit, below=_place(calls, before), patience=patience)
         cursor = None if found.progress.cursor is None else str(found.progress.cursor)
         back_to, left = found.progress.back_to, found.progress.left
         return _encode(CallPage(calls=found.calls, cursor=cursor, back_to_ms=back_to, left=left))
@@ -120,9 +125,9 @@ def _place(calls: CallLog, after: str) -> int:
     return int(after) if after.isascii() and after.isdecimal() else calls.place(CallId(after))
 
 
-async def _search_page(edits: ConfigEdits, where: CallFilter, words: Query, before: str, limit: int) -> bytes:
+async def _search_page(edits: ConfigEdits, wanted: Query, before: str, limit: int) -> bytes:
     engine = edits.engine
-    running = list(islice(_running(engine, where, words, before, edits.now), limit))
+    running = list(islice(_running(engine, wanted, before, edits.now), limit))
     if len(running) == limit:
         return _encode(CallPage(calls=running, cursor=running[-1].id, left=engine.store.calls.count))
     is_running = before in engine.store.books.running or engine.pipeline.waiting.get(CallId(before)) is not None
@@ -130,17 +135,15 @@ async def _search_page(edits: ConfigEdits, where: CallFilter, words: Query, befo
     patience = SearchDeadline(SEARCH_S)
     async with edits.searching:
         try:
-            return await asyncio.to_thread(_search, engine.store.calls, where, words, (running, after, limit), patience)
+            return await asyncio.to_thread(_search, engine.store.calls, wanted, (running, after, limit), patience)
         finally:
             patience.cancel()  # nobody waits for it any more
 
 
-def _search(
-    calls: CallLog, where: CallFilter, words: Query, page: tuple[list[CallView], str, int], patience: SearchDeadline
-) -> bytes:
+def _search(calls: CallLog, wanted: Query, page: tuple[list[CallView], str, int], patience: SearchDeadline) -> bytes:
     """Returns the page as JSON: encoding takes as long as the search, and other threads may run meanwhile."""
     running, after, limit = page
-    found = calls.search(where, words, limit=limit - len(running), below=_place(calls, after), patience=patience)
+    found = calls.search(wanted, limit=limit - len(running), below=_place(calls, after), patience=patience)
     parts = [_encode(view) for view in running]
     for record in found.records:
         parts.append(_encode(call_view(record)))
@@ -211,37 +214,40 @@ def newest(engine: Engine, limit: int) -> NewestCalls:
     return NewestCalls(recent, max(0, calls.count - len(recent)) if older is None else older)
 
 
-def pick_calls(edits: ConfigEdits, asked: dict[str, Any]) -> tuple[CallFilter, Query]:
-    """Returns which calls the parameters pick, ``words`` among them.
+def pick_calls(edits: ConfigEdits, asked: Mapping[str, Any]) -> Query:
+    """Returns the query of these parameters.
 
     Names of tokens and channels become ids, of removed ones the last names. Words find the calls of what has a name,
     and of what had it then. Raises NotFound for a name that nothing has: no call can fit.
     """
-    catalog, names = edits.engine.catalog, _present_names(edits.engine)
-    words = names.widened(parse(asked.pop("words", ""), edits.now))
-    picked = {name: asked.pop(name) for name in PICKED_BY if name in asked}
-    if "token" in picked:
-        picked["token"] = [_id_of(ref, catalog.token, "tok", names.tokens, catalog.registry) for ref in picked["token"]]
-    if "channel" in picked:
-        picked["channel"] = [
-            _id_of(ref, catalog.channel, "ch", names.channels, catalog.registry) for ref in picked["channel"]
-        ]
-    if "group" in picked:
-        picked["group"] = [_group_id(name, catalog.registry) for name in picked["group"]]
-    for api in picked.get("api", ()):
-        if api not in edits.engine.apis:
-            raise BadRequest(f"unknown API '{plain(api, 40)}'; use one of {', '.join(edits.engine.apis)}", param="api")
-    conditions: list[Condition] = []
-    for name, values in picked.items():
-        if len(values) == 1:
-            asked[name] = values[0]
-        else:
-            conditions.append(OneOf(f"{name}_id" if name in ("token", "channel", "group") else name, frozenset(values)))
-    words = msgspec.structs.replace(words, conditions=(*words.conditions, *conditions))
-    known = [outcome.value for outcome in Outcome]
-    if asked.get("outcome", known[0]) not in known:
-        raise BadRequest(f"outcome: must be one of {', '.join(known)}", param="outcome")
-    return msgspec.convert(asked, CallFilter), words
+    names = _present_names(edits.engine)
+    words = names.widened(parse(asked.get("words", ""), edits.now))
+    conditions: list[Condition] = [
+        OneOf(field, frozenset(_exact(edits, names, name, text) for text in asked[name]))
+        for name, field in _EXACT.items()
+        if name in asked
+    ]
+    if "failed" in asked:
+        conditions.append(FailureCondition() if asked["failed"] else SUCCESS)
+    return Query(
+        since=Millis(max(asked.get("since", 0), words.since or 0)),
+        until=Millis(min(asked.get("until", FOREVER), FOREVER if words.until is None else words.until)),
+        conditions=(*conditions, *words.conditions),
+    )
+
+
+def _exact(edits: ConfigEdits, names: PresentNames, parameter: str, text: str) -> str:
+    """Returns what a call's field must be."""
+    catalog, apis = edits.engine.catalog, edits.engine.apis
+    if parameter == "token":
+        return _id_of(text, catalog.token, "tok", names.tokens, catalog.registry)
+    if parameter == "channel":
+        return _id_of(text, catalog.channel, "ch", names.channels, catalog.registry)
+    if parameter == "group":
+        return _group_id(text, catalog.registry)
+    if parameter == "api" and text not in apis:
+        raise BadRequest(f"unknown API '{plain(text, 40)}'; use one of {', '.join(apis)}", param="api")
+    return text
 
 
 def _present_names(engine: Engine) -> PresentNames:
@@ -281,29 +287,12 @@ def _group_id(name: str, registry: Registry) -> str:
     raise NotFound(f"no group '{plain(name, 64)}'; {there}; {other}", param="group")
 
 
-def _running(engine: Engine, where: CallFilter, words: Query, before: str, now: Millis) -> Iterator[CallView]:
+def _running(engine: Engine, wanted: Query, before: str, now: Millis) -> Iterator[CallView]:
     """Yields running calls that match, newest first; none on pages that continue from an ended call."""
-    if where.status is not None or where.outcome is not None or where.failed is not None:
-        return
     calls = {**engine.store.books.running, **{call.id: call for call in engine.pipeline.waiting.all()}}
     if before and before not in calls:
         return
     for call_id in sorted(calls, reverse=True):
-        if (not before or call_id < before) and _fits(calls[call_id], where):
-            view = running_view(calls[call_id], now)
-            if words.fits(view):
-                yield view
-
-
-def _fits(call: Running, where: CallFilter) -> bool:
-    if (where.since is not None and call.ts < where.since) or (where.until is not None and call.ts >= where.until):
-        return False
-    wanted = (
-        (where.token, call.token),
-        (where.group, call.group),
-        (where.model, call.model),
-        (where.channel, call.channel),
-        (where.app, call.app),
-        (where.api, call.api),
-    )
-    return all(value is None or value == have for value, have in wanted)
+        view = running_view(calls[call_id], now)
+        if (not before or call_id < before) and wanted.fits(view):
+            yield view

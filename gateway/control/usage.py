@@ -1,17 +1,18 @@
 """Usage: sums over calls, for the owner's tables and charts; read in a thread, because a long history takes time."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 import msgspec
 from aiohttp import web
 
-from gateway.control.calls import PICKED_BY, pick_calls
+from gateway.control.calls import PICKING, pick_calls
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest
+from gateway.domain.query import query_of
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.domain.views import Point, Summary, SumRow
@@ -19,7 +20,7 @@ from gateway.store.calls import CallLog, filtered_sums_of, has_deleted
 from gateway.store.filtered_sums import CallSelection
 from gateway.store.latency import LatencyCounts, LatencyTable, percentile
 from gateway.store.rollup import Counts
-from gateway.store.search import CallFilter, SearchDeadline
+from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER, Step, Sums
 
 By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
@@ -27,13 +28,6 @@ By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
 TOKEN_AND_MODEL: By = "token|model"
 
 _PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
-_PICKING: dict[str, type] = {
-    **PICKED_BY,
-    "words": str,
-    "failed": bool,
-}
-"""Parameters that pick calls."""
-
 _NO_COUNTS = Counts()
 
 
@@ -68,7 +62,7 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     With ``token``, ``group``, ``model``, ``channel``, ``app``, ``api``, ``failed`` or the ``words`` of a query only the
     calls that fit, of those whose records are kept.
     """
-    asked = query(request.query, {**_PARAMETERS, **_PICKING})
+    asked = query(request.query, {**_PARAMETERS, **PICKING})
     by, step = asked.get("by", ""), asked.get("step", "")
     for name, given, known in (("by", by, ("", *get_args(By))), ("step", step, get_args(Step))):
         if given not in known:
@@ -77,11 +71,11 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
         raise BadRequest(f"step: there are no sums by {TOKEN_AND_MODEL} over time", param="step")
     since, until = Millis(asked.get("since", 0)), Millis(asked.get("until", FOREVER))
     span = SummarySpan(since, until, step, edits.now, asked.get("percentiles", False))
-    picking = {name: value for name, value in asked.items() if name in _PICKING}
+    picking = {name: value for name, value in asked.items() if name in PICKING}
     if not any(picking.values()):
         return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
-    where, words = pick_calls(edits, {**picking, "since": since, "until": until})
-    selection = CallSelection(where, words, SearchDeadline())
+    wanted = pick_calls(edits, {**picking, "since": since, "until": until})
+    selection = CallSelection(wanted, SearchDeadline())
     async with edits.summing:
         try:
             return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span, selection)
@@ -122,7 +116,7 @@ def _summary(
     else:
         table = calls.latency(dimension, span.since, span.until, span.step) if span.percentiles else {}
         sums = calls.sums(dimension, span.since, span.until, span.step)
-    names = _names(calls, registry, by, sums)
+    names = _names(calls, registry, by, sums.rows)
     rows = []
     for key, counts in sums.rows.items() if by else ():
         rows.append(_row(key, names.get(key, key), counts, _merge(table.get(key, {}).values())))
@@ -135,7 +129,7 @@ def _summary(
         rows=sorted(rows, key=lambda row: (-row.cost_nanos, -row.calls, row.name)),
         series=_series(sums, names, table) if by else _whole_series(sums, table),
         first_ms=sums.first,
-        incomplete=selection is not None and has_deleted(calls, selection.since),
+        incomplete=selection is not None and has_deleted(calls, selection.query.since or 0),
     )
 
 
@@ -172,40 +166,20 @@ def _merge(parts: Iterable[LatencyCounts]) -> LatencyCounts:
     return whole
 
 
-def _names(calls: CallLog, registry: Registry, by: str, sums: Sums) -> dict[str, str]:
+def _names(calls: CallLog, registry: Registry, by: str, ids: Iterable[str]) -> dict[str, str]:
     """Returns the names of tokens, groups and channels by id; of removed ones, those of their last call."""
     if by == TOKEN_AND_MODEL:
-        pairs = {key: key.partition("|") for key in sums.rows}
-        tokens = _token_names(calls, registry, {token for token, _, _ in pairs.values()})
+        pairs = {key: key.partition("|") for key in ids}
+        tokens = _names(calls, registry, "token", {token for token, _, _ in pairs.values()})
         return {key: f"{tokens.get(token, token)}|{model}" for key, (token, _, model) in pairs.items()}
-    if by == "token":
-        return _token_names(calls, registry, sums.rows)
-    if by == "group":
-        return _with_old_names(
-            {one.id: one.name for one in registry.groups.values()},
-            [key for key in sums.rows if key.startswith("grp_")],
-            lambda key: next((call.group_name for call in calls.find(CallFilter(group=key), limit=1)), key),
-        )
-    if by != "channel":
+    if by not in ("token", "group", "channel"):
         return {}
-    return _with_old_names(
-        {one.id: one.name for one in registry.channels.values()},
-        sums.rows,
-        lambda key: next((call.channel_name for call in calls.find(CallFilter(channel=key), limit=1)), key),
-    )
-
-
-def _token_names(calls: CallLog, registry: Registry, ids: Iterable[str]) -> dict[str, str]:
-    return _with_old_names(
-        {one.id: one.name for one in registry.tokens.values()},
-        ids,
-        lambda key: next((call.token_name for call in calls.find(CallFilter(token=key), limit=1)), key),
-    )
-
-
-def _with_old_names(names: dict[str, str], ids: Iterable[str], last_name: Callable[[str], str]) -> dict[str, str]:
-    """Returns the present names, and for other ids the name of their last call."""
-    return names | {key: last_name(key) for key in ids if key and key not in names}
+    names = {one.id: one.name for one in getattr(registry, f"{by}s").values()}
+    for key in ids:
+        if key and key not in names:
+            last = calls.find(query_of(f"{by}_id", key), limit=1)
+            names[key] = (getattr(last[0], f"{by}_name") if last else "") or key
+    return names
 
 
 def _row(key: str, name: str, counts: Counts, latency: LatencyCounts | None) -> SumRow:

@@ -210,6 +210,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 EVERYTHING = Query()
 
 
+def query_of(field: str, *values: str) -> Query:
+    """Returns the query for the calls whose field has one of these values."""
+    return Query(conditions=(OneOf(field, frozenset(values)),))
+
+
 def speed_of(call: CallView) -> float | None:
     """Returns output tokens a second after the first token; None before there is something to count, or if all came at
     once.

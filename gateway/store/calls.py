@@ -20,7 +20,7 @@ from gateway.store.filtered_sums import CallSelection, filtered_sums
 from gateway.store.latency import LatencyCache, LatencyTable
 from gateway.store.log import Log, LogLine
 from gateway.store.rollup import DAY, Counts, Dimension, Table
-from gateway.store.search import CallFilter, LogSearch, SearchDeadline
+from gateway.store.search import LogSearch, SearchDeadline
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Bucket, Span, Step, Sums
 
@@ -90,7 +90,7 @@ class CallLog:
 
     def newest(self, limit: int) -> list[Record]:
         """Returns the calls that ended last, newest first."""
-        return self.find(CallFilter(), limit=limit)
+        return self.find(limit=limit)
 
     def numbered(self, top: int, limit: int) -> list[Record]:
         """Returns the records numbered ``top``, ``top - 1``, … in the order in which calls ended.
@@ -113,13 +113,13 @@ class CallLog:
             skip = 0
         return records
 
-    def find(self, where: CallFilter, *, limit: int, before: CallId | None = None) -> list[Record]:
+    def find(self, query: Query = EVERYTHING, *, limit: int, before: CallId | None = None) -> list[Record]:
         """Returns the matching calls that ended last, newest first; with ``before``, only those that ended earlier.
 
         Records are stored in the order in which calls ended, so pages neither overlap nor skip any as calls come in.
         """
         below = FOREVER if before is None else self.place(before)
-        return self.search(where, limit=limit, below=below, patience=SearchDeadline()).records
+        return self.search(query, limit=limit, below=below, patience=SearchDeadline()).records
 
     def place(self, call_id: CallId) -> int:
         """Returns the number below which a search finds the calls that ended before this one; 0 if it is unknown."""
@@ -128,7 +128,6 @@ class CallLog:
 
     def search(
         self,
-        where: CallFilter,
         query: Query = EVERYTHING,
         *,
         limit: int,
@@ -141,7 +140,7 @@ class CallLog:
         """
         records: list[Record] = []
         segments = self.log.segments[::-1]
-        for step in LogSearch(where, query).steps(segments, below):
+        for step in LogSearch(query).steps(segments, below):
             for line in step.lines:
                 if intact(line) and (number := id_of(line)) < below:
                     records.append(_decode(body_of(line)))
@@ -156,7 +155,6 @@ class CallLog:
 
     def best(
         self,
-        where: CallFilter,
         query: Query,
         order: CallOrder,
         *,
@@ -169,7 +167,7 @@ class CallLog:
         Continue the search by its cursor and merge the results to get the first ones of all calls.
         """
         found: list[CallView] = []
-        for step in LogSearch(where, query).steps(self.log.segments[::-1], below):
+        for step in LogSearch(query).steps(self.log.segments[::-1], below):
             for line in step.lines:
                 if intact(line) and id_of(line) < below:
                     found.append(call_view(_decode(body_of(line))))

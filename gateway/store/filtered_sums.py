@@ -1,4 +1,4 @@
-"""Filtered sums: the sums of the calls that match a filter and a query.
+"""Filtered sums: the sums of the calls that match a query.
 
 Rollups have sums by the values of one dimension. What else those calls match is only in their records, so calls whose
 records were deleted are missing here.
@@ -14,7 +14,7 @@ from gateway.domain.query import Query
 from gateway.store.files import body_of, intact
 from gateway.store.latency import UNCOUNTED, LatencyCounts, LatencyTable
 from gateway.store.rollup import HOUR, Dimension, Rollup
-from gateway.store.search import CallFilter, LogSearch, SearchDeadline
+from gateway.store.search import LogSearch, SearchDeadline
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.sums import FOREVER, value_of
 
@@ -22,14 +22,8 @@ from gateway.store.sums import FOREVER, value_of
 class CallSelection(NamedTuple):
     """Which calls to sum up, and how long to search."""
 
-    where: CallFilter
     query: Query
     patience: SearchDeadline
-
-    @property
-    def since(self) -> int:
-        """Calls that began earlier do not fit."""
-        return max(self.where.since or 0, self.query.since or 0)
 
 
 class FilteredSums(msgspec.Struct, frozen=True):
@@ -46,7 +40,7 @@ def filtered_sums(
     or hour.
     """
     found, patience, start_of = FilteredSums(Rollup(), {}), selection.patience, cache(start_of)
-    for step in LogSearch(selection.where, selection.query).steps(segments, FOREVER):
+    for step in LogSearch(selection.query).steps(segments, FOREVER):
         for line in step.lines:
             if not intact(line):
                 continue

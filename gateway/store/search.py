@@ -12,8 +12,6 @@ import msgspec
 
 from gateway.domain.call import CHAT_API, Outcome
 from gateway.domain.query import (
-    EVERYTHING,
-    SUCCESS,
     TEXTS,
     WAITING,
     AnyOf,
@@ -78,26 +76,6 @@ _SUMMED: dict[str, Dimension] = {
 """Fields whose values are in the sums of a segment."""
 
 
-class CallFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls match: all conditions must hold, and None is no condition. ``since <= ts < until``."""
-
-    since: Millis | None = None
-    until: Millis | None = None
-    token: str | None = None
-    """A token id."""
-    group: str | None = None
-    """A group id."""
-    model: str | None = None
-    channel: str | None = None
-    """A channel id."""
-    app: str | None = None
-    api: str | None = None
-    """The name of an inbound API."""
-    status: int | None = None
-    outcome: Outcome | None = None
-    failed: bool | None = None
-
-
 class SearchDeadline:
     """How long a search may take. It pauses now and then, so that other threads can run."""
 
@@ -139,14 +117,13 @@ class SearchStep(msgspec.Struct, frozen=True):
 
 
 class LogSearch:
-    """The conditions of a filter and a query, ready to search."""
+    """The conditions of a query, ready to search."""
 
-    def __init__(self, where: CallFilter, query: Query = EVERYTHING) -> None:
-        self._since = max(where.since or 0, query.since or 0)
-        self._until = min(FOREVER if end is None else end for end in (where.until, query.until))
-        wanted = [*_conditions(where), *query.conditions]
-        self._impossible = any(map(_never, wanted))
-        self._conditions = [condition for condition in wanted if not _always(condition)]
+    def __init__(self, query: Query) -> None:
+        self._since = query.since or 0
+        self._until = FOREVER if query.until is None else query.until
+        self._impossible = any(map(_never, query.conditions))
+        self._conditions = [condition for condition in query.conditions if not _always(condition)]
         self._inside = _LineFilter(self._conditions)
         self._across = _LineFilter([NumberCondition("time_ms", self._since, self._until - 1), *self._conditions])
 
@@ -217,24 +194,6 @@ class _LineFilter:
 
 def _group_name(call: Any) -> str:
     return str(call.group_name or call.group_id)
-
-
-def _conditions(where: CallFilter) -> Iterator[Condition]:
-    exact = (
-        ("token_id", where.token),
-        ("channel_id", where.channel),
-        ("group_id", where.group),
-        ("model", where.model),
-        ("app", where.app),
-        ("api", where.api),
-    )
-    yield from (OneOf(field, frozenset((value,))) for field, value in exact if value is not None)
-    if where.status is not None:
-        yield NumberCondition("status", where.status, where.status)
-    if where.outcome is not None:
-        yield StateCondition(where.outcome.value)
-    if where.failed is not None:
-        yield FailureCondition() if where.failed else SUCCESS
 
 
 def _never(condition: Condition) -> bool:

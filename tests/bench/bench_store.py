@@ -24,6 +24,7 @@ from tinydb.storages import JSONStorage, MemoryStorage
 from gateway.config import Config
 from gateway.domain.call import Attempt, Record, Running
 from gateway.domain.price import Rates
+from gateway.domain.query import EVERYTHING
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.store.books import ACCOUNT, Scope
@@ -31,8 +32,8 @@ from gateway.store.calls import CallLog
 from gateway.store.files import body_of
 from gateway.store.log import Log
 from gateway.store.rollup import DAY
-from gateway.store.search import CallFilter
 from gateway.store.store import Store
+from tests.store.samples import where
 
 T0 = 1_760_000_000_000 // DAY * DAY
 DAYS = 60
@@ -235,7 +236,7 @@ def reading(root: Path, most: int) -> None:
     small, large = (CallLog(Log(root / str(count))) for count in (10_000 + OPEN_CALLS, most))
     end = T0 + DAYS * DAY + DAY // 2
     month = Millis(end - 30 * DAY)
-    token = CallFilter(token="tok_03", since=month)
+    token = where(token="tok_03", since=month)
     last = [median(partial(log.newest, 1000)) for log in (small, large)]
     some = [median(partial(log.find, token, limit=200)) for log in (small, large)]
     goal("S5", f"last 1000 at {most:,} / at 10,000", last[1] / last[0], 1.3)
@@ -256,14 +257,14 @@ def glances(log: CallLog, end: int) -> None:
     """No goals: what the console asks for."""
     day, month, most = Millis(end - DAY), Millis(end - 30 * DAY), 1 << 60
     for text, wanted, limit in (
-        ("last 50", CallFilter(), 50),
-        ("token, 24 h, all", CallFilter(token="tok_03", since=day), most),
-        ("token and 429, 30 d, all", CallFilter(token="tok_03", status=429, since=month), most),
-        ("200 failed", CallFilter(failed=True), 200),
-        ("an app nobody uses", CallFilter(app="nothing"), 1),
+        ("last 50", EVERYTHING, 50),
+        ("token, 24 h, all", where(token="tok_03", since=day), most),
+        ("token and 429, 30 d, all", where(token="tok_03", status=429, since=month), most),
+        ("200 failed", where(failed=True), 200),
+        ("an app nobody uses", where(app="nothing"), 1),
     ):
         print(f"    {text}: {median(partial(log.find, wanted, limit=limit), 3) * 1000:.2f} ms")
-    known = log.find(CallFilter(until=Millis(T0 + DAY)), limit=1)[0].id
+    known = log.find(where(until=Millis(T0 + DAY)), limit=1)[0].id
     for text, call_id in (("a known id", known), ("an unknown id", CallId("req_" + "0" * 26))):
         print(f"    {text}: {median(partial(log.get, call_id), 3) * 1000:.2f} ms")
     steps: tuple[Literal["", "hour", "day"], ...] = ("", "hour", "day")
@@ -305,7 +306,7 @@ def memory(folder: Path, kind: str) -> None:
     before = resident()
     log = CallLog(Log(folder))
     log.newest(1000)
-    log.find(CallFilter(token="tok_03"), limit=200)
+    log.find(where(token="tok_03"), limit=200)
     log.sums("token", Millis(0), Millis(1 << 60), "hour")
     gc.collect()
     print(resident() - before)

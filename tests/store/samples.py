@@ -10,6 +10,7 @@ from tinydb import TinyDB
 from gateway.config import Config
 from gateway.domain.account import Grant
 from gateway.domain.call import Record, Running
+from gateway.domain.query import SUCCESS, Condition, FailureCondition, NumberCondition, OneOf, Query, StateCondition
 from gateway.domain.registry import Change
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos, TokenId
 from gateway.store.calls import CallLog
@@ -40,6 +41,25 @@ HURTS: dict[str, Callable[[bytes], bytes]] = {
     "zeros": lambda data: bytes(len(data) + 1),
 }
 """What may become of a file."""
+
+
+_FIELDS = {"token": "token_id", "channel": "channel_id", "group": "group_id"}
+
+
+def where(*, since: Millis | None = None, until: Millis | None = None, **values: Any) -> Query:
+    """The query for records with these values."""
+    conditions = [_condition(name, value) for name, value in values.items()]
+    return Query(since=since, until=until, conditions=tuple(conditions))
+
+
+def _condition(name: str, value: Any) -> Condition:
+    if name == "failed":
+        return FailureCondition() if value else SUCCESS
+    if name == "outcome":
+        return StateCondition(value)
+    if name == "status":
+        return NumberCondition("status", value, value)
+    return OneOf(_FIELDS.get(name, name), frozenset([value]))
 
 
 def call_id(i: int, ts: int = T0) -> CallId:

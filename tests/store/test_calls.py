@@ -3,21 +3,22 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from gateway.domain.call import Attempt, FailureKind, Outcome, Record
 from gateway.domain.price import Rates
-from gateway.domain.query import EVERYTHING, CallOrder
+from gateway.domain.query import EVERYTHING, CallOrder, Query
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
 from gateway.domain.views import call_view
 from gateway.store.calls import CallLog, count_older
 from gateway.store.rollup import DAY, HOUR, SealedSegment, coarse
-from gateway.store.search import CallFilter, SearchDeadline
+from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER
-from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, sums_of
+from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, sums_of, where
 
 CALLS = list(busy(5, 300, days=3))
 
@@ -71,52 +72,49 @@ def test_a_record_is_found_even_if_its_id_tells_another_time(tmp_path: Path) -> 
     assert calls.get(odd.id) == odd
 
 
-FILTERS = [
-    CallFilter(),
-    CallFilter(token="tok_3"),
-    CallFilter(token=""),
-    CallFilter(model="m-tiny", channel="ch_1"),
-    CallFilter(model="m-tiny", app="curl"),
-    CallFilter(status=429),
-    CallFilter(status=0),
-    CallFilter(status=200, token="tok_2"),
-    CallFilter(failed=True),
-    CallFilter(failed=False, model="m-large"),
-    CallFilter(outcome=Outcome.DONE),
-    CallFilter(outcome=Outcome.LOST),
-    CallFilter(since=Millis(T0 + DAY)),
-    CallFilter(until=Millis(T0 + DAY), token="tok_1"),
-    CallFilter(since=Millis(T0 + HOUR), until=Millis(T0 + 2 * HOUR)),
-    CallFilter(since=Millis(T0 + 9 * DAY)),
-    CallFilter(token='no"body\n'),
-    CallFilter(api="chat", failed=False),
-    CallFilter(api="messages"),
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"token": "tok_3"},
+    {"token": ""},
+    {"model": "m-tiny", "channel": "ch_1"},
+    {"model": "m-tiny", "app": "curl"},
+    {"status": 429},
+    {"status": 0},
+    {"status": 200, "token": "tok_2"},
+    {"failed": True},
+    {"failed": False, "model": "m-large"},
+    {"outcome": Outcome.DONE},
+    {"outcome": Outcome.LOST},
+    {"since": Millis(T0 + DAY)},
+    {"until": Millis(T0 + DAY), "token": "tok_1"},
+    {"since": Millis(T0 + HOUR), "until": Millis(T0 + 2 * HOUR)},
+    {"since": Millis(T0 + 9 * DAY)},
+    {"token": 'no"body\n'},
+    {"api": "chat", "failed": False},
+    {"api": "messages"},
 ]
 
 
-def fits(call: Record, where: CallFilter) -> bool:
-    exact = ("token", "model", "channel", "app", "api", "status", "outcome", "failed")
-    return (where.since or 0) <= call.ts < (where.until or FOREVER) and all(
-        getattr(where, name) in (None, getattr(call, name)) for name in exact
-    )
+def fits(call: Record, *, since: int = 0, until: int = FOREVER, **exact: object) -> bool:
+    return since <= call.ts < until and all(getattr(call, name) == value for name, value in exact.items())
 
 
-@pytest.mark.parametrize("where", FILTERS, ids=repr)
-def test_a_filter_finds_exactly_what_fits_newest_first(calls: CallLog, where: CallFilter) -> None:
-    expected = [call for call in reversed(CALLS) if fits(call, where)]
-    assert calls.find(where, limit=1000) == expected
-    assert calls.find(where, limit=7) == expected[:7]
+@pytest.mark.parametrize("values", FILTERS, ids=repr)
+def test_a_query_finds_exactly_what_fits_newest_first(calls: CallLog, values: dict[str, Any]) -> None:
+    expected = [call for call in reversed(CALLS) if fits(call, **values)]
+    assert calls.find(where(**values), limit=1000) == expected
+    assert calls.find(where(**values), limit=7) == expected[:7]
 
 
-@pytest.mark.parametrize("where", FILTERS[:6], ids=repr)
-def test_pages_are_the_whole(calls: CallLog, where: CallFilter) -> None:
-    assert list(pages(calls, where, 11)) == calls.find(where, limit=1000)
+@pytest.mark.parametrize("values", FILTERS[:6], ids=repr)
+def test_pages_are_the_whole(calls: CallLog, values: dict[str, Any]) -> None:
+    assert list(pages(calls, where(**values), 11)) == calls.find(where(**values), limit=1000)
 
 
 def test_a_page_does_not_shift_while_calls_come_in(calls: CallLog) -> None:
-    first = calls.find(CallFilter(), limit=5)
+    first = calls.find(limit=5)
     calls.append([record(1000 + i, ts=T0 + 4 * DAY) for i in range(3)])
-    assert calls.find(CallFilter(), limit=5, before=first[-1].id) == CALLS[-6:-11:-1]
+    assert calls.find(limit=5, before=first[-1].id) == CALLS[-6:-11:-1]
 
 
 @pytest.mark.parametrize("top", [1, 7, 150, 10**6])
@@ -144,12 +142,12 @@ def test_a_failed_call_is_found_whatever_its_attempts_and_texts_say(tmp_path: Pa
         record(6, status=300),
     ]
     calls.append([*failed, record(7, status=200, attempts=(bad,)), record(9, status=299)])
-    assert calls.find(CallFilter(failed=True), limit=99) == failed[::-1]
-    assert [call.status for call in calls.find(CallFilter(failed=False), limit=99)] == [299, 200]
+    assert calls.find(where(failed=True), limit=99) == failed[::-1]
+    assert [call.status for call in calls.find(where(failed=False), limit=99)] == [299, 200]
 
 
 def test_before_an_unknown_call_there_is_nothing(calls: CallLog) -> None:
-    assert calls.find(CallFilter(), limit=5, before=call_id(999)) == []
+    assert calls.find(limit=5, before=call_id(999)) == []
 
 
 def test_the_count_is_of_what_is_kept(calls: CallLog) -> None:
@@ -251,10 +249,10 @@ def test_a_series_by_the_hour_is_in_order(calls: CallLog) -> None:
     assert sum(counts.calls for counts in sums.rows.values()) == sums.total.calls == 300
 
 
-def pages(calls: CallLog, where: CallFilter, size: int) -> Iterator[Record]:
+def pages(calls: CallLog, query: Query, size: int) -> Iterator[Record]:
     before: CallId | None = None
     for _ in range(100):
-        page = calls.find(where, limit=size, before=before)
+        page = calls.find(query, limit=size, before=before)
         yield from page
         if len(page) < size:
             return
@@ -264,11 +262,11 @@ def pages(calls: CallLog, where: CallFilter, size: int) -> Iterator[Record]:
 @pytest.mark.parametrize("order", [CallOrder("cost"), CallOrder("duration", ascending=True), CallOrder("model")])
 def test_the_first_of_all_in_an_order_are_found_in_one_search_or_in_many(calls: CallLog, order: CallOrder) -> None:
     wanted = order.best([call_view(call) for call in reversed(CALLS)], 20)
-    at_once = calls.best(CallFilter(), EVERYTHING, order, limit=20, patience=SearchDeadline())
+    at_once = calls.best(EVERYTHING, order, limit=20, patience=SearchDeadline())
     assert (at_once.calls, at_once.progress.cursor) == (wanted, None)
     found, below = [], FOREVER
     for _ in range(len(CALLS)):
-        part = calls.best(CallFilter(), EVERYTHING, order, limit=20, below=below, patience=SearchDeadline(0))
+        part = calls.best(EVERYTHING, order, limit=20, below=below, patience=SearchDeadline(0))
         found += part.calls
         if part.progress.cursor is None:
             break

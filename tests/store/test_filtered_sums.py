@@ -11,9 +11,9 @@ from gateway.domain.units import Millis
 from gateway.store.calls import CallLog, filtered_sums_of
 from gateway.store.filtered_sums import CallSelection
 from gateway.store.rollup import DIMENSIONS, HOUR, Counts, Dimension
-from gateway.store.search import CallFilter, SearchDeadline
+from gateway.store.search import SearchDeadline
 from gateway.store.sums import value_of
-from tests.store.samples import busy, log_of, seal
+from tests.store.samples import busy, log_of, seal, where
 
 CALLS = list(busy(11, 600, days=4))
 EVEN = CALLS[0].model
@@ -29,8 +29,8 @@ def calls(tmp_path: Path) -> CallLog:
     return found
 
 
-def selection(where: CallFilter | None = None, query: Query = EVERYTHING) -> CallSelection:
-    return CallSelection(where or CallFilter(), query, SearchDeadline())
+def selection(query: Query = EVERYTHING) -> CallSelection:
+    return CallSelection(query, SearchDeadline())
 
 
 def added(calls: list[Record]) -> Counts:
@@ -42,10 +42,10 @@ def added(calls: list[Record]) -> Counts:
 
 SELECTIONS: list[tuple[CallSelection, Callable[[Record], bool]]] = [
     (selection(), lambda _: True),
-    (selection(CallFilter(model=EVEN)), lambda call: call.model == EVEN),
-    (selection(query=parse("st:err", Millis(0))), lambda call: not 200 <= call.status < 300),
+    (selection(where(model=EVEN)), lambda call: call.model == EVEN),
+    (selection(parse("st:err", Millis(0))), lambda call: not 200 <= call.status < 300),
     (
-        selection(CallFilter(since=CALLS[100].ts, until=CALLS[500].ts, token=CALLS[7].token)),
+        selection(where(since=CALLS[100].ts, until=CALLS[500].ts, token=CALLS[7].token)),
         lambda call: CALLS[100].ts <= call.ts < CALLS[500].ts and call.token == CALLS[7].token,
     ),
 ]
@@ -75,7 +75,7 @@ def test_all_calls_picked_come_to_what_the_rollups_say(calls: CallLog, by: Dimen
 
 
 def test_hours_begin_at_full_hours(calls: CallLog) -> None:
-    sums, latency = filtered_sums_of(calls, selection(CallFilter(model=EVEN)), "model", "hour")
+    sums, latency = filtered_sums_of(calls, selection(where(model=EVEN)), "model", "hour")
     assert {bucket.start % HOUR for bucket in sums.series} == {0}
     assert set(latency[EVEN]) <= {bucket.start for bucket in sums.series}
 

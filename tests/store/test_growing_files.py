@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from gateway.domain.query import EVERYTHING, Query
 from gateway.domain.units import Millis
 from gateway.store.calls import CallLog
 from gateway.store.files import id_of
 from gateway.store.log import Log
-from gateway.store.search import CallFilter, SearchDeadline
+from gateway.store.search import SearchDeadline
 from gateway.store.store import Store
 from gateway.store.verify import check, take, verify
 from tests.house import amount
-from tests.store.samples import T0, grant, log_of, record, running, seal, settle, store_of
+from tests.store.samples import T0, grant, log_of, record, running, seal, settle, store_of, where
 
 
 @pytest.fixture
@@ -41,12 +42,12 @@ def test_lines_that_are_appended_while_others_are_read_are_not_among_them(tmp_pa
     assert found == list(range(1, 41))
 
 
-@pytest.mark.parametrize("whole", [CallFilter(), CallFilter(since=Millis(T0 + 2))], ids=["all", "a span"])
-def test_a_search_finds_each_call_once_whatever_is_appended_meanwhile(tmp_path: Path, whole: CallFilter) -> None:
+@pytest.mark.parametrize("whole", [EVERYTHING, where(since=Millis(T0 + 2))], ids=["all", "a span"])
+def test_a_search_finds_each_call_once_whatever_is_appended_meanwhile(tmp_path: Path, whole: Query) -> None:
     calls = log_of(tmp_path, 40)
     patience = _Appending(calls, 40)
     found = calls.search(whole, limit=99, patience=patience).records
-    assert [one.id for one in found] == [record(i).id for i in range(39, -1 if whole == CallFilter() else 1, -1)]
+    assert [one.id for one in found] == [record(i).id for i in range(39, -1 if whole == EVERYTHING else 1, -1)]
 
 
 class _Appending(SearchDeadline):

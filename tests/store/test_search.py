@@ -26,9 +26,9 @@ from gateway.domain.views import call_view
 from gateway.store import segment
 from gateway.store.calls import CallLog, SearchResult
 from gateway.store.rollup import HOUR
-from gateway.store.search import CallFilter, SearchDeadline
+from gateway.store.search import SearchDeadline
 from tests.house import amount
-from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, stock
+from tests.store.samples import T0, busy, call_id, log_of, record, seal, segments, stock, where
 
 NOW = Millis(T0 + HOUR)
 
@@ -161,7 +161,7 @@ def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> Non
         if data.draw(st.booleans()):
             seal(log)
         expected = plainly(calls, query)
-        assert log.search(CallFilter(), query, limit=99, patience=SearchDeadline()).records == expected, words
+        assert log.search(query, limit=99, patience=SearchDeadline()).records == expected, words
         assert list(chain(*paged(log, query, data.draw(st.integers(1, 4))))) == expected, words
         log.log.close()
 
@@ -244,7 +244,7 @@ def test_odd_calls_are_neither_missed_nor_mistaken(tmp_path: Path, words: str) -
     log = log_of(tmp_path)
     log.append(ODD)
     query = parse(words, NOW)
-    assert log.search(CallFilter(), query, limit=99, patience=SearchDeadline()).records == plainly(ODD, query)
+    assert log.search(query, limit=99, patience=SearchDeadline()).records == plainly(ODD, query)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_calls_under_other_names_are_neither_missed_nor_mistaken(tmp_path: Path,
         ]
     )
     query = names.widened(parse(words, NOW))
-    records = log.search(CallFilter(), query, limit=99, patience=SearchDeadline()).records
+    records = log.search(query, limit=99, patience=SearchDeadline()).records
     assert [int(one.ts) - T0 for one in records] == found
 
 
@@ -294,14 +294,14 @@ def test_a_call_that_was_amended_is_found_as_it_is_now(tmp_path: Path, words: st
     news.append(record(3, status=500, **short, cost=0, ms=0))
     assert all(log.amend(old, new) for old, new in zip(olds, news, strict=True))
     query = parse(words, NOW)
-    assert log.search(CallFilter(), query, limit=99, patience=SearchDeadline()).records == plainly(news, query)
+    assert log.search(query, limit=99, patience=SearchDeadline()).records == plainly(news, query)
 
 
 def paged(log: CallLog, query: Query, limit: int, seconds: float = 99) -> Iterator[list[Record]]:
     """Page after page, each from where the one before ended."""
     found = SearchResult(records=[], cursor=1 << 60)
     while found.cursor is not None:
-        found = log.search(CallFilter(), query, limit=limit, below=found.cursor, patience=SearchDeadline(seconds))
+        found = log.search(query, limit=limit, below=found.cursor, patience=SearchDeadline(seconds))
         yield found.records
 
 
@@ -323,13 +323,13 @@ def test_a_search_without_patience_goes_on_where_it_ended(
 def test_it_is_known_how_far_a_search_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "BLOCK", 2_000)
     log = log_of(tmp_path, 100, limit=9_000)
-    found = log.search(CallFilter(), parse("nothing", NOW), limit=5, patience=SearchDeadline(0))
+    found = log.search(parse("nothing", NOW), limit=5, patience=SearchDeadline(0))
     assert found.cursor is not None
     assert (found.left, found.back_to) == (found.cursor - 1, T0 + found.cursor - 1)
     assert 90 < found.left < 100
-    page = log.search(CallFilter(), limit=10, patience=SearchDeadline())
+    page = log.search(limit=10, patience=SearchDeadline())
     assert (page.left, page.back_to) == (90, T0 + 90)
-    assert log.search(CallFilter(), limit=1_000, patience=SearchDeadline()).cursor is None
+    assert log.search(limit=1_000, patience=SearchDeadline()).cursor is None
 
 
 def test_a_cancelled_search_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +337,7 @@ def test_a_cancelled_search_ends_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     log = log_of(tmp_path, 100)
     patience = SearchDeadline()
     patience.cancel()
-    assert log.search(CallFilter(), parse("nothing", NOW), limit=5, patience=patience).left > 90
+    assert log.search(parse("nothing", NOW), limit=5, patience=patience).left > 90
 
 
 def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,14 +345,14 @@ def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkey
     seal(log)
     read = reads(monkeypatch)
     for words in ("app:wget", "model:*-huge", "!app:*", "st:running", "app:wget tok:laptop*"):
-        assert log.search(CallFilter(), parse(words, NOW), limit=9, patience=SearchDeadline()).records == []
-    for where in (
-        CallFilter(token="tok_none"),
-        CallFilter(channel="ch_9"),
-        CallFilter(group="none"),
-        CallFilter(app="wget"),
+        assert log.search(parse(words, NOW), limit=9, patience=SearchDeadline()).records == []
+    for query in (
+        where(token="tok_none"),
+        where(channel="ch_9"),
+        where(group="none"),
+        where(app="wget"),
     ):
-        assert log.find(where, limit=9) == []
+        assert log.find(query, limit=9) == []
     assert read == []
 
 
@@ -381,7 +381,7 @@ def test_a_call_that_something_else_changed_in_a_sealed_segment_is_found(tmp_pat
     assert documents != stock(path)
     for _ in range(2):  # it is known also to the next start
         again = log_of(tmp_path, limit=4_000)
-        (found,) = again.search(CallFilter(), parse("app:changed", NOW), limit=9, patience=SearchDeadline()).records
+        (found,) = again.search(parse("app:changed", NOW), limit=9, patience=SearchDeadline()).records
         assert found.id == documents[2]["id"]
         again.log.close()
 
@@ -393,7 +393,7 @@ def test_damaged_lines_hide_no_others(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data.replace(b',"12":{', b',"13":{').replace(b'"cost":1020', b'"cost":1"20'))
     for words in ("in:<120", "!zzz", "dur:>1ms", "laptop", "st:<500"):
-        found = log.search(CallFilter(), parse(words, NOW), limit=99, patience=SearchDeadline()).records
+        found = log.search(parse(words, NOW), limit=99, patience=SearchDeadline()).records
         calls = [record(i) for i in range(30) if i not in (11, 20)]
         assert found == plainly(calls, parse(words, NOW)), words
 
@@ -405,7 +405,7 @@ def test_a_search_begins_anywhere_without_reading_what_is_newer(
     monkeypatch.setattr(segment, "BLOCK", 1_000)
     log = log_of(tmp_path, 200)
     (one,) = log.log.segments
-    found = log.search(CallFilter(), limit=5, below=top, patience=SearchDeadline())
+    found = log.search(limit=5, below=top, patience=SearchDeadline())
     assert [call.id for call in found.records] == [record(i - 1).id for i in range(min(top, 201) - 1, 0, -1)][:5]
     newest = next(one.blocks(top), b"")
     assert newest.count(b"\n") < 10

@@ -16,7 +16,7 @@ from gateway.store.calls import CallLog
 from gateway.store.files import TAIL, body_of, id_of, join, pack
 from gateway.store.log import Log
 from gateway.store.rollup import HOUR
-from gateway.store.search import CallFilter, SearchDeadline
+from gateway.store.search import SearchDeadline
 from tests.store.samples import T0, log_of, record, seal, segments
 
 NOW = Millis(T0 + HOUR)
@@ -85,7 +85,7 @@ def test_calls_in_another_spelling_of_json_are_found(
         *("st:429", "st:err", "!st:ok", "!st:err", "dur:7ms", "!dur:<5s", "cost:=0.000000012", "!gpt", "!tok:laptop"),
     ):
         query = parse(words, NOW)
-        found = again.search(CallFilter(), query, limit=9, patience=SearchDeadline()).records
+        found = again.search(query, limit=9, patience=SearchDeadline()).records
         assert found == plainly(ended, query) != [], words
     assert [again.get(call.id) for call in ended] == ended
     again.log.close()
@@ -111,6 +111,6 @@ def test_members_that_a_newer_version_gives_attempts_are_not_those_of_the_call(t
 
     rewrite(segments(tmp_path)[0], newer)
     again = log_of(tmp_path)
-    found = again.search(CallFilter(), parse(words, NOW), limit=9, patience=SearchDeadline()).records
+    found = again.search(parse(words, NOW), limit=9, patience=SearchDeadline()).records
     assert [call.id for call in found] == [call.id for call in reversed(calls)]
     again.log.close()
