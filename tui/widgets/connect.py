@@ -114,16 +114,17 @@ class Connect(DialogScreen[str]):
     def text(self) -> str:
         """The text in the box, which is copied with the key in full."""
         url, model = self._session.address, self._guide.model_text
-        texts: dict[str, Callable[[], str]] = {
-            "Shell": lambda: connect_card.environment(url, self._key, "sh"),
-            "fish": lambda: connect_card.environment(url, self._key, "fish"),
-            "PowerShell": lambda: connect_card.environment(url, self._key, "powershell"),
-            "Python": lambda: connect_card.python(model),
-            "Node": lambda: connect_card.node(model),
-            "curl": lambda: connect_card.curl(url, model, self._key),
-            "Apps": self._guide.text,
+        if (kind := KINDS[self._kind]) == "Apps":
+            return self._guide.text()
+        texts = {
+            "Shell": connect_card.environment(url, self._key, "sh"),
+            "fish": connect_card.environment(url, self._key, "fish"),
+            "PowerShell": connect_card.environment(url, self._key, "powershell"),
+            "Python": connect_card.python(model),
+            "Node": connect_card.node(model),
+            "curl": connect_card.curl(url, model, self._key),
         }
-        return texts[KINDS[self._kind]]()
+        return texts[kind]
 
     def action_guide(self, what: str) -> None:
         """Another program or part of it, or the key; choosing a program shows the programs."""
