@@ -16,9 +16,6 @@ from tui.text import safe
 
 Level = Literal["bad", "warn"]
 
-ALERT_SHARE = WARN_SHARE
-"""Share of a budget from which it is an alert."""
-
 LOW_BALANCE = DOLLAR // 2
 """Balance that counts as low."""
 
@@ -95,7 +92,7 @@ def _near_limit(
     """The budget of which most is spent, or that was too small for a call; ``refusing`` are the ids of such."""
     share = max(map(spent_share, budgets), default=0.0)
     refuses = any(budget_id(budget.window, *scope) in refusing for budget in budgets)
-    if share >= ALERT_SHARE or refuses:
+    if share >= WARN_SHARE or refuses:
         spent = "budget refusing" if refuses and share < 1 else f"{fmt.percent(share)}{', refusing' if refuses else ''}"
         text = f"{safe(name, 16)} {spent}"  # a share below one says little of why, and comes a moment later
         yield Alert("bad" if share >= 1 or refuses else "warn", text, *row)

@@ -6,10 +6,10 @@ import msgspec
 
 from gateway.domain.forecast import used_share
 from gateway.domain.human_values import brief_count
+from gateway.domain.incidents import WARN_SHARE
 from gateway.domain.money import dollars
 from gateway.domain.units import DOLLAR
 from gateway.domain.views import BudgetView
-from tui.alerts import ALERT_SHARE
 from tui.charts import gauge
 from tui.format import percent
 from tui.glyphs import Glyphs
@@ -33,7 +33,7 @@ def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
 
 def budget_tone(part: float) -> str:
     """The tone of a share of a budget."""
-    return "bad" if part >= 1 else "warn" if part >= ALERT_SHARE else ""
+    return "bad" if part >= 1 else "warn" if part >= WARN_SHARE else ""
 
 
 def budget_line(budget: BudgetView, width: int, glyphs: Glyphs) -> str:
