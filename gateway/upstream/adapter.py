@@ -197,11 +197,11 @@ class Reply(Protocol):
         Raises AttemptFailed, and AnswerMemoryFull.
         """
 
-    def chunks(self, signs: SignsOfLife | None = None) -> AsyncIterator[bytes]:
+    def chunks(self, signs: SignsOfLife) -> AsyncIterator[bytes]:
         """The body in pieces as they arrive, decompressed.
 
         ``signs`` (the AnswerStream that is fed with them) says what the bytes were, so that comments and trickled
-        fragments do not count as progress; without it every read counts. Raises AttemptFailed.
+        fragments do not count as progress. Raises AttemptFailed.
         """
 
     def release(self) -> None:

@@ -309,7 +309,7 @@ class MockReply(Reply):
             await memory.wait(len(body))
         return body
 
-    async def chunks(self, signs: SignsOfLife | None = None) -> AsyncIterator[bytes]:
+    async def chunks(self, signs: SignsOfLife) -> AsyncIterator[bytes]:
         events, plan = self._content.pieces, self._plan
         stop = len(events)
         if plan.cut is not None:

@@ -17,6 +17,7 @@ from gateway.domain.order import PreparedRequest
 from gateway.upstream import failures
 from gateway.upstream.adapter import AnswerStream, Memory, Reply, SignsOfLife
 from gateway.upstream.redaction.redaction import Redaction
+from tests.fakes.replies import Seen
 
 Piece = bytes | BaseException | asyncio.Event | Callable[[], None]
 """What a reply does next: bring bytes, break, wait, or do something to the world."""
@@ -71,12 +72,12 @@ class FakeReply:
         self._pieces = pieces
 
     async def read(self, limit: int, memory: Memory) -> bytes:
-        body = b"".join([data async for data in self.chunks()])
+        body = b"".join([data async for data in self.chunks(Seen())])
         if not memory.take(len(body)):
             await memory.wait(len(body))
         return body
 
-    async def chunks(self, signs: SignsOfLife | None = None) -> AsyncIterator[bytes]:
+    async def chunks(self, signs: SignsOfLife) -> AsyncIterator[bytes]:
         for piece in self._pieces:
             await asyncio.sleep(0)
             if isinstance(piece, bytes):

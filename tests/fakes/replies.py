@@ -14,6 +14,13 @@ CREATED = 1_763_500_000
 """The ``created`` of every answer, in seconds."""
 
 
+class Seen:
+    """Signs of life, as many as a test counts."""
+
+    def __init__(self) -> None:
+        self.events = self.comments = 0
+
+
 def dumps(doc: object) -> bytes:
     """Compact JSON, non-ASCII escaped as most servers do."""
     return json.dumps(doc, separators=(",", ":")).encode()

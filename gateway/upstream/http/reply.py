@@ -87,7 +87,7 @@ class HttpReply:
         await memory.wait(size)
         return loop.time() - began
 
-    def chunks(self, signs: SignsOfLife | None = None) -> AsyncIterator[bytes]:
+    def chunks(self, signs: SignsOfLife) -> AsyncIterator[bytes]:
         return Incoming(self, signs, self._began)
 
     async def receive(self) -> bytes:
@@ -153,28 +153,19 @@ class HttpReply:
             self._pool.busy -= 1
 
 
-class Reads:
-    """Signs of life of a body nobody understands: every read is one."""
-
-    def __init__(self) -> None:
-        self.events = 0
-        self.comments = 0
-
-
 class Incoming:
     """The bytes of a stream as they arrive, within its deadlines. An iterator, so that it needs no end."""
 
     __slots__ = (
-        *("_armed", "_comments", "_event_at", "_events", "_left", "_reads", "_reply", "_sign_at", "_signs", "_size"),
+        *("_armed", "_comments", "_event_at", "_events", "_left", "_reply", "_sign_at", "_signs", "_size"),
         *("_timeouts", "_waiting"),
     )
 
-    def __init__(self, reply: HttpReply, signs: SignsOfLife | None, began: float) -> None:
+    def __init__(self, reply: HttpReply, signs: SignsOfLife, began: float) -> None:
         """Until the first event the head deadline runs on, from ``began``."""
         self._reply = reply
         self._timeouts = reply.channel.timeouts
-        self._reads = Reads()
-        self._signs = signs or self._reads
+        self._signs = signs
         self._events = self._signs.events
         self._comments = self._signs.comments
         self._event_at = self._sign_at = began
@@ -208,7 +199,6 @@ class Incoming:
             self._left = loop.time()
         if not data:
             raise StopAsyncIteration
-        self._reads.events += 1
         self._size += len(data)
         if self._size > STREAM_LIMIT:
             self._reply.abort()

@@ -15,6 +15,7 @@ from gateway.upstream.http.parser import WireAnswer
 from gateway.upstream.http.pool import Pool
 from gateway.upstream.http.reply import HttpReply
 from tests.fakes.provider import Exchange, Provider, Script
+from tests.fakes.replies import Seen
 from tests.fakes.wire import PATIENCE_S, Gone, Socket
 from tests.upstream.makers import channel
 
@@ -64,6 +65,14 @@ class Asker:
     async def close(self) -> None:
         if self._pool is not None:
             await self._pool.close()
+
+
+async def pieces_of(answer: HttpReply) -> AsyncIterator[bytes]:
+    """All that comes, each read a sign of life."""
+    seen = Seen()
+    async for data in answer.chunks(seen):
+        seen.events += 1
+        yield data
 
 
 async def drain(answer: HttpReply, into: NativeChatStream) -> None:

@@ -1,7 +1,6 @@
 """Deadlines of a stream: events are progress, comments are signs of life, fragments are nothing."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,13 +8,7 @@ import pytest
 
 from gateway.domain.channel import Timeouts
 from gateway.upstream.http.reply import Incoming
-
-
-@dataclass
-class Seen:
-    events: int = 0
-    comments: int = 0
-
+from tests.fakes.replies import Seen
 
 Watch = Callable[[Seen], Incoming]
 

@@ -17,7 +17,7 @@ from gateway.upstream.http.reply import LINGER_S, DeadlineTimer, HttpReply
 from tests.fakes.clock import skip
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import chunk, cut, delta, event, reply, story, stream, stream_bytes
-from tests.upstream.http.makers import Asker, drain
+from tests.upstream.http.makers import Asker, drain, pieces_of
 from tests.upstream.makers import attempt_fails, native_stream
 
 K = FailureKind
@@ -31,7 +31,7 @@ async def ask(provider: Provider) -> AsyncIterator[Asker]:
 
 
 async def _said(answer: HttpReply) -> list[bytes]:
-    return [data async for data in answer.chunks()]
+    return [data async for data in pieces_of(answer)]
 
 
 async def test_a_body_is_read_whole(ask: Asker) -> None:
@@ -165,7 +165,7 @@ async def test_a_stream_comes_as_it_is_sent(ask: Asker) -> None:
         await exchange.finish()
 
     seen = []
-    async for data in (await ask(script)).chunks():
+    async for data in pieces_of(await ask(script)):
         seen.append(data)
         go.set()
     assert seen == [b"one", b"two", b"three"]
@@ -185,7 +185,7 @@ async def test_a_compressed_stream_comes_piece_by_piece(ask: Asker) -> None:
         await exchange.finish()
 
     seen = []
-    async for data in (await ask(script)).chunks():
+    async for data in pieces_of(await ask(script)):
         seen.append(data)
         go.set()
     assert seen == [b"one", b"two"]
@@ -199,7 +199,7 @@ async def test_a_clean_stream_leaves_a_connection_for_the_next(ask: Asker) -> No
 
 async def test_an_aborted_stream_closes_its_connection_at_once(ask: Asker) -> None:
     answer = await ask(_endless)
-    async for _ in answer.chunks():
+    async for _ in pieces_of(answer):
         break
     began = asyncio.get_running_loop().time()
     answer.abort()
@@ -217,7 +217,7 @@ async def test_a_released_connection_is_kept_if_the_rest_comes_soon(ask: Asker) 
         await exchange.finish()
 
     answer = await ask(script)
-    async for _ in answer.chunks():
+    async for _ in pieces_of(answer):
         break
     answer.release()
     go.set()
@@ -228,7 +228,7 @@ async def test_a_released_connection_is_kept_if_the_rest_comes_soon(ask: Asker) 
 
 async def test_a_released_connection_is_closed_if_the_rest_does_not_come(ask: Asker) -> None:
     answer = await ask(_endless)
-    async for _ in answer.chunks():
+    async for _ in pieces_of(answer):
         break
     began = asyncio.get_running_loop().time()
     answer.release()
@@ -312,7 +312,7 @@ async def test_nobody_is_counted_after_the_end(ask: Asker) -> None:
     for script in (reply({}), stream(*story("Hi")), cut(), _endless):
         answer = await ask(script)
         try:
-            async for _ in answer.chunks():
+            async for _ in pieces_of(answer):
                 break
         except AttemptFailed:
             pass
