@@ -18,7 +18,7 @@ that contradicts itself; it is settled so:
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -70,19 +70,19 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
         report = _sum_iterations(report)
     counts, suspect = counts_of(report)
     gemini = not _GEMINI_COUNTS.isdisjoint(report)
-    found = _settle_gemini(counts, within) if gemini else _settle(report, counts, within)
-    if found is None:
+    misfit = _settle_gemini(counts, within) if gemini else _settle(report, counts, within)
+    if misfit is None:
         return None
-    suspect, counts = suspect or found.suspect, found.counts
+    suspect = suspect or misfit
     usage = canonical(
         Usage(
-            input=counts["input"],
+            input=counts.get("input", 0),
             cached=counts.get("cached", 0),
             cache_write=counts.get("write", 0),
             cache_write_long=counts.get("long", 0) or counts.get(LONGEST_WRITE, 0),
             output=counts.get("output", 0),
             reasoning=counts.get("reasoning", 0),
-            source=UsageSource.REPORTED if "output" in counts and not found.partial else UsageSource.PARTIAL,
+            source=UsageSource.REPORTED if {"input", "output"} <= counts.keys() else UsageSource.PARTIAL,
             parts=parts_of(report, counts),
             variant="" if PLAIN.issuperset(report) else variant_of(report),
             other_model=other_steps(report)[0],
@@ -97,16 +97,8 @@ def _shows(report: Mapping[str, Any], usage: Usage) -> bool:
     return found == (usage.input, usage.output, usage.total) and {*map(type, found)} == {int}
 
 
-class _SettledCounts(NamedTuple):
-    """The counts of a report that fit each other."""
-
-    counts: dict[str, int]
-    suspect: bool = False
-    """They did not fit."""
-    partial: bool = False
-
-
-def _settle(report: Mapping[str, Any], counts: dict[str, int], within: Within) -> _SettledCounts | None:
+def _settle(report: Mapping[str, Any], counts: dict[str, int], within: Within) -> bool | None:
+    """Make the counts fit each other, and tell whether they did not; None if they say too little."""
     total, outputs, suspect = counts.get("total"), counts.get("output"), False
     kept, reasoning = counts.get("cached", 0) + counts.get("write", 0), counts.get("reasoning", 0)
     inputs = reported = counts.get("input")
@@ -132,7 +124,7 @@ def _settle(report: Mapping[str, Any], counts: dict[str, int], within: Within) -
     counts |= {"input": inputs, "reasoning": reasoning}
     if outputs is not None:
         counts["output"] = outputs
-    return _SettledCounts(counts, suspect or (outputs is not None and reasoning > outputs))
+    return suspect or (outputs is not None and reasoning > outputs)
 
 
 def _left_out(gap: int, outputs: int, counts: Mapping[str, int], within: Within) -> tuple[int, int]:
@@ -202,8 +194,11 @@ def _is_anthropic(report: Mapping[str, Any]) -> bool:
 _GEMINI_COUNTS = frozenset({"promptTokenCount", "candidatesTokenCount", "totalTokenCount"})
 
 
-def _settle_gemini(counts: dict[str, int], within: Within) -> _SettledCounts | None:
-    """Thoughts are beside the candidates, or inside if the total says so; what tools read is beside the prompt."""
+def _settle_gemini(counts: dict[str, int], within: Within) -> bool | None:
+    """The same for Gemini's. Thoughts are beside the candidates, or inside if the total says so.
+
+    What tools read is beside the prompt.
+    """
     said, thoughts = counts.get("output", 0), counts.get("reasoning", 0)
     total, tools, prompt = counts.get("total"), counts.get("tools", 0), counts.get("input")
     spoke = "output" in counts or bool(thoughts)
@@ -213,7 +208,8 @@ def _settle_gemini(counts: dict[str, int], within: Within) -> _SettledCounts | N
             return None
     if prompt is None:  # Vertex sends such reports for images at an address
         alone = total is None and bool(said + thoughts)
-        return _SettledCounts({**counts, "input": 0, "output": said + thoughts}, partial=True) if alone else None
+        counts["output"] = said + thoughts
+        return False if alone else None
     inputs = prompt + tools
     outputs = said + (0 if inputs + said == total else thoughts)
     suspect = counts.get("cached", 0) > inputs
@@ -221,7 +217,7 @@ def _settle_gemini(counts: dict[str, int], within: Within) -> _SettledCounts | N
     if spoke:
         counts["output"] = outputs
         suspect = suspect or total not in (None, inputs + outputs, prompt + outputs)
-    return _SettledCounts(counts, suspect)
+    return suspect
 
 
 class UsageReports:
