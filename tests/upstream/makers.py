@@ -19,7 +19,7 @@ from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.chat.native import NativeChat, NativeChatStream
-from gateway.upstream.adapter import Adapter, WholeAnswer
+from gateway.upstream.adapter import Adapter, AnswerStream, WholeAnswer
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.redaction.redaction import Redaction
@@ -66,6 +66,19 @@ def recall_of(kept: Mapping[str, bytes] = {}) -> Callable[[str], bytes]:
 def native_stream(asked: Order | None = None, at: Channel | None = None) -> NativeChatStream:
     """A stream of chat completions that speaks them already."""
     return NativeChat(OpenAIDialect()).stream(asked or order(), at or channel())
+
+
+def outcome(stream: AnswerStream, data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:
+    """What comes of a stream that arrives in pieces of these sizes and a last one: its bytes, whether it is complete,
+    the code of its error, its usage and its marks.
+    """
+    outs = []
+    for size in sizes:
+        outs.append(stream.feed(data[:size]))
+        data = data[size:]
+    outs += [stream.feed(data), stream.end()]
+    error = error_of(stream.failure).code if stream.failure else ""
+    return b"".join(outs), stream.finished, error, stream.reported, stream.marks
 
 
 def native_whole(body: bytes, asked: Order | None = None, at: Channel | None = None) -> WholeAnswer:

@@ -1,4 +1,4 @@
-"""Every recorded stream at every split gives the same answer, whether events are opened or put together."""
+"""Streams of chat completions, damaged, with templates and without; see ``test_every_stream`` too."""
 
 import json
 import tracemalloc
@@ -14,7 +14,7 @@ from gateway.inbound.chat.native import NativeChatStream
 from tests.cases.answers import Answer, Doc, chunks_in, said_in
 from tests.cases.streams import DONE_AND_USAGE, GOOD, HI, ROLE, STOP, STREAMS, USAGE, Case
 from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, tool_call, usage, whole
-from tests.upstream.makers import attempt_fails, error_of, native_stream, native_whole, order
+from tests.upstream.makers import attempt_fails, error_of, native_stream, native_whole, order, outcome
 
 
 def _stream(*, include_usage: bool = False, model: str = "m") -> NativeChatStream:
@@ -27,51 +27,12 @@ def _fed(data: bytes, size: int) -> tuple[NativeChatStream, bytes]:
     return stream, b"".join(out) + stream.end()
 
 
-def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:
-    stream, outs = _stream(), []
-    for size in sizes:
-        outs.append(stream.feed(data[:size]))
-        data = data[size:]
-    outs += [stream.feed(data), stream.end()]
-    return (
-        b"".join(outs),
-        stream.finished,
-        error_of(stream.failure).code if stream.failure else "",
-        stream.reported,
-        stream.marks,
-    )
-
-
-@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
-def test_means_what_it_says(case: Case) -> None:
-    out, finished, error, reported, marks = _outcome(case.came)
-    assert said_in(out) == case.said
-    assert (finished, error, marks) == (not case.error, case.error, case.marks)
-    assert (reported and (reported.input, reported.output)) == case.usage
-
-
-@pytest.mark.sampled(12)
-@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
-def test_split_in_two_anywhere_is_the_same(case: Case) -> None:
-    whole = _outcome(case.came)
-    assert all(_outcome(case.came, cut) == whole for cut in range(len(case.came)))
-
-
-@pytest.mark.sampled(99)
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
-@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
-def test_split_into_pieces_is_the_same(case: Case, size: int) -> None:
-    stream, out = _fed(case.came, size)
-    whole = _outcome(case.came)
-    assert (out, stream.finished, stream.marks) == (whole[0], whole[1], whole[4])
-
-
 @pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
 def test_templates_change_nothing(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_templates = _outcome(case.came)
+    with_templates = outcome(_stream(), case.came)
     stream, _ = _fed(case.came, len(case.came) or 1)
     monkeypatch.setattr("gateway.inbound.chat.native.LESSONS", 0)
-    assert _outcome(case.came) == with_templates
+    assert outcome(_stream(), case.came) == with_templates
     plain, _ = _fed(case.came, len(case.came) or 1)
     assert (plain.events, plain.comments) == (stream.events, stream.comments)
     assert plain.tally.tokens() == stream.tally.tokens()
@@ -108,8 +69,8 @@ def test_damage_never_raises_and_splits_still_change_nothing(
     for place, piece, cut in damage:
         at = round(place * len(data))
         data[at : at + cut] = piece
-    whole = _outcome(bytes(data))
-    assert _outcome(bytes(data), *sizes) == whole
+    whole = outcome(_stream(), bytes(data))
+    assert outcome(_stream(), bytes(data), *sizes) == whole
     chunks_in(whole[0])
 
 
@@ -202,7 +163,7 @@ def test_a_json_answer_becomes_a_stream() -> None:
     message = {"role": "assistant", "content": "Hi", "tool_calls": [_call()]}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
     body = b'{"id":"c","choices":[%s],"usage":%s}' % (_dumps(choice), _dumps(_report(9, 2)))
-    out, finished, _, reported, _ = _outcome(body)
+    out, finished, _, reported, _ = outcome(_stream(), body)
     said = said_in(out)
     assert (said.text, said.calls, said.finish) == ({0: "Hi"}, {0: [("a", "f", "{}")]}, {0: "tool_calls"})
     assert (finished, reported) == (True, Usage(input=9, output=2, source=UsageSource.REPORTED))

@@ -1,4 +1,4 @@
-"""Every recorded stream at every split gives the same answer, in a form that clients accept to the letter."""
+"""Streams of Gemini, in a form that clients accept to the letter; see ``test_every_stream`` too."""
 
 from typing import Any
 
@@ -9,50 +9,14 @@ from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.gemini.dialect import GeminiDialect
 from tests.cases.answers import Answer, chunks_in, said_in
-from tests.cases.gemini.streams import HELLO, STREAMS, TWO_CALLS, event, response, say, spent, use
-from tests.cases.streams import Case
+from tests.cases.gemini.streams import HELLO, TWO_CALLS, event, response, say, spent, use
 from tests.conformance.shapes import stream_faults
 from tests.fakes.replies import dumps
-from tests.upstream.makers import as_chat, channel, error_of, translated
+from tests.upstream.makers import as_chat, channel, translated
 
 
 def _stream(memory: CallMemory | None = None, **more: Any) -> AnswerStream:
     return as_chat(GeminiDialect(memory)).stream(translated(**more), channel())
-
-
-def _outcome(data: bytes, *sizes: int) -> tuple[bytes, bool, str, Usage | None, tuple[str, ...]]:
-    stream, outs = _stream(), []
-    for size in sizes:
-        outs.append(stream.feed(data[:size]))
-        data = data[size:]
-    outs += [stream.feed(data), stream.end()]
-    return (
-        b"".join(outs),
-        stream.finished,
-        error_of(stream.failure).code if stream.failure else "",
-        stream.reported,
-        stream.marks,
-    )
-
-
-@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
-def test_means_what_it_says(case: Case) -> None:
-    out, finished, error, reported, marks = _outcome(case.came)
-    assert said_in(out) == case.said
-    assert (finished, error, marks) == (not case.error, case.error, case.marks)
-    assert (reported and (reported.input, reported.output)) == case.usage
-
-
-@pytest.mark.sampled(6)
-@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
-def test_split_in_two_anywhere_is_the_same(case: Case) -> None:
-    whole = _outcome(case.came)
-    assert all(_outcome(case.came, cut) == whole for cut in range(len(case.came)))
-
-
-@pytest.mark.parametrize("case", STREAMS, ids=lambda case: case.name)
-def test_byte_by_byte_is_the_same(case: Case) -> None:
-    assert _outcome(case.came, *[1] * len(case.came)) == _outcome(case.came)
 
 
 def test_the_stream_is_strictly_valid() -> None:
