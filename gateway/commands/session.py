@@ -5,7 +5,9 @@ same home, under the same lock, and called in the same way.
 """
 
 import asyncio
+import gc
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -136,16 +138,23 @@ async def _endpoint(config: Config, stack: AsyncExitStack, *, listen: bool, runn
 
 @contextmanager
 def server_imports() -> Iterator[None]:
-    """Import the server in this block: aiohttp finds no certificates meanwhile.
+    """Import the server in this block: nothing is read or searched meanwhile that is not needed.
 
-    It reads those of the system twice when it is imported, for its client, which is not used here. That would be a
-    fifth of the server's start, and 5 MiB of its memory.
+    aiohttp reads the certificates of the system twice when it is imported, for its client, which is not used here: so
+    it finds none. That would be a fifth of the server's start, and 2 MiB of its memory. Searches for garbage, of which
+    modules leave none, would be another twentieth.
     """
+    if "gateway.server" in sys.modules:
+        yield
+        return
     name = "SSL_CERT_FILE"
     given, os.environ[name] = os.environ.get(name), os.devnull
+    gc.disable()
     try:
         yield
     finally:
+        gc.freeze()
+        gc.enable()
         del os.environ[name]
         if given is not None:
             os.environ[name] = given

@@ -1,5 +1,6 @@
 """Commands work in the same way with and without a running server."""
 
+import gc
 import os
 import resource
 import sys
@@ -216,9 +217,10 @@ def test_a_folder_of_something_else_is_never_touched(tmp_path: Path) -> None:
 def test_the_server_is_imported_without_certificates_which_are_found_afterwards(
     given: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delitem(sys.modules, "gateway.server", raising=False)
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     if given is not None:
         monkeypatch.setenv("SSL_CERT_FILE", given)
     with session.server_imports():
-        assert os.environ["SSL_CERT_FILE"] == os.devnull
-    assert os.environ.get("SSL_CERT_FILE") == given
+        assert (os.environ["SSL_CERT_FILE"], gc.isenabled()) == (os.devnull, False)
+    assert (os.environ.get("SSL_CERT_FILE"), gc.isenabled()) == (given, True)
