@@ -9,12 +9,14 @@ loop waits for it.
 """
 
 import re
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import accumulate, compress
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.rawjson import Fields
 
@@ -100,6 +102,16 @@ def read_typed(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw,
         raise BadRequest("the body is nested too deeply", code="too_deep") from error
     except msgspec.DecodeError as error:
         raise BadRequest(f"{where} is not valid JSON: {error}", code="invalid_json", param=where) from error
+
+
+def unread_in(fields: Fields, name: str, read: Collection[str]) -> list[str]:
+    """Returns the names of what an object in a request has beside the fields that are read: ``reasoning.context``."""
+    found = rawjson.maybe(fields.get(name))
+    given = found if isinstance(found, dict) else {}
+    return [f"{name}.{inner}" for inner, value in given.items() if inner not in read and value not in _NOTHING]
+
+
+_NOTHING: Final[Sequence[object]] = (None, False, [], {})
 
 
 def _no_object() -> BadRequest:

@@ -121,6 +121,11 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
         {"reasoning_effort": "high"},
         {"thinking": {"type": "enabled", "budget_tokens": 20_000}, "max_tokens": 30_000},
     ),
+    "the description of that schema": (
+        "Tolls of 4711",
+        {"response_format": {**FORM, "json_schema": {**FORM["json_schema"], "description": "Tolls of 4711"}}},  # type: ignore[dict-item]
+        None,
+    ),
     "the user's id": ("u-4711", {"safety_identifier": "u-4711"}, {"metadata": {"user_id": "u-4711"}}),
     "other `metadata`": ("4711", {"metadata": {"a": "4711"}}, {"metadata": {"a": "4711"}}),
     "`service_tier`": ("auto", {"service_tier": "auto"}, {"service_tier": "auto"}),
@@ -131,7 +136,7 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
     ),
     "reasoning of another vendor": (
         "Hm",
-        {"messages": [{"role": "assistant", "content": "a", "reasoning_content": "Hm"}]},
+        {"messages": [{"role": "assistant", "content": [text("a"), {"type": "thinking", "thinking": [text("Hm")]}]}]},
         {"messages": [{"role": "assistant", "content": [text("a"), {**THOUGHT, "signature": "EqoBCkgIARAB"}]}]},
     ),
     "fields that nobody knows": ("x4711", {"x4711": 1}, {"x4711": 1}),
@@ -190,6 +195,8 @@ def test_nothing_of_a_responses_request_is_lost_without_a_name(dialect: Dialect)
         "x4711": 1,
         "store": False,
         "truncation": "auto",
+        "reasoning": {"effort": "low", "context": "all_turns"},
+        "text": {"verbosity": "low", "x4712": 1},
     }
     request = RESPONSES.parse(HttpRequest(body=json.dumps(body).encode(), target="/", headers={}))
     order = RESPONSES.order(request, CallId("req_0123456789abcdef01234567"), Millis(0))
@@ -197,4 +204,6 @@ def test_nothing_of_a_responses_request_is_lost_without_a_name(dialect: Dialect)
     order = RESPONSES.plan(order, made, adapter(dialect), lacking=True).order
     prepared = adapter(dialect).prepare(order, made, ServedModel(name="m"), NOTHING)
     lost = (*order.removed, *prepared.dropped)
-    assert lost == ("max_tool_calls", "x4711", "truncation", "tools[].web_search")
+    assert [name for name in lost if not name.startswith(("reasoning.effort", "text.verbosity"))] == [
+        *("max_tool_calls", "x4711", "truncation", "tools[].web_search", "reasoning.context", "text.x4712"),
+    ]

@@ -82,6 +82,7 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
     """The same, LangChain's."""
 
 
+_Content = TextPart | MediaPart | ThoughtPart
 _READ = frozenset(_Message.__struct_fields__)
 _NAMED_ROLES = ("tool", "function")
 """Roles whose messages have the name of a tool; the name of a person has no counterpart."""
@@ -173,7 +174,7 @@ class _Reader:
         else:
             raise BadRequest(f"{where}.role: '{plain(role, 40)}' is not a role", param=f"{where}.role")
 
-    def _assistant(self, message: _Message, parts: list[TextPart | MediaPart], where: str) -> list[Block]:
+    def _assistant(self, message: _Message, parts: list[_Content], where: str) -> list[Block]:
         blocks: list[Block] = []
         if message.thinking_blocks:
             signed = tuple(filter(_is_thought, message.thinking_blocks))
@@ -204,7 +205,8 @@ class _Reader:
             signature="" if call.extra_content is NULL else _signature(call.extra_content),
         )
 
-    def _result(self, message: _Message, parts: list[TextPart | MediaPart], where: str) -> ResultPart:
+    def _result(self, message: _Message, content: list[_Content], where: str) -> ResultPart:
+        parts = [part for part in content if not isinstance(part, ThoughtPart)]
         name, call_id = message.name or "", message.tool_call_id or ""
         if message.role == "function":
             call_id = self._functions.get(name, "")
@@ -266,7 +268,7 @@ def _is_thought(block: msgspec.Raw) -> bool:
     return isinstance(found, dict) and found.get("type") in ("thinking", "redacted_thinking")
 
 
-def _parts(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[TextPart | MediaPart]:
+def _parts(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[_Content]:
     if bytes(memoryview(content)[:1]) == b'"':
         return [TextPart(raw=content, cache=cache)]
     if rawjson.is_null(content):
@@ -281,7 +283,7 @@ def _text(raw: msgspec.Raw, cache: msgspec.Raw, where: str, *, refusal: bool = F
     return TextPart(raw=raw, cache=cache, refusal=refusal)
 
 
-def _part(part: _Part, where: str) -> TextPart | MediaPart:
+def _part(part: _Part, where: str) -> _Content:
     match part.type:
         case "text":
             return _text(part.text, part.cache_control, f"{where}.text")
@@ -294,4 +296,6 @@ def _part(part: _Part, where: str) -> TextPart | MediaPart:
             return sound_of(audio.data, audio.format, f"{where}.input_audio")
         case "file" if (file := part.file) is not None:
             return file_of(file.file_data or "", file.filename or "", f"{where}.file", part.cache_control)
+        case "thinking" | "redacted_thinking" | "reasoning":
+            return ThoughtPart(name=f"messages[].content[].{part.type}")
     raise BadRequest(f"{where}: a part of type '{plain(part.type, 40)}' cannot be translated", param=where)

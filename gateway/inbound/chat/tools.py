@@ -61,7 +61,8 @@ class _Choice(msgspec.Struct, frozen=True):
 _TOOLS = msgspec.json.Decoder(list[ChatTool | None] | None)
 _FUNCTIONS = msgspec.json.Decoder(list[ChatFunction] | None)
 _CHOICE = msgspec.json.Decoder(_Choice | str | None)
-_MODES = ("auto", "none", "required")
+_MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
+"""``any`` is Mistral's word."""
 
 
 def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
@@ -131,5 +132,5 @@ def _choice(choice: _Choice | str | None, param: str) -> ToolChoice:
 
 def _mode(word: str, param: str) -> str:
     if word not in _MODES:
-        raise BadRequest(f"{param}: must be one of {', '.join(_MODES)}", param=param)
-    return word
+        raise BadRequest(f"{param}: must be one of auto, none, required", param=param)
+    return _MODES[word]

@@ -26,8 +26,8 @@ from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
-from gateway.inbound.json_body import read_typed
-from gateway.inbound.messages.tools import read_tools
+from gateway.inbound.json_body import read_typed, unread_in
+from gateway.inbound.messages.tools import read_tools, texts_told
 from gateway.inbound.sealed import PLAIN_SEAL, unwrap
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.openai.request import OPENAI_TOOLS
@@ -106,14 +106,6 @@ def blocks_in(content: msgspec.Raw, where: str) -> list[ContentBlock]:
     return read_typed(_BLOCKS, content, where)
 
 
-def lenient_blocks(content: msgspec.Raw) -> list[ContentBlock]:
-    """The blocks of a result that has whatever form its tool gives it."""
-    try:
-        return blocks_in(content, "")
-    except BadRequest:
-        return []
-
-
 def media_of(block: ContentBlock, where: str, name: str = "") -> MediaPart:
     """An image, or a document with a name. Raises BadRequest for what only the vendor can open."""
     source = read_typed(SOURCE, block.source, f"{where}.source")
@@ -148,6 +140,12 @@ _WORDS = {
     "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
 }
 """The client's names, by those of chat completions."""
+_READ_IN = {
+    "thinking": {"type", "budget_tokens"},
+    "output_config": {"effort", "format"},
+    "tool_choice": {"type", "name", "disable_parallel_tool_use"},
+}
+"""What is read of fields that are objects."""
 _EFFORTS = {"xhigh": "high", "max": "high"}
 """Efforts that many models with OpenAI's words do not know."""
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
@@ -272,8 +270,8 @@ def _parts(block: ContentBlock, where: str) -> list[TextPart | MediaPart]:
             texts = [string_or_empty(block.title), string_or_empty(block.source), *inner]
             return [TextPart(raw=join_texts(texts), cache=block.cache_control)]
     label = f"[{block.type} {block.name or block.tool_name}".rstrip() + "]"
-    found = [b.text for b in lenient_blocks(block.content) if has_text(b)]
-    return [TextPart(raw=join_texts([rawjson.raw(label), *found]))]
+    found = [*texts_told(rawjson.maybe(block.input)), *texts_told(rawjson.maybe(block.content))]
+    return [TextPart(raw=rawjson.raw("\n\n".join([label, *found])))]
 
 
 def _thought(block: ContentBlock, seal: Seal | None) -> ThoughtPart:
@@ -317,7 +315,7 @@ def _signatures(content: bytes) -> dict[str, str]:
     return {TOOLS.sent(name): value for name, value in items if isinstance(value, str)}
 
 
-def _translate_parameters(given: Fields) -> tuple[Fields, dict[str, str], tuple[str, ...]]:
+def _translate_parameters(given: Fields) -> tuple[Fields, dict[str, str], list[str]]:
     """The parameters in the words of chat completions, what the client calls those, and its names of what is lost.
 
     Raises BadRequest.
@@ -334,7 +332,8 @@ def _translate_parameters(given: Fields) -> tuple[Fields, dict[str, str], tuple[
     if (schema := _schema(given)) is not None:
         form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
         out["response_format"] = rawjson.raw(form)
-    dropped = _add_account(given, out)
+    dropped = [name for holder in _READ_IN for name in unread_in(given, holder, _READ_IN[holder])]
+    dropped += _add_account(given, out)
     return out, words, dropped
 
 
@@ -361,18 +360,18 @@ def _schema(fields: Fields) -> Any:
     return form.get("schema") if isinstance(form, dict) and form.get("type") == "json_schema" else None
 
 
-def _add_account(given: Fields, out: Fields) -> tuple[str, ...]:
+def _add_account(given: Fields, out: Fields) -> list[str]:
     """Puts in what names the user, and the service tier; returns what cannot be expressed."""
     dropped = []
     metadata = rawjson.maybe(given.get("metadata"))
     user = metadata.get("user_id") if isinstance(metadata, dict) else None
     if isinstance(user, str) and user:  # it may hold ids of devices, and is too long there
         out["safety_identifier"] = rawjson.raw(hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()[:32])
-    elif metadata:
+    if metadata and not (isinstance(metadata, dict) and metadata.keys() <= {"user_id"}):
         dropped.append("metadata")
     tier = rawjson.maybe(given.get("service_tier"))
     if isinstance(tier, str) and tier in _TIERS:
         out["service_tier"] = rawjson.raw(_TIERS[tier])
     elif tier:
         dropped.append("service_tier")
-    return tuple(dropped)
+    return dropped

@@ -5,6 +5,7 @@ be worth nothing without them. Those of its own that the client runs have a form
 other models get it written out. Names that are too long for OpenAI are spelled shorter, and mapped back in answers.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -17,6 +18,12 @@ from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
+_TOLD = frozenset(
+    {
+        *("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name"),
+    }
+)
+"""Fields that a model can read of what a vendor's tools were given and found."""
 _SERVER = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")
 _SCREEN = ("computer", "browser")
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
@@ -145,3 +152,16 @@ def _choice(choice: _Choice) -> ToolChoice:
         case "auto" | "none":
             return ToolChoice(mode=choice.type)
     raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")
+
+
+def texts_told(value: Any) -> Iterator[str]:
+    """Yields the texts in what a tool of the vendor's was given or found, in whatever form that is."""
+    if isinstance(value, list):
+        for item in value:
+            yield from texts_told(item)
+    elif isinstance(value, dict) and value.get("type") != "base64":
+        for name, inner in value.items():
+            if not isinstance(inner, str):
+                yield from texts_told(inner)
+            elif inner and name in _TOLD:
+                yield inner

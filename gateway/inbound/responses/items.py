@@ -38,6 +38,7 @@ _OUTPUTS = frozenset(
         *("shell_call_output", "apply_patch_call_output"),
     }
 )
+_SEARCHES = ("tool_search_call", "tool_search_output")
 _TOLD = frozenset(
     {
         *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "computer_call"),
@@ -115,6 +116,9 @@ class InputReader:
         kind = item.kind
         if kind == "message":
             self._message(item, where)
+        elif kind in _SEARCHES and item.call_id is None:  # OpenAI's servers made it
+            self.tools.add(item.tools or (), f"{where}.tools")
+            self._say(TextPart(raw=rawjson.raw(_describe_tool(kind, rawjson.value(raw)))))
         elif kind in _CALLS:
             self._say(self._call(item, _CALLS[kind], where))
         elif kind in _OUTPUTS:

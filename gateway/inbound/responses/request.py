@@ -21,7 +21,7 @@ from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_SIGNS, bound_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
-from gateway.inbound.json_body import BOM, fields_of, read_typed
+from gateway.inbound.json_body import BOM, fields_of, read_typed, unread_in
 from gateway.inbound.relay import forwardable, lower_cap
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, is_spoken, native_order
@@ -50,6 +50,8 @@ _TRANSLATED = frozenset(
         *("parallel_tool_calls", "include", "text", *_SAME),
     }
 )
+_READ_IN = {"reasoning": {"effort", "summary", "generate_summary"}, "text": {"format", "verbosity"}}
+"""What is read of fields that are objects."""
 _QUIET = frozenset({"store", "stream_options", "background"})
 """Fields that ask for nothing that is missed: the answer says that it is not stored, nothing is obfuscated here."""
 _COUNTED = frozenset({"model", "input", "instructions", "tools", "text", "stream", "max_output_tokens"})
@@ -248,6 +250,7 @@ def translate_responses(order: Order, found: ResponsesFields) -> tuple[Order, To
     choice = tools.choice(found.tool_choice)
     extras = [name for name, raw in given.items() if name not in _TRANSLATED | _QUIET and not _is_default(name, raw)]
     extras += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
+    extras += [name for holder in _READ_IN for name in unread_in(given, holder, _READ_IN[holder])]
     transcript = reader.transcript
     conversation = Conversation(
         turns=transcript.turns,

@@ -30,6 +30,7 @@ class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
     """The form the answer must have."""
 
     schema: msgspec.Raw = NULL
+    description: str | None = None
 
 
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,8 +41,13 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def schema(self) -> msgspec.Raw:
-        """The schema of the answer, or null."""
-        return NULL if self.json_schema is None or self.type != "json_schema" else self.json_schema.schema
+        """The schema of the answer with the description of the answer, or null."""
+        form = self.json_schema
+        if form is None or self.type != "json_schema":
+            return NULL
+        if not form.description or bytes(memoryview(form.schema)[:1]) != b"{":
+            return form.schema
+        return rawjson.raw({"description": form.description, **rawjson.fields(form.schema)})
 
 
 class Parameters:

@@ -315,6 +315,7 @@ def test_tools_and_legacy_functions() -> None:
     [
         ({"tool_choice": "auto"}, ToolChoice(mode="auto")),
         ({"tool_choice": "required"}, ToolChoice(mode="required")),
+        ({"tool_choice": "any"}, ToolChoice(mode="required")),
         ({"tool_choice": NAMED}, ToolChoice(mode="named", name="f")),
         ({"function_call": "none"}, ToolChoice(mode="none", param="function_call")),
         ({"function_call": {"name": "f"}}, ToolChoice(mode="named", name="f", param="function_call")),

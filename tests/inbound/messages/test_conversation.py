@@ -174,13 +174,24 @@ def test_documents_and_other_blocks_become_what_text_they_have() -> None:
     server = {
         "type": "web_search_tool_result",
         "tool_use_id": "s",
-        "content": [{"type": "web_search_result", "url": "u"}],
+        "content": [{"type": "web_search_result", "url": "u", "title": "Tolls", "encrypted_content": "secret"}],
     }
-    (turn,) = turns(user(pdf, plain, inner, found, server))
+    made = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "tolls"}}
+    page = {"type": "document", "title": "P", "source": {"type": "text", "media_type": "text/plain", "data": "page"}}
+    fetched = {"type": "web_fetch_tool_result", "content": {"type": "web_fetch_result", "url": "v", "content": page}}
+    ran = {"type": "code_execution_tool_result", "content": {"type": "code_execution_result", "stdout": "4"}}
+    (turn,) = turns(user(pdf, plain, inner, found, made, server, fetched, ran))
     file = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}
     assert turn["content"] == [
         {"type": "file", "file": file},
-        *map(text, ("T\n\nbody", "in", "T\n\nhttp://x\n\nhit", "[web_search_tool_result]")),
+        *map(
+            text,
+            (
+                *("T\n\nbody", "in", "T\n\nhttp://x\n\nhit", "[server_tool_use web_search]\n\ntolls"),
+                *("[web_search_tool_result]\n\nu\n\nTolls", "[web_fetch_tool_result]\n\nv\n\nP\n\npage"),
+                "[code_execution_tool_result]\n\n4",
+            ),
+        ),
     ]
 
 

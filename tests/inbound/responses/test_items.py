@@ -183,6 +183,18 @@ def test_a_search_for_tools_adds_what_it_found() -> None:
     assert json.loads(found[1]["content"]) == {"tools": ["paint"]}
 
 
+def test_a_search_for_tools_by_the_vendor_is_text_and_its_tools_are_there() -> None:
+    new = {"type": "function", "name": "paint", "parameters": {"type": "object"}}
+    items = [
+        {"type": "tool_search_call", "call_id": None, "execution": "server", "arguments": {"query": "paint"}},
+        {"type": "tool_search_output", "call_id": None, "execution": "server", "tools": [new]},
+        USER,
+    ]
+    conversation, found = read(items)
+    assert [tool.name for tool in conversation.tools] == ["paint"]
+    assert found == [{"role": "assistant", "content": "[tool_search_call]\n\n[tool_search_output]"}, USER]
+
+
 def test_the_clients_own_tools_and_their_outputs() -> None:
     found = messages(
         {"type": "local_shell_call", "id": "l", "call_id": "c1", "action": {"type": "exec", "command": ["ls"]}},
