@@ -17,7 +17,7 @@ that contradicts itself; it is settled so:
 - A part that is missing is what the total leaves for it, if the request allows so much.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -39,6 +39,7 @@ from gateway.upstream.usage_counts import (
     variant_of,
 )
 from gateway.upstream.usage_marks import SUSPECT, marks_of
+from gateway.upstream.usage_merge import merge, settle_moved, sum_iterations
 from gateway.upstream.usual_usage import usual_usage
 
 
@@ -67,7 +68,7 @@ class UsageReading(msgspec.Struct, frozen=True, gc=False):
 def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReading | None:
     """The report in canonical form; None if it has no believable input count, or says nothing at all."""
     if isinstance(report.get("iterations"), list):
-        report = _sum_iterations(report)
+        report = sum_iterations(report)
     counts, suspect = counts_of(report)
     gemini = not _GEMINI_COUNTS.isdisjoint(report)
     misfit = _settle_gemini(counts, within) if gemini else _settle(report, counts, within)
@@ -152,29 +153,6 @@ def _thoughts_apart(report: Mapping[str, Any], counts: Mapping[str, int]) -> int
     if CITATION_TOKENS not in report and "num_search_queries" not in report:
         return 0
     return counts.get("reasoning_apart", 0) + counts.get(CITATIONS, 0)
-
-
-_SUMMED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-_LONG_WRITE = "ephemeral_1h_input_tokens"
-
-
-def _sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Anthropic's: with ``iterations`` the sum over these is what was used: the total leaves out a compaction."""
-    steps = [step for step in report["iterations"] if isinstance(step, dict)]
-    if not steps:
-        return report
-    sums: dict[str, Any] = {name: _sum(step.get(name) for step in steps) for name in _SUMMED}
-    made = [step["cache_creation"] for step in steps if isinstance(step.get("cache_creation"), dict)]
-    if made:
-        sums["cache_creation"] = {_LONG_WRITE: _sum(one.get(_LONG_WRITE) for one in made)}
-    return {**report, **{name: total for name, total in sums.items() if total is not None}}
-
-
-def _sum(numbers: Iterable[object]) -> int | None:
-    """The sum; None if there are none, -1 if one of them is not a count."""
-    found = [number for number in numbers if number is not None]
-    counts = [number for number in found if type(number) is int and number >= 0]
-    return None if not found else sum(counts) if len(counts) == len(found) else -1
 
 
 def _most_output(limits: UsageLimits) -> int:
@@ -269,7 +247,7 @@ class UsageReports:
         if self._known and not summed:
             if not self.final and found.get("output_tokens") is not None:
                 self._known.pop("output_tokens", None)
-            found, fell = _merge(self._known, found, falls=not _GEMINI_COUNTS.isdisjoint(found))
+            found, fell = merge(settle_moved(self._known, found), found, falls=not _GEMINI_COUNTS.isdisjoint(found))
             self._last = rawjson.raw(found)
             self.suspect = self.suspect or fell
         self._known = found
@@ -341,26 +319,6 @@ class UsageReports:
         if not self._variant and PLAIN.issuperset(self._known):
             return doubt
         return marks_of({"service_tier": self._variant, **self._known}, suspect=self.suspect)
-
-
-def _merge(known: dict[str, Any], more: dict[str, Any], *, falls: bool) -> tuple[dict[str, Any], bool]:
-    """Both reports as one, and whether a count of the later one is smaller and not believed.
-
-    ``falls``: the vendor corrects its counts, so that a smaller one is believed unless it is zero.
-    """
-    out, fell = dict(known), False
-    for name, value in more.items():
-        before = out.get(name)
-        if value is None:
-            continue
-        if isinstance(before, dict) and isinstance(value, dict):
-            out[name], inner = _merge(before, value, falls=falls)
-            fell = fell or inner
-        elif isinstance(before, int) and isinstance(value, int) and 0 <= value < before and not (falls and value):
-            fell = True
-        else:
-            out[name] = value
-    return out, fell
 
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:

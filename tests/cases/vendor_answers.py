@@ -172,6 +172,43 @@ USAGE = [
         marks=("suspect_usage",),
     ),
     Row(
+        "the whole prompt first, then the cache apart",
+        ANTHROPIC,
+        began(input_tokens=8834, output_tokens=0)
+        + words("Hi")
+        + ended(input_tokens=18, cache_read_input_tokens=8831, cache_creation_input_tokens=0, output_tokens=426),
+        text="Hi",
+        used=(8849, 426),
+    ),
+    Row(
+        "the whole prompt first, with an empty cache, then less",
+        ANTHROPIC,
+        began(input_tokens=5000, cache_read_input_tokens=0, output_tokens=0)
+        + words("Hi")
+        + ended(input_tokens=100, cache_read_input_tokens=4800, output_tokens=5),
+        text="Hi",
+        used=(5000, 5),
+        marks=("suspect_usage",),
+    ),
+    Row(
+        "the whole prompt first, then the cache alone",
+        ANTHROPIC,
+        began(input_tokens=3602, output_tokens=0)
+        + words("Hi")
+        + ended(cache_read_input_tokens=3604, cache_creation_input_tokens=0, output_tokens=878),
+        text="Hi",
+        used=(3604, 878),
+    ),
+    Row(
+        "a cache that is known from the start, and named again without the input",
+        ANTHROPIC,
+        began(input_tokens=100, cache_read_input_tokens=50, output_tokens=0)
+        + words("Hi")
+        + ended(cache_read_input_tokens=60, output_tokens=2),
+        text="Hi",
+        used=(160, 2),
+    ),
+    Row(
         "a last chunk of zeros",
         OPENAI,
         chat(delta("Hi"), spent=usage(100, 2), last=chunk(usage=usage(0, 0))),

@@ -25,6 +25,7 @@ from gateway.inbound.rendering import NativeTap, whole_of
 from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
+from gateway.upstream.usage_merge import merge, settle_moved
 
 _CONTENT = {
     "text_delta": "text",
@@ -270,8 +271,7 @@ def assemble(events: Iterable[dict[str, Any]]) -> bytes:
                 _grow(blocks.setdefault(place, {}), delta)
             case "message_delta" | "message_stop":
                 message |= delta
-                counts = {name: value for name, value in usage.items() if value is not None}
-                message["usage"] = _object(message, "usage") | counts
+                message["usage"], _ = merge(settle_moved(_object(message, "usage"), usage), usage, falls=False)
     for block in blocks.values():
         given = block.pop("partial_json", block.get("input"))
         if isinstance(given, str):
