@@ -62,20 +62,21 @@ read."""
 
 _WORDS = (
     *("token", "predict", "budget", "max", "min", "best", "num", "count", "len", "limit", "sample", "choice", "amount"),
+    "amt",
     *("completion", "output", "candidate", "sequence", "generation", "prompt", "input", "batch", "request", "instance"),
 )
 _PROMISING = re.compile("|".join(_WORDS), re.IGNORECASE)
 """A name must contain one of these to be examined closely; a short one such as ``n`` need not."""
 _CAP = re.compile(
     r"token(?!iz|.*ids?$)|predict|(max|min)(imum)?(new|gen|out|decode|.*(len|completion|response|answer|reply))"
-    r"|(gen|generat|output|completion|response|answer|reply).*(len|limit|max)|amountgen"
+    r"|(gen|generat|output|completion|response|answer|reply).*(len|limit|max)|amountgen|genamt"
 )
 """Matches names without their underscores: ``max_new_tokens``, ``num_predict``, ``maxOutputTokens``, ``max_length``."""
 _THINKING = re.compile(r"budget|think|reason", re.IGNORECASE)
 _NO_CAP = re.compile(r"prompt|input|context|cache|truncat")
 """Names that limit the input."""
 _SCHEMA = frozenset({"maxLength", "minLength"})
-"""Words of JSON Schema, for the form of an answer, unless they are at the top level."""
+"""Words of JSON Schema, for the form of an answer, where a ``type`` stands beside them."""
 _NUMBERS = frozenset({int, float, str})
 """Types of values that may be numbers: some are text."""
 _HOLDERS = frozenset({dict, list})
@@ -91,6 +92,7 @@ _CHOICES = frozenset(
         *("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations", "numcompletions", "numresponses"),
         *("numsamples", "nsamples", "samplecount", "numchoices", "nchoices", "choicecount", "numsequences"),
         *("numcandidates", "ncandidates", "numoutputs", "noutputs", "ncompletions", "ngenerations", "nsequences"),
+        *("numresults", "resultcount", "samples"),
     }
 )
 _BATCHES = frozenset({"prompt", "prompts", "input", "inputs", "requests", "instances", "batch"})
@@ -213,7 +215,7 @@ class _Findings:
         limits = _limits(names)
         for thinking, holder in objects if limits else ():
             for name in limits.keys() & holder.keys():
-                if holder is top or name not in _SCHEMA:
+                if holder is top or name not in _SCHEMA or "type" not in holder:
                     self._add(limits[name], holder[name], thinking=thinking)
 
     def _add(self, meaning: _Meaning, value: Any, *, thinking: bool) -> None:
