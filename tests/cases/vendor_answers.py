@@ -71,6 +71,11 @@ def piece(index: object = 0, id: object = None, name: object = None, arguments: 
     return delta(tool_calls=[{**given, "function": function}])
 
 
+def parts(*given: Doc) -> Doc:
+    """A delta whose content has parts."""
+    return {"index": 0, "delta": {"content": list(given)}, "finish_reason": None}
+
+
 def called(*calls: Doc) -> Doc:
     """A message with tool calls."""
     return {"role": "assistant", "content": None, "tool_calls": list(calls)}
@@ -302,6 +307,13 @@ ENDS = [
         finish="tool_calls",
     ),
     Row("abort", OPENAI, chat(delta("Hi"), finish="abort"), completion(said("Hi"), "abort"), error="upstream_error"),
+    Row(
+        "a failure of Claude's",
+        ANTHROPIC,
+        began(**SPENT) + words("Hi") + ended("error", output_tokens=2),
+        {**MESSAGE, "content": [{"type": "text", "text": "Hi"}], "stop_reason": "error"},
+        error="upstream_error",
+    ),
     Row("error", OPENAI, chat(delta("Hi"), finish="error"), completion(said("Hi"), "error"), error="upstream_error"),
     Row(
         "a new word",
@@ -348,6 +360,33 @@ ENDS = [
         + block(0, TOOL)
         + ended("tool_use", output_tokens=2),
         error="upstream_stream_truncated",
+    ),
+]
+THOUGHT: Doc = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]}
+REASONING = [
+    *(
+        Row(
+            f"reasoning as {name}",
+            OPENAI,
+            chat({"index": 0, "delta": {name: value}, "finish_reason": None}, delta("Hi")),
+            completion({**said("Hi"), name: value}),
+            text="Hi",
+            reasoning="Hm",
+        )
+        for name, value in (
+            ("reasoning_text", "Hm"),
+            ("thinking", "Hm"),
+            ("reasoning", {"content": "Hm"}),
+            ("reasoning_content", [{"type": "text", "text": "Hm"}]),
+        )
+    ),
+    Row(
+        "reasoning among the parts",
+        OPENAI,
+        chat(parts(THOUGHT), parts({"type": "text", "text": "Hi"})),
+        completion({"role": "assistant", "content": [THOUGHT, {"type": "text", "text": "Hi"}]}),
+        text="Hi",
+        reasoning="Hm",
     ),
 ]
 BLOCKS = [
@@ -660,4 +699,4 @@ PARTS = [
         reasoning="Hm",
     ),
 ]
-ROWS = [*USAGE, *ENDS, *BLOCKS, *CALLS, *PARTS]
+ROWS = [*USAGE, *ENDS, *REASONING, *BLOCKS, *CALLS, *PARTS]

@@ -25,6 +25,8 @@ class _RegularMessage(msgspec.Struct, gc=False):
     reasoning_content: str | None = None
     reasoning: str | msgspec.UnsetType | None = msgspec.UNSET
     reasoning_details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    reasoning_text: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    thinking: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     tool_calls: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     function_call: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
@@ -76,7 +78,7 @@ def _is_regular(choice: _RegularChoice, position: int) -> bool:
         and message.role == "assistant"
         and choice.finish_reason in REASONS
         and message.tool_calls is msgspec.UNSET
-        and message.function_call is msgspec.UNSET
+        and message.function_call is message.reasoning_text is message.thinking is msgspec.UNSET
         and (message.reasoning_content is None or message.reasoning is msgspec.UNSET)  # not the same text twice
         and (message.reasoning_details is msgspec.UNSET or bool(message.reasoning))
     )

@@ -170,6 +170,8 @@ class MessageTap(NativeTap):
         word = word if isinstance(word, str) and word else "end_turn"
         self._called = word == "tool_use"
         self.see((UsageSeen(message), UpstreamNamed(name if isinstance(name, str) else ""), StopWord(word)))
+        if self.failure is not None:
+            raise AttemptFailed(self.failure)
         return message
 
     def replay(self, body: bytes) -> bytes:

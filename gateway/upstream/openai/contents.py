@@ -11,10 +11,15 @@ from gateway.domain.rawjson import Fields
 
 
 def normalize_texts(holder: Fields) -> None:
-    """Content parts (Mistral) become strings; of two names for the same reasoning one is kept. Raises ValueError."""
+    """Makes strings of content parts (Mistral, Databricks), and keeps one of two names of the same reasoning.
+
+    Raises ValueError.
+    """
     content = holder.get("content")
     if content is not None and bytes(memoryview(content)[:1]) in (b"[", b"{"):
         _join_parts(holder, content)
+    for name in _REASONING & holder.keys():
+        _even_reasoning(holder, name)
     if "reasoning" in holder and not rawjson.is_null(holder.get("reasoning_content")):
         del holder["reasoning"]
     details = holder.get("reasoning_details")
@@ -22,13 +27,36 @@ def normalize_texts(holder: Fields) -> None:
         _join_details(holder, details)
 
 
+_REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_text", "thinking"})
+"""Names of the reasoning. The last two are Copilot's and those of small servers: clients get another one beside it."""
+_INNER = ("text", "summary", "thinking", "content", "reasoning")
+"""Where parts of reasoning have their texts."""
+
+
+def _even_reasoning(holder: Fields, name: str) -> None:
+    """Reasoning that is an object or a list becomes its text."""
+    raw = holder[name]
+    if bytes(memoryview(raw)[:1]) in (b"[", b"{"):
+        raw = holder[name] = rawjson.raw(_thought_in(rawjson.value(raw)))
+    if name in ("reasoning_text", "thinking") and bytes(memoryview(raw)[:1]) == b'"':
+        holder.setdefault("reasoning_content", raw)
+
+
+def _thought_in(part: object) -> str:
+    if isinstance(part, list):
+        return "".join(map(_thought_in, part))
+    if isinstance(part, dict):
+        return _thought_in(next((part[name] for name in _INNER if part.get(name)), ""))
+    return part if isinstance(part, str) else ""
+
+
 def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
     texts: list[str] = []
     thoughts: list[str] = []
     found = rawjson.value(content)
     for part in found if isinstance(found, list) else [found]:
-        if isinstance(part, dict) and part.get("type") == "thinking":
-            thoughts.append(_text_of(part.get("thinking")))
+        if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
+            thoughts.append(_thought_in(part))
         else:
             texts.append(_text_of(part))
     holder["content"] = rawjson.raw("".join(texts)) if texts or not thoughts else rawjson.NULL

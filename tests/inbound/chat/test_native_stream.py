@@ -355,7 +355,7 @@ def test_a_usage_chunk_can_come_alone() -> None:
         {"choices": [1]},
         {"choices": [{"delta": 1}]},
         chunk({"index": 0, "delta": {"content": 5}}),
-        chunk(delta(reasoning={})),
+        chunk(delta(reasoning=5)),
         chunk(delta(tool_calls={})),
         chunk(delta(refusal=["x"])),
     ],
