@@ -10,7 +10,7 @@ from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.refused_params import MESSAGES, ROLE
+from gateway.upstream.refused_params import EFFORT, MESSAGES, NO_EFFORT, ROLE
 from gateway.upstream.vendors import vendor_of
 
 NEVER_DROPPED = frozenset(
@@ -113,6 +113,8 @@ def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
     """Whether it was sent, and may be missing. A role loses nothing by its other name."""
     if name == ROLE:
         return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
+    if name == NO_EFFORT:
+        return "tools" in order.fields and (not channel.strict or EFFORT not in order.fields)
     added = name == ADDED.get(channel.dialect) and (order.stream or name != "stream_options")
     if channel.strict and (not added or _is_anywhere(name, order)):
         return False

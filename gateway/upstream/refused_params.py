@@ -13,6 +13,10 @@ MESSAGES = "messages[]."
 """What the name of a message's field begins with."""
 ROLE = MESSAGES + "role"
 """The upstream does not know the role of a message."""
+EFFORT = "reasoning_effort"
+NO_EFFORT = EFFORT + "=none"
+"""The model takes tools only if it is told not to think: OpenAI's newer ones in chat completions."""
+_NO_EFFORT = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
 
 _PATH = r"[`'\"]{0,2}(?<![\w.])([a-z_]\w{0,60}(?:[.\[/]{1,2}\w{1,60}\]?){0,9})[`'\"]{0,2}"
 _KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)s?\b"
@@ -95,7 +99,11 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
         named.append("stream_options")
     if _BAD_ROLE.search(f"{message} {error.param}".lower()):
         named.append(ROLE)
-    return tuple(dict.fromkeys(filter(None, map(_name_of, named))))
+    found = dict.fromkeys(filter(None, map(_name_of, named)))
+    if _NO_EFFORT.search(message):
+        found.pop(EFFORT, None)
+        found[NO_EFFORT] = None
+    return tuple(found)
 
 
 def most_output(error: ErrorBody) -> int | None:

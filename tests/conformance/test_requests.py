@@ -213,6 +213,27 @@ async def test_15_a_parameter_the_upstream_refuses_is_left_out_once_and_remember
     assert ["temperature" in exchange.json for exchange in provider.exchanges] == [True, False, False]
 
 
+TOOLS_WITHOUT_EFFORT = (
+    "Function tools with reasoning_effort are not supported for gpt-5.6-luna in /v1/chat/completions. To use function "
+    "tools, use /v1/responses or set reasoning_effort to 'none'."
+)
+TOOL = {"type": "function", "function": {"name": "f"}}
+
+
+@pytest.mark.parametrize(("given", "dropped"), [({"reasoning_effort": "low"}, "reasoning_effort"), ({}, None)])
+async def test_a_model_that_thinks_or_calls_tools_is_told_not_to_think_where_there_are_tools(
+    gateway: Gateway, provider: Provider, given: dict[str, Any], dropped: str | None
+) -> None:
+    provider.on("m", fail(400, TOOLS_WITHOUT_EFFORT), speak())
+    for _ in range(2):
+        answer = await gateway.client.chat(tools=[TOOL], **given)
+        assert (answer.status, answer.head.get("x-gateway-dropped-params")) == (200, dropped)
+    await gateway.client.chat(reasoning_effort="low")
+    assert [exchange.json.get("reasoning_effort") for exchange in provider.exchanges] == [
+        *(given.get("reasoning_effort"), "none", "none", "low"),
+    ]
+
+
 TOO_LARGE = (
     "max_tokens is too large: 32000. This model supports at most 16384 completion tokens, whereas you gave 32000"
 )

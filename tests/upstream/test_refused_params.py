@@ -9,6 +9,7 @@ from gateway.upstream.error_body import read_error
 from gateway.upstream.refused_params import most_output, refused_params
 
 DEVELOPER = "Failed to deserialize the JSON body into the target type: messages[0].role: unknown variant `developer`, "
+_NONE = ("reasoning_effort=none",)
 EXTRA = "[{'type': 'extra_forbidden', 'loc': ('body', 'store'), 'msg': 'Extra inputs are not permitted', 'input': True}"
 
 
@@ -26,6 +27,7 @@ def _names(error: Any, **outer: Any) -> tuple[str, ...]:
         ("Unrecognized request arguments supplied: seed, user", ("seed", "user")),
         ("Unknown parameter: 'store'.", ("store",)),
         ("Additional properties are not allowed ('store', 'user' were unexpected)", ("store", "user")),
+        ("Function tools with reasoning_effort are not supported. Set it, or set reasoning_effort to 'none'.", _NONE),
         # Groq
         ("property 'seed' is unsupported", ("seed",)),
         ("property 'store' is unsupported, did you mean 'stop'?", ("store",)),

@@ -22,7 +22,7 @@ from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, put_back
-from gateway.upstream.refused_params import MESSAGES, ROLE
+from gateway.upstream.refused_params import EFFORT, MESSAGES, NO_EFFORT, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 
 STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
@@ -31,6 +31,7 @@ PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate
 _USAGE_ASKED = msgspec.Raw(b'{"include_usage":true}')
 _EMPTY = msgspec.Raw(b'""')
 _SYSTEM = msgspec.Raw(b'"system"')
+_NONE = msgspec.Raw(b'"none"')
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _NOTHING_LEARNED = LearnedRefusals()
 
@@ -120,6 +121,9 @@ def _above(cap: msgspec.Raw | None, most: int) -> bool:
 def _fit_parameters(fields: Fields, traits: Vendor, learned: LearnedRefusals) -> list[str]:
     """Takes out or renames what the upstream would refuse; returns the client's names of what is missing then."""
     dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
+    if NO_EFFORT in learned.dropped and "tools" in fields:
+        dropped += [EFFORT] if fields.get(EFFORT, _NONE) != _NONE else []
+        fields[EFFORT] = _NONE
     if traits.rename or traits.swaps:
         _translate(fields, traits)
     if traits.allow or traits.deny:
