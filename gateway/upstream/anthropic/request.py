@@ -146,7 +146,8 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
     _refuse(parameters)
     talk = dialogue(conversation.turns, recall, system_inside=row.system_inside)
     bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
-    plan = plan_thinking(take("reasoning_effort", str), row, thinking_room, bound=bound)
+    effort, own_thinking = _thinking(parameters)
+    plan = plan_thinking(effort, row, thinking_room, bound=bound)
     kit = tools.equip(
         conversation,
         take("response_format", ResponseFormat),
@@ -164,7 +165,7 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
     if plan is None:
         parameters.drop("reasoning_effort")
     parameters.drop(*conversation.lost_thoughts(lambda thought: bool(thought.signed) or thought.empty))
-    _add_own_words(parameters, body)
+    _add_own_words(parameters, body, own_thinking)
     body |= _sampling(parameters, row, thinking=_thinks(body)) | _service(parameters)
     return {name: value for name, value in body.items() if value is not None and value != []}
 
@@ -182,11 +183,22 @@ def _refuse(parameters: Parameters) -> None:
         raise parameters.refuse("logprobs", "Anthropic does not return probabilities")
 
 
-def _add_own_words(parameters: Parameters, body: dict[str, Any]) -> None:
+def _thinking(parameters: Parameters) -> tuple[str | None, msgspec.Raw]:
+    """Returns the effort of thinking, and what Anthropic's own words say of it.
+
+    DeepSeek, Zhipu and Moonshot have the same words, but no budget, which Anthropic requires.
+    """
+    effort, own = parameters.take("reasoning_effort", str), parameters.raw("thinking")
+    given = rawjson.maybe(own)
+    if isinstance(given, dict) and given.get("type") == "enabled" and "budget_tokens" not in given:
+        return effort or "medium", rawjson.NULL
+    return effort, own
+
+
+def _add_own_words(parameters: Parameters, body: dict[str, Any], thinking: msgspec.Raw) -> None:
     """Fields in Anthropic's own words win."""
-    for name in ("thinking", "cache_control"):
-        if not rawjson.is_null(value := parameters.raw(name)):
-            body[name] = value
+    own = {"thinking": thinking, "cache_control": parameters.raw("cache_control")}
+    body |= {name: value for name, value in own.items() if not rawjson.is_null(value)}
     config = rawjson.maybe(parameters.raw("output_config"))
     if isinstance(config, dict):
         body["output_config"] = {**body.get("output_config", {}), **config}

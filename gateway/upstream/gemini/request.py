@@ -188,7 +188,7 @@ PLACEHOLDER = base64.b64encode(b"skip_thought_signature_validator").decode()
 """Google's documented way to replay a call that it did not sign."""
 
 FILLER = "."
-"""What the user says in a conversation of system messages alone."""
+"""What the user says first in a conversation of system messages alone, or one that the model begins."""
 
 
 def talk(turns: Iterable[Turn], recall: Recall, row: GeminiModel) -> dict[str, Any]:
@@ -205,7 +205,9 @@ def talk(turns: Iterable[Turn], recall: Recall, row: GeminiModel) -> dict[str, A
             contents[-1]["parts"] += parts
         elif parts:
             contents.append({"role": role, "parts": parts})
-    out: dict[str, Any] = {"contents": contents or [{"role": "user", "parts": [{"text": FILLER}]}]}
+    if not contents or contents[0]["role"] != "user":
+        contents.insert(0, {"role": "user", "parts": [{"text": FILLER}]})
+    out: dict[str, Any] = {"contents": contents}
     return {**out, "systemInstruction": {"parts": system}} if system else out
 
 

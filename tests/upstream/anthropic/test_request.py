@@ -107,6 +107,15 @@ def test_a_budget_gives_way_to_what_it_does_not_allow(fields: dict[str, Any]) ->
     assert (b"thinking" in prepared.body, prepared.dropped) == (False, ("reasoning_effort",))
 
 
+def test_thinking_without_a_budget_is_of_a_medium_effort() -> None:
+    """DeepSeek, Zhipu and Moonshot write it so; Anthropic requires the budget."""
+    assert _body(thinking={"type": "enabled"})["thinking"] == {"type": "enabled", "budget_tokens": 2048}
+    high = _body(thinking={"type": "enabled"}, reasoning_effort="high")
+    assert high["thinking"] == {"type": "enabled", "budget_tokens": 4096}
+    own = {"type": "enabled", "budget_tokens": 1500}
+    assert _body(thinking=own)["thinking"] == own
+
+
 def test_anthropics_own_words_win() -> None:
     own = {"thinking": {"type": "disabled"}, "output_config": {"effort": "max"}, "cache_control": {"type": "ephemeral"}}
     body = _body(NEW, reasoning_effort="low", metadata={"user_id": "u"}, **own)

@@ -195,7 +195,7 @@ def _talk(*messages: Any, kept: Mapping[str, bytes] = {}, row: Any = NEW_CONTENT
 
 def _signatures(*calls: Any, **more: Any) -> list[str | None]:
     _, contents = _talk({"role": "assistant", "tool_calls": calls}, **more)
-    return [part.get("thoughtSignature") for part in contents[0]["parts"]]
+    return [part.get("thoughtSignature") for part in contents[1]["parts"]]
 
 
 def test_a_whole_conversation() -> None:
@@ -252,7 +252,7 @@ def test_the_legacy_spelling_is_the_same() -> None:
         {"role": "function", "name": "f", "content": "x"},
     ]
     _, contents = _talk(*legacy, row=OLD_CONTENTS)
-    made, result = contents[0]["parts"][0]["functionCall"], contents[1]["parts"][0]["functionResponse"]
+    made, result = contents[1]["parts"][0]["functionCall"], contents[2]["parts"][0]["functionResponse"]
     assert (made["args"], made["id"], result["name"]) == ({"a": 1}, result["id"], "f")
 
 
@@ -263,7 +263,8 @@ def test_a_result_without_its_call_is_what_the_user_says() -> None:
 
 def test_names_that_do_not_fit_are_changed() -> None:
     _, contents = _talk({"role": "assistant", "tool_calls": [call("a", "1st name", "{}")]})
-    assert contents[0]["parts"][0]["functionCall"]["name"].startswith("_1st_name_")
+    assert contents[0] == {"role": "user", "parts": [{"text": "."}]}
+    assert contents[1]["parts"][0]["functionCall"]["name"].startswith("_1st_name_")
 
 
 OLD_PARTS, NEW_PARTS = row_of("gemini-2.0-flash"), row_of("gemini-3.8-flash")
@@ -417,7 +418,7 @@ def test_parallel_results_are_sorted_like_their_calls() -> None:
     calls = [call("a", "f", "{}"), call("b", "g", "{}"), call("c", "f", "{}")]
     results = [{"role": "tool", "tool_call_id": id, "content": id} for id in ("c", "a", "b")]
     _, contents = _talk({"role": "assistant", "tool_calls": calls}, *results, row=OLD_CONTENTS)
-    answers = [part["functionResponse"] for part in contents[1]["parts"]]
+    answers = [part["functionResponse"] for part in contents[2]["parts"]]
     assert [(one["id"], one["name"], one["response"]["output"]) for one in answers] == [
         ("a", "f", "a"),
         ("b", "g", "b"),
@@ -430,7 +431,7 @@ def test_media_of_older_models_follow_all_results() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
     results = [{"role": "tool", "tool_call_id": id, "content": [image]} for id in ("a", "b")]
     _, contents = _talk({"role": "assistant", "tool_calls": calls}, *results, row=OLD_CONTENTS)
-    kinds = [next(iter(part)) for part in contents[1]["parts"]]
+    kinds = [next(iter(part)) for part in contents[2]["parts"]]
     assert kinds == ["functionResponse", "functionResponse", "inlineData", "inlineData"]
 
 
