@@ -7,7 +7,6 @@ import pytest
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.gemini.dialect import GeminiDialect
-from gateway.upstream.translate.tool_names import Signatures
 from tests.cases import streams as chat
 from tests.cases.answers import said_in
 from tests.cases.anthropic import streams as anthropic
@@ -19,11 +18,11 @@ Start = Callable[[], AnswerStream]
 
 
 def _anthropic() -> AnswerStream:
-    return as_chat(AnthropicDialect(Signatures())).stream(translated(), channel())
+    return as_chat(AnthropicDialect()).stream(translated(), channel())
 
 
 def _gemini() -> AnswerStream:
-    return as_chat(GeminiDialect(Signatures())).stream(translated(), channel())
+    return as_chat(GeminiDialect()).stream(translated(), channel())
 
 
 RECORDED: list[tuple[str, Start, list[Case]]] = [
