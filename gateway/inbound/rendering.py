@@ -5,7 +5,7 @@ whose renderer writes all of it at the end: a stream that came for a plain reque
 nothing else.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 
@@ -20,10 +20,10 @@ from gateway.domain.answer import (
     TextPiece,
     ToolCallBegan,
 )
-from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import refuse_many_elements
-from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
+from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, SSEEvent, has_comment, is_stream, parse
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
@@ -304,15 +304,9 @@ class RenderingAdapter:
         self._dialect = dialect
         self._renderer = renderer
         self._whole = whole
-
-    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        return self._dialect.prepare(order, channel, served, learned)
-
-    def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        return self._dialect.recalled(fields)
-
-    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return self._dialect.failure(channel, status, headers, body)
+        self.prepare = dialect.prepare
+        self.recalled = dialect.recalled
+        self.failure = dialect.failure
 
     def stream(self, order: Order, channel: Channel) -> RenderedStream:
         return self._rendered(order, channel, self._renderer(order))

@@ -64,8 +64,10 @@ def _places_of(name: str, paths: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
 
 _PLACES = {path: place for name, paths in _NAMES.items() for path, place in _places_of(name, paths)}
 _HOLDERS = {path[:end] for path in _PLACES for end, letter in enumerate(path) if letter == "."}
-PLAIN = frozenset({"prompt_tokens", "completion_tokens", "total_tokens", *_INPUT, *_OUTPUT})
-"""The names in OpenAI's own form. A report that has no others has no extras."""
+PLAIN = frozenset(
+    {"prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens", *_INPUT, *_OUTPUT}
+)
+"""The names in OpenAI's own forms. A report that has no others has no extras."""
 
 _LISTS = {
     "promptTokensDetails": "input",

@@ -74,7 +74,7 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
     misfit = _settle_gemini(counts, within) if gemini else _settle(report, counts, within)
     if misfit is None:
         return None
-    suspect = suspect or misfit
+    suspect, plain = suspect or misfit, PLAIN.issuperset(report)
     usage = canonical(
         Usage(
             input=counts.get("input", 0),
@@ -85,8 +85,8 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
             reasoning=counts.get("reasoning", 0),
             source=UsageSource.REPORTED if {"input", "output"} <= counts.keys() else UsageSource.PARTIAL,
             parts=parts_of(report, counts),
-            variant="" if PLAIN.issuperset(report) else variant_of(report),
-            other_model=other_steps(report)[0],
+            variant="" if plain else variant_of(report),
+            other_model="" if plain else other_steps(report)[0],
         )
     )
     return UsageReading(usage, suspect, corrected=suspect or not _shows(report, usage))

@@ -257,12 +257,13 @@ class SocketSession:
             if self._code is not None:
                 return None
             self._wake.clear()
+            timer = asyncio.get_running_loop().call_later(min(IDLE_S, left), self._wake.set)
             try:
-                async with asyncio.timeout(min(IDLE_S, left)):
-                    await self._wake.wait()
-            except TimeoutError:
-                if left > IDLE_S:
-                    return None
+                await self._wake.wait()
+            finally:
+                timer.cancel()
+            if not self._frames and left > IDLE_S:
+                return None
         return None
 
     async def _answer(self, data: bytes, share: Share) -> None:
