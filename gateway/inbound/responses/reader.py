@@ -108,7 +108,7 @@ class ResponsesReader:
         fields = rawjson.fields(data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
         inner = _inner_of(fields)
-        if self._order.screen.hides_among(_around(fields, inner, kind)):
+        if self._order.screen.hides_among(_around(fields, inner, kind, self._response)):
             cleaned = cleaned_event(fields, inner, kind, self._order.screen)
             if cleaned != fields:
                 fields, inner, data = cleaned, _inner_of(cleaned), rawjson.encode(cleaned)
@@ -246,12 +246,16 @@ def _inner_of(fields: Fields) -> dict[str, Fields]:
     return {name: rawjson.fields(fields[name]) for name in _INNER if name in fields}
 
 
-def _around(fields: Fields, inner: Mapping[str, Fields], kind: str) -> list[msgspec.Raw]:
-    """All values of an event that are not content; of the objects in it their values."""
+def _around(fields: Fields, inner: Mapping[str, Fields], kind: str, clean: Fields) -> list[msgspec.Raw]:
+    """All values of an event that are not content; of the objects in it their values, unless ``clean`` has them, which
+    was searched: a stream brings its response three times.
+    """
     outside = _CONTENT if kind in TEXT_KINDS else _INNER
     values = [value for name, value in fields.items() if name not in outside]
     for holder in () if kind in TEXT_KINDS else inner.values():
-        values += [value for name, value in holder.items() if name not in _CONTENT_OR_OUTPUT]
+        values += [
+            value for name, value in holder.items() if name not in _CONTENT_OR_OUTPUT and clean.get(name) != value
+        ]
         if holder.get("output", _EMPTY) != _EMPTY and _is_array(holder["output"]):
             for item in rawjson.objects(holder["output"]):
                 values += [value for name, value in item.items() if name not in _CONTENT]

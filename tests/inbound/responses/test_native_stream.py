@@ -93,6 +93,18 @@ def test_a_secret_beside_the_frame_of_a_text_does_not_pass(holder: str, where: s
             assert secret.encode() not in out
 
 
+@pytest.mark.parametrize("number", [0, 1, -1])
+@pytest.mark.parametrize("where", ["metadata", "instructions", "user"])
+def test_a_secret_that_one_of_the_three_responses_of_a_stream_has_does_not_pass(where: str, number: int) -> None:
+    docs = [json.loads(event.partition(b"data: ")[2]) for event in events_of(response(message("Hello")))]
+    docs[number]["response"][where] = {"note": KEY}
+    made = stream()
+    out = b"".join(made.feed(f"event: {doc['type']}\ndata: {json.dumps(doc)}\n\n".encode()) for doc in docs)
+    out += made.tail(NOTHING, estimated=False)
+    assert KEY.encode() not in out
+    assert out.count(b'"response":') == 3
+
+
 def test_the_number_after_the_last_piece_is_known() -> None:
     made = stream()
     made.feed(delta(3) + delta(4) + delta(5))
