@@ -7,6 +7,7 @@ the client then sends the whole input again. No model here can be steered: ``res
 answers it for such models.
 """
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -31,6 +32,7 @@ _OWN = frozenset({"type", "stream_id", "generate", "event_id"})
 """Fields that the request over HTTP does not have."""
 _NAME = b"event: "
 _OBJECT = b"data: {"
+_EVENT = re.compile(rb"(event: [^\n]*+)\ndata: (\{[^\n]*+)\n\n")
 _ITEM = _NAME + b"response.output_item.done"
 _FAILURES = frozenset({_NAME + b"response.failed", _NAME + b"error"})
 _NOTED = _FAILURES | {_ITEM, _NAME + b"response.completed", _NAME + b"response.incomplete"}
@@ -159,6 +161,8 @@ def _split(blocks: bytes) -> tuple[list[bytes], list[bytes]]:
     """The first line and the data of each event. Nearly all have a line for their name, one for an object, and a blank
     one.
     """
+    if (alone := _EVENT.fullmatch(blocks)) is not None:
+        return [alone[1]], [alone[2]]
     lines = blocks.split(b"\n")
     names, texts, blanks = lines[:-1:3], lines[1::3], lines[2::3]
     same = len(names) == len(texts) == len(blanks)
