@@ -21,8 +21,6 @@ from gateway.domain.errors import Conflict, GatewayError
 
 NAME = "tollkeeper"
 LABEL = "local.tollkeeper"
-TOOL_S = 20.0
-"""Seconds within which the system's tool must answer."""
 
 
 class ServiceFailed(GatewayError):
@@ -248,9 +246,9 @@ def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
     if program is None:
         raise ServiceFailed(f"this system has no {words[0]}")
     try:
-        return subprocess.run([program, *words[1:]], capture_output=True, timeout=TOOL_S, check=False)
+        return subprocess.run([program, *words[1:]], capture_output=True, timeout=20.0, check=False)
     except subprocess.TimeoutExpired as exc:
-        raise ServiceFailed(f"{words[0]} did not answer within {TOOL_S:.0f} s") from exc
+        raise ServiceFailed(f"{words[0]} did not answer within 20 s") from exc
 
 
 def _last(done: "subprocess.CompletedProcess[bytes]") -> str:

@@ -17,9 +17,6 @@ from gateway.domain.views import Status
 
 Value = TypeVar("Value")
 
-CALL_S = 180.0
-"""Seconds: a local model may have to be loaded first."""
-
 QUESTION = "Reply with the single word: ok"
 INPUT_BOUND = 16
 """An upper bound of its input tokens, as the gateway computes it."""
@@ -82,7 +79,7 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> HttpAnswer:
         """Make one whole exchange."""
-        answer = await request(self.place, self._ask(method, path, body), timeout_s=CALL_S)
+        answer = await request(self.place, self._ask(method, path, body), timeout_s=180.0)
         if answer.status != 200:
             raise error_of(answer.status, answer.body)
         return answer
@@ -111,7 +108,7 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
         tested = TESTED[api]
         ask = self._ask("POST", tested.path, _question(tested, model, stream=True))
         last = b""
-        async with exchange(self.place, ask, timeout_s=CALL_S) as stream:
+        async with exchange(self.place, ask, timeout_s=180.0) as stream:  # a local model may have to be loaded
             if stream.status != 200:
                 raise error_of(stream.status, await stream.read())
             async for line in stream.lines():

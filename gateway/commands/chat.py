@@ -30,9 +30,6 @@ from gateway.domain.text import plain
 from gateway.domain.token import PREFIX
 from gateway.domain.views import CallView
 
-HEAD_S = 900.0
-"""Seconds that the answer may take to begin; the gateway's own deadlines are shorter."""
-
 
 @click.command(
     cls=Command,
@@ -153,7 +150,7 @@ async def whole(way: PublicApi, body: dict[str, Any]) -> str:
 
 async def whole_answer(way: PublicApi, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Returns the message of the answer and the call's id. Raises /v1's error."""
-    answer = await request(way.place, _chat_request(way, body), timeout_s=HEAD_S)
+    answer = await request(way.place, _chat_request(way, body), timeout_s=900.0)
     if answer.status != 200:
         raise _refusal(answer.status, answer.headers, answer.body)
     return msgspec.json.decode(answer.body)["choices"][0]["message"], answer.headers.get("x-request-id", "")
@@ -161,7 +158,7 @@ async def whole_answer(way: PublicApi, body: dict[str, Any]) -> tuple[dict[str, 
 
 async def print_stream(way: PublicApi, body: dict[str, Any]) -> str:
     """Send the prompt and print the answer while it arrives. Returns the call's id. Raises /v1's error."""
-    async with exchange(way.place, _chat_request(way, body | {"stream": True}), timeout_s=HEAD_S) as stream:
+    async with exchange(way.place, _chat_request(way, body | {"stream": True}), timeout_s=900.0) as stream:
         if stream.status != 200:
             raise _refusal(stream.status, stream.headers, await stream.read())
         last = "\n"

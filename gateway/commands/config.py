@@ -18,10 +18,6 @@ from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 
 MARKS = {"added": "+", "changed": "~", "removed": "-"}
-NODES = 200_000
-"""The most values of another program's file; more are a mistake, or malice."""
-DEPTH = 100
-"""The most levels of such a file; deep ones are slow to read."""
 LIMIT = 4 << 20
 """The most bytes of a file; thousands of models and prices need a fourth of it."""
 YAML_LIMIT = 1 << 20
@@ -141,8 +137,8 @@ def _check_size(events: Iterable[Any]) -> None:
         kind, anchor, size = type(event).__name__, getattr(event, "anchor", None), 1
         if kind in ("MappingStartEvent", "SequenceStartEvent"):
             open_.append((anchor, 1))
-            if len(open_) > DEPTH:
-                raise click.BadParameter(f"the file is nested more than {DEPTH} levels deep")
+            if len(open_) > 100:
+                raise click.BadParameter("the file is nested more than 100 levels deep")
             continue
         if kind in ("MappingEndEvent", "SequenceEndEvent"):
             anchor, size = open_.pop()
@@ -152,8 +148,8 @@ def _check_size(events: Iterable[Any]) -> None:
             sizes[anchor] = size
         if open_:
             open_[-1] = (open_[-1][0], open_[-1][1] + size)
-        if size > NODES or (open_ and open_[-1][1] > NODES):
-            raise click.BadParameter(f"the file contains more than {NODES:,} values")
+        if size > 200_000 or (open_ and open_[-1][1] > 200_000):
+            raise click.BadParameter("the file contains more than 200,000 values")
 
 
 def _with_finite_numbers(value: Any) -> Any:

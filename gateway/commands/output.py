@@ -30,12 +30,6 @@ NOTHING = "-"
 NARROWEST = 10
 """The width to which columns may be narrowed."""
 
-SHORTEST_NAME = 6
-"""The places kept of a name before its end."""
-
-SHORTEST_LINE = 40
-"""The places for a last column with sentences; with less, it gets a line of its own."""
-
 FLOORS = {"Model": 16, "Upstream model": 16, "By": len("command: token edit"), "Change": 28}
 """The narrowest width of some other columns, by heading."""
 
@@ -228,7 +222,7 @@ def _draw(
     if width is not None:
         if _total(widths, shown) > width:
             shown = [i for i in shown if i not in empty]
-        excess = max(0, widths[-1] - SHORTEST_LINE)  # the last column may be cut so far
+        excess = max(0, widths[-1] - 40)  # the last column may be cut so far
         for last in [i for i in reversed(shown) if heads[i] in below]:
             if _total(widths, shown) > width + excess:
                 shown.remove(last)
@@ -236,7 +230,7 @@ def _draw(
         longest = [max(cells(line[i]) for line in ends) for i in range(len(columns))]
         # names in the first column must stay distinct
         floors = [20, *(FLOORS.get(head, NARROWEST) for head in heads[1:])]
-        floors = [max(floor, end and end + SHORTEST_NAME) for floor, end in zip(floors, longest, strict=True)]
+        floors = [max(floor, end and end + 6) for floor, end in zip(floors, longest, strict=True)]
         least = [
             min(size, floor) if _is_text(head) else size
             for (head, _), size, floor in zip(columns, widths, floors, strict=True)
@@ -304,7 +298,7 @@ def cut(text: str, width: int, end: str = "") -> str:
     """
     if cells(text) <= width:
         return text
-    if end and cells(end) + SHORTEST_NAME <= width:
+    if end and cells(end) + 6 <= width:
         return cut(text.removesuffix(end), width - cells(end)) + end
     while text and cells(text) >= width:
         text = text[:-1]

@@ -36,8 +36,6 @@ SORTS = ("cost", "duration", "first", "speed", "input", "cached", "output", "tri
 """The numbers of a call by which a list may be sorted."""
 NO_CALLS = "no calls yet; try: tollkeeper chat hello"
 _PART_OF_ID = re.compile(r"[0-9a-z_]{4,}")
-NAMED_IDS = 4
-"""How many calls are named if a part of an id matches several."""
 LAST = "last"
 """Instead of an id: the first call of the list."""
 
@@ -167,10 +165,10 @@ async def _by_part(client: ControlClient, part: str) -> CallView | None:
         return None
     wanted = CallQuery(query=parse(f"id:{part}", now()))
     with ProgressLine() as progress:
-        found = await newest_calls(client, wanted, NAMED_IDS + 1, progress)
+        found = await newest_calls(client, wanted, 5, progress)
     if len(found) > 1:
-        named = ", ".join(call.id for call in found[:NAMED_IDS])
-        more = " and more" if len(found) > NAMED_IDS else ""
+        named = ", ".join(call.id for call in found[:4])
+        more = " and more" if len(found) > 4 else ""
         raise Quit(f"several calls have '{part}' in their ids: {named}{more}", Exit.NOT_FOUND)
     return await client.call(found[0].id) if found else None
 

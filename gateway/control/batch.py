@@ -21,10 +21,6 @@ Kind = Literal["tokens", "groups", "channels", "prices"]
 Planner = Callable[[ConfigEdits, str, bytes | None], Awaitable[tuple[str, Sequence[Change]]]]
 """Returns the name of an entity and the changes of an edit; without a body, the changes that remove it."""
 
-MANY = 1000
-NAMED = 5
-"""The most names in the sentence about a batch."""
-
 
 class BatchEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An entity, by id or name, and its new fields; null removes it."""
@@ -52,8 +48,8 @@ _NOUNS: Mapping[Kind, str] = {"tokens": "token", "groups": "group", "channels": 
 async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /batch {kind, edits}: make all edits or none, as one change. Names cannot be changed here."""
     asked = await read_body(request, BatchBody)
-    if not 1 <= len(asked.edits) <= MANY:
-        raise BadRequest(f"edits: must be 1 to {MANY}", param="edits")
+    if not 1 <= len(asked.edits) <= 1000:
+        raise BadRequest("edits: must be 1 to 1000", param="edits")
     before, plan = edits.registry, edits
     names: list[str] = []
     ends: list[str] = []
@@ -104,7 +100,7 @@ def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:
     """Returns what was done, and the sentence for its undo."""
     noun = _NOUNS[asked.kind]
     count = count_text(len(names), noun)
-    listed = first_of([f"'{name}'" for name in names], NAMED)
+    listed = first_of([f"'{name}'" for name in names], 5)
     patches = [msgspec.json.decode(one.patch) for one in asked.edits]
     alike = patches[0] if all(patch == patches[0] for patch in patches) else None
     if None in patches:

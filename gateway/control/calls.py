@@ -27,11 +27,6 @@ from gateway.store.calls import CallLog, count_older
 from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER
 
-PAGE_LIMIT = 5000
-
-ROWS_NAMED = 3
-"""The most calls that are named as those that another one may be counted with."""
-
 SEARCH_S = 0.5
 """Seconds to search for one page."""
 
@@ -90,8 +85,8 @@ async def list_numbered(edits: ConfigEdits, request: web.Request) -> web.Respons
 
 def _limit(asked: dict[str, Any]) -> int:
     limit: int = asked.pop("limit", 100)
-    if not 1 <= limit <= PAGE_LIMIT:
-        raise BadRequest(f"limit: must be from 1 to {PAGE_LIMIT}", param="limit")
+    if not 1 <= limit <= 5000:
+        raise BadRequest("limit: must be from 1 to 5000", param="limit")
     return limit
 
 
@@ -182,7 +177,7 @@ def _counted_text(recent: Iterable[Record], call_id: CallId) -> str:
     rows = [one.id for one in recent if 0 <= moment - one.ts <= LONG_GAP_S * 1000 and repeats(one.marks)]
     if not rows:
         return "; identical refusals within a second are counted with the first of them ('x3')"
-    return f"; if it was refused like others, it is counted with {' or '.join(rows[-ROWS_NAMED:])}"
+    return f"; if it was refused like others, it is counted with {' or '.join(rows[-3:])}"
 
 
 async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str]:

@@ -166,7 +166,6 @@ async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> Wh
     return await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
 
 
-CHECKUP_TEXT_LIMIT = 400
 NO_LIST = (404, 405, 501)
 """Statuses of upstreams that accept calls but list no models."""
 
@@ -209,7 +208,7 @@ def _refused_step(name: str, text: str, key: str) -> Step:
     real = f"'tollkeeper channel test {word(name)} --model M' makes a real call"
     replaces = f"channel key rotate {word(name)} {key} --key KEY" if key else f"channel edit {word(name)} --key KEY"
     fix = f"{real}; 'tollkeeper {replaces}' replaces the key"
-    return Step(name=f"channel {name}", result="warning", text=plain(text, CHECKUP_TEXT_LIMIT), fix=fix)
+    return Step(name=f"channel {name}", result="warning", text=plain(text, 400), fix=fix)
 
 
 def _accepted_text(keys: int) -> str:
@@ -233,9 +232,7 @@ def _unreached_step(name: str, contact: Reachability) -> Step:
         ),
     }[contact.failed or Stage.NAME]
     code, status = "upstream_unreachable", 502
-    return Step(
-        name=f"channel {name}", result="fail", text=plain(text, CHECKUP_TEXT_LIMIT), fix=fix, code=code, status=status
-    )
+    return Step(name=f"channel {name}", result="fail", text=plain(text, 400), fix=fix, code=code, status=status)
 
 
 def _unlisted_step(name: str, way: str, error: UpstreamError, key: str) -> Step:
@@ -243,7 +240,7 @@ def _unlisted_step(name: str, way: str, error: UpstreamError, key: str) -> Step:
 
     ``key`` is the number of the key that was tried, empty if the channel has but one.
     """
-    message = way + plain(error.record_message.removeprefix(f"channel '{name}': "), CHECKUP_TEXT_LIMIT)
+    message = way + plain(error.record_message.removeprefix(f"channel '{name}': "), 400)
     if (status := error.status) in NO_LIST:
         unproven = (
             f"it lists no models (HTTP {status}), so only a real call can test it: "

@@ -24,21 +24,10 @@ from gateway.domain.urls import checked_base_url, demand_no_url, proxy_of
 from gateway.upstream import mock_options
 from gateway.upstream.vendors import PRESETS
 
-NAME_LIMIT = 64
-MODEL_NAME_LIMIT = 200
-NOTE_LIMIT = 500
 MANY = 10_000
 """The most entries of one list; more are a mistake."""
 
-MOST_FALLBACKS = 10
-"""The most fallbacks of one model."""
-MANY_KEYS = 50
-"""The most keys of one channel."""
-
 MULTIPLIER_LIMIT = MOST_TIMES * MILLION
-
-LONGEST_WAIT_S = 600
-"""The most seconds that a call may wait for a slot."""
 
 _COUNTS = (
     *("token_streams", "channel_calls", "queue", "queue_s"),
@@ -73,7 +62,7 @@ def settings(value: Settings) -> None:
     _demand(0 <= value.refresh_models_h <= 8760, "refresh_models_h", "must be at most a year, in hours; 0 means never")
     for field in _COUNTS:
         _not_negative(getattr(value, field), field)
-    _demand(value.queue_s <= LONGEST_WAIT_S, "queue_s", f"must be at most {LONGEST_WAIT_S} seconds")
+    _demand(value.queue_s <= 600, "queue_s", "must be at most 600 seconds")
     _demand(0 <= value.ollama_port <= 65535, "ollama_port", "must be a port from 1 to 65535, or 0 for none")
     _demand(value.ollama_token or not value.ollama_port, "ollama_port", "needs a token for its calls: --ollama-token")
     for host in value.hosts:
@@ -117,7 +106,7 @@ def fallbacks(values: tuple[Fallback, ...]) -> None:
         model_name(value.model, "fallbacks")
         _demand(value.model not in seen, "fallbacks", f"'{value.model}' is listed twice")
         seen.add(value.model)
-        _demand(0 < len(value.to) <= MOST_FALLBACKS, "fallbacks", f"'{value.model}' needs 1 to {MOST_FALLBACKS} models")
+        _demand(0 < len(value.to) <= 10, "fallbacks", f"'{value.model}' needs 1 to 10 models")
         for other in value.to:
             model_name(other, "fallbacks")
 
@@ -199,7 +188,7 @@ def _check_extras(extras: Mapping[str, int]) -> None:
 
 def name(value: str, field: str = "name") -> None:
     """Check that a name can be shown and typed: 1 to 64 printable characters, no blank at its ends."""
-    _demand(0 < len(value) <= NAME_LIMIT, field, f"a name must have 1 to {NAME_LIMIT} characters")
+    _demand(0 < len(value) <= 64, field, "a name must have 1 to 64 characters")
     _demand(
         plain(value) == value and value.isprintable(), field, "a name must not contain control or invisible characters"
     )
@@ -209,7 +198,7 @@ def name(value: str, field: str = "name") -> None:
 
 def model_name(value: str, field: str) -> None:
     """Check a model's name: slashes and colons are allowed, but nothing that cannot be shown."""
-    _demand(0 < len(value) <= MODEL_NAME_LIMIT, field, f"a model's name must have 1 to {MODEL_NAME_LIMIT} characters")
+    _demand(0 < len(value) <= 200, field, "a model's name must have 1 to 200 characters")
     demand_no_url(value)
     _demand(
         plain(value) == value and value == value.strip(),
@@ -259,13 +248,13 @@ def limits(value: Limits) -> None:
         _demand(number is None or number > 0, "limits", f"{field} must be above 0; leave it out for no limit")
     _not_negative(value.queue, "limits")
     _not_negative(value.queue_s, "limits")
-    _demand((value.queue_s or 0) <= LONGEST_WAIT_S, "limits", f"queue_s must be at most {LONGEST_WAIT_S} seconds")
+    _demand((value.queue_s or 0) <= 600, "limits", "queue_s must be at most 600 seconds")
 
 
 def timeouts(value: Timeouts) -> None:
     """Check that each timeout is above zero and at most a day."""
     for field in value.__struct_fields__:
-        _demand(0 < getattr(value, field) <= 86_400, "timeouts", f"{field} must be from 0 to 86400 seconds")
+        _demand(0 < getattr(value, field) <= 86_400, "timeouts", f"{field} must be above 0, and at most 86400 seconds")
 
 
 def secret(value: str, field: str = "key") -> None:
@@ -279,7 +268,7 @@ def secret(value: str, field: str = "key") -> None:
 
 def keys(values: tuple[str, ...]) -> None:
     """Check that no key is empty or occurs twice."""
-    _demand(len(values) <= MANY_KEYS, "keys", f"has more than {MANY_KEYS} keys")
+    _demand(len(values) <= 50, "keys", "has more than 50 keys")
     for value in values:
         _demand(value, "keys", "a key is empty; the first one is 'key', the others are 'keys'")
         secret(value)
@@ -309,7 +298,7 @@ def proxy(value: str, dialect: Dialect) -> None:
 
 def note(value: str) -> None:
     """Check that a note is one line."""
-    _demand(plain(value, NOTE_LIMIT) == value, "note", f"must be one line of at most {NOTE_LIMIT} characters")
+    _demand(plain(value, 500) == value, "note", "must be one line of at most 500 characters")
 
 
 def group_exists(group_name: str, registry: Registry, field: str = "group") -> None:

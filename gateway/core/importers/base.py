@@ -7,11 +7,6 @@ from typing import Any
 from gateway.domain.human_values import first_of
 from gateway.domain.text import plain
 
-NAME_LIMIT = 64
-MODEL_LIMIT = 200
-SHOWN = 4
-"""The most places that a note names."""
-
 
 class ImportedConfig:
     """A document that importers fill, and the notes about what they left out."""
@@ -45,7 +40,7 @@ class ImportedConfig:
 
     def name(self, wanted: str) -> str:
         """Returns a name for a channel: like the wanted one, allowed, and not in use."""
-        base = plain(wanted, NAME_LIMIT - 4).strip(" .") or "channel"
+        base = plain(wanted, 60).strip(" .") or "channel"
         name, number = base, 2
         while name in self.channels:
             name, number = f"{base}-{number}", number + 1
@@ -65,7 +60,7 @@ class ImportedConfig:
 def model_name(value: object) -> str:
     """Returns a model's name that clients may use; empty if it is none."""
     text = value.strip() if isinstance(value, str) else ""
-    return text if text and plain(text, MODEL_LIMIT) == text else ""
+    return text if text and plain(text, 200) == text else ""
 
 
 def table(value: object) -> Mapping[str, Any]:
@@ -103,4 +98,4 @@ def _per_million(rate: object) -> str | None:
 
 
 def _places(where: list[str]) -> str:
-    return first_of(where, SHOWN)
+    return first_of(where, 4)
