@@ -157,19 +157,16 @@ def served_models(known: Iterable[ServedModel], wanted: Sequence[str], mapping: 
     """Returns the models of a channel: those wanted, by default the known ones, with their upstream names."""
     there = {model.name: model for model in known}
     listed = list(wanted) or list(there)
+    upstreams = {name: "" if name == upstream else upstream for name, upstream in mapping.items()}
     models = [there.get(name, ServedModel(name=name)) for name in dict.fromkeys([*listed, *mapping])]
     return [
         msgspec.structs.replace(
             model,
-            upstream=_upstream(model.name, mapping) if model.name in mapping else model.upstream,
+            upstream=upstreams.get(model.name, model.upstream),
             live=model.live and not wanted and model.name not in mapping,
         )
         for model in models
     ]
-
-
-def _upstream(name: str, mapping: Mapping[str, str]) -> str:
-    return "" if mapping[name] == name else mapping[name]
 
 
 def key_of(text: str) -> str:

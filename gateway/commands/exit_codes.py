@@ -102,7 +102,7 @@ def exit_for(kind: type[GatewayError], code: str) -> Exit:
 
 def line_of(error: BaseException) -> str:
     """Returns the line that says what failed and what to do."""
-    return f"{PROGRAM}: {plain(without_keys(_on_one_line(_words_of(error))), limit=2_000)}"
+    return f"{PROGRAM}: {plain(without_keys(' '.join(_words_of(error).split())), limit=2_000)}"
 
 
 def report(error: BaseException) -> Exit:
@@ -139,7 +139,3 @@ def _usage_words(error: click.UsageError) -> str:
         return message
     help_line = f"ee '{error.ctx.command_path} --help'"
     return f"{message} S{help_line}" if message.endswith("?") else f"{message}; s{help_line}"
-
-
-def _on_one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -342,7 +342,8 @@ def cells(text: str) -> int:
 
 def harmless(text: str) -> str:
     """Returns text of several lines made harmless for a terminal; line ends and tabs stay."""
-    return "\n".join("\t".join(plain(part, limit=len(part) + 1) for part in line.split("\t")) for line in _lines(text))
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join("\t".join(plain(part, limit=len(part) + 1) for part in line.split("\t")) for line in lines)
 
 
 def on_terminal() -> bool:
@@ -353,10 +354,6 @@ def on_terminal() -> bool:
 def errors_on_terminal() -> bool:
     """Returns whether stderr is a terminal."""
     return sys.stderr is not None and sys.stderr.isatty()
-
-
-def _lines(text: str) -> list[str]:
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def _line(value: object) -> str:

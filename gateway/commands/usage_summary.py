@@ -142,7 +142,8 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **g
     if repeats := view.total.repeats:
         refused = f"{repeats:,} refused {plural(repeats, 'calls')} came right after one like it"
         words(f"{refused}: 'usage list' has one line for all of them")
-    words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{_left_out(view)}")
+    left_out = "; older calls are not counted: their records were deleted" if view.incomplete else ""
+    words(f"from {local_time(view.since_ms)} to {local_time(view.until_ms)}{left_out}")
 
 
 class Grouping(msgspec.Struct, frozen=True):
@@ -184,10 +185,6 @@ def _whole_step(since: int, by: str) -> int:
     if by in ("day", "month"):
         return window_start(Window(by), Millis(since))
     return since // HOUR_MS * HOUR_MS if by == "hour" else since
-
-
-def _left_out(view: Summary) -> str:
-    return "; older calls are not counted: their records were deleted" if view.incomplete else ""
 
 
 def named_rows(view: Summary, grouping: Grouping) -> list[NamedRow]:

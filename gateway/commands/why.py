@@ -141,11 +141,7 @@ def _pairs(found: Why) -> Iterator[tuple[str, str]]:
     if marked := [route.channel for route in found.routes if route.cache_marks and route.chance]:
         yield "prompt cache", f"{CACHE}; 'tollkeeper channel edit {word(marked[0])} --no-cache-marks' stops that"
     for party in found.parties:
-        yield _label(party), "; ".join(_remaining_lines(found, party))
-
-
-def _label(party: PartyView) -> str:
-    return f"{party.kind} {plain(party.name, 30)}".rstrip()
+        yield f"{party.kind} {plain(party.name, 30)}".rstrip(), "; ".join(_remaining_lines(found, party))
 
 
 def _remaining_lines(found: Why, party: PartyView) -> Iterator[str]:

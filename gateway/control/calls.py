@@ -215,7 +215,7 @@ def pick_calls(edits: ConfigEdits, asked: Mapping[str, Any]) -> Query:
     Names of tokens and channels become ids, of removed ones the last names. Words find the calls of what has a name,
     and of what had it then. Raises NotFound for a name that nothing has: no call can fit.
     """
-    names = _present_names(edits.engine)
+    names = names_in(edits.registry, names_of_removed(edits.engine))
     words = names.widened(parse(asked.get("words", ""), edits.now))
     conditions: list[Condition] = [
         OneOf(field, frozenset(_exact(edits, names, name, text) for text in asked[name]))
@@ -243,10 +243,6 @@ def _exact(edits: ConfigEdits, names: PresentNames, parameter: str, text: str) -
     if parameter == "api" and text not in apis:
         raise BadRequest(f"unknown API '{plain(text, 40)}'; use one of {', '.join(apis)}", param="api")
     return text
-
-
-def _present_names(engine: Engine) -> PresentNames:
-    return names_in(engine.catalog.registry, names_of_removed(engine))
 
 
 def names_of_removed(engine: Engine) -> dict[str, str]:

@@ -61,7 +61,9 @@ def home(folder: Path) -> Step:
     strangers = [path for path in (folder, *_files(folder)) if _owner(path) not in (None, os.getuid())]
     if not open_to_others and not strangers:
         return Step(name="the home", result="ok", text=f"{folder}: only you can read it")
-    found = ", ".join(_shown_path(folder, path) for path in (open_to_others or strangers)[:3])
+    found = ", ".join(
+        str(folder if path == folder else path.relative_to(folder)) for path in (open_to_others or strangers)[:3]
+    )
     if open_to_others:
         text, fix = f"other users can read {found}", f"chmod -R go-rwx {word(str(folder))}"
     else:
@@ -114,7 +116,3 @@ def _owner(path: Path) -> int | None:
         return path.lstat().st_uid
     except OSError:
         return None
-
-
-def _shown_path(folder: Path, path: Path) -> str:
-    return str(folder) if path == folder else str(path.relative_to(folder))
