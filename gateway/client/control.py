@@ -42,7 +42,7 @@ PROBE_S = 180.0
 
 
 class AccountRequests(Caller):
-    """Account, grants and settings."""
+    """Account, grants, settings, and the owner's changes, newest first."""
 
     async def account(self) -> AccountView:
         return await self.get("/account", AccountView)
@@ -82,9 +82,45 @@ class AccountRequests(Caller):
     async def set_settings(self, patch: Body) -> Settings:
         return await self.patch("/settings", Settings, patch)
 
+    async def history(self, **filters: object) -> list[HistoryView]:
+        """Returns changes. Filters: kind, name (tuples of alternatives), since, until (ms), limit, before (an entry's
+        number).
+        """
+        return await self.get("/history", list[HistoryView], **filters)
+
+    async def history_entry(self, number: int) -> HistoryView:
+        return await self.get(f"/history/{number}", HistoryView)
+
+    async def undo(self, number: int = 0, *, accept: bool = False) -> UndoView:
+        """Undo a change, by default the newest one.
+
+        Raises Conflict ``needs_confirmation``, unless it is accepted, if the change was made elsewhere, if what it
+        removes was used, or if it overwrites a newer one; the details are the ``entry`` and the ``reasons``. Raises
+        Conflict ``newer_change`` if a newer change has to be undone first.
+        """
+        return await self.post("/undo", UndoView, {"id": number, "accept": accept})
+
+    async def redo(self, number: int = 0, *, accept: bool = False) -> UndoView:
+        """Redo what was undone, by default the newest one. Raises what ``undo`` raises."""
+        return await self.post("/redo", UndoView, {"id": number, "accept": accept})
+
+    async def batch(self, kind: str, patches: Mapping[str, object]) -> str:
+        """Edit several ``tokens``, ``groups``, ``channels`` or ``prices`` in one change. Returns what was done, in
+        words.
+
+        ``patches``: the fields that each gets, by id or name; None removes it.
+        """
+        edits = [{"ref": ref, "patch": patch} for ref, patch in patches.items()]
+        answer = await self.post("/batch", dict[str, str], {"kind": kind, "edits": edits}, timeout_s=PROBE_S)
+        return answer["done"]
+
+    async def clear_history(self) -> None:
+        """Delete the history. Earlier changes cannot be undone afterwards."""
+        await self.delete("/history", Done)
+
 
 class TokenRequests(Caller):
-    """Tokens, by id or name."""
+    """Tokens, by id or name, and groups, by name."""
 
     async def tokens(self) -> list[TokenView]:
         return await self.get("/tokens", list[TokenView])
@@ -116,10 +152,6 @@ class TokenRequests(Caller):
         """Returns a key that works as this token for a minute."""
         answer: dict[str, str] = await self.post(f"/tokens/{segment(ref)}/pass", dict[str, str])
         return answer["key"]
-
-
-class GroupRequests(Caller):
-    """Groups, by name."""
 
     async def groups(self) -> list[GroupView]:
         return await self.get("/groups", list[GroupView])
@@ -182,36 +214,12 @@ class ChannelRequests(Caller):
         return await self.post(f"/channels/{segment(ref)}/clear", ChannelView)
 
 
-class UpstreamRequests(Caller):
-    """Known and found upstreams, and what a channel's upstream says."""
-
-    async def offers(self) -> list[Offer]:
-        """Returns local model servers and vendors' keys that could become channels; searches only this machine."""
-        return await self.get("/offers", list[Offer])
-
-    async def presets(self) -> list[PresetView]:
-        """Returns the known vendors and model servers."""
-        return await self.get("/presets", list[PresetView])
-
-    async def channel_listing(self, ref: str) -> ListingView:
-        """Returns the upstream's last list without fetching it."""
-        return await self.get(f"/channels/{segment(ref)}/listing", ListingView)
-
-    async def refresh_channel(self, ref: str) -> ListingView:
-        """Returns what the upstream lists now; if it does not answer, the last good list, marked."""
-        return await self.post(f"/channels/{segment(ref)}/refresh", ListingView, timeout_s=PROBE_S)
-
-    async def checkup(self, ref: str) -> Checkup:
-        """Checks the channel's name, connection, certificate and key, for free."""
-        return await self.get(f"/channels/{segment(ref)}/checkup", Checkup, PROBE_S)
-
-
 def _at(channel: str) -> str:
     return f"?channel={segment(channel)}" if channel else ""
 
 
 class PriceRequests(Caller):
-    """Prices by model, and the models there are."""
+    """Prices by model, the models there are, and known and found upstreams."""
 
     async def prices(self) -> list[PriceView]:
         return await self.get("/prices", list[PriceView])
@@ -264,56 +272,28 @@ class PriceRequests(Caller):
         asked = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens, "stream": stream or None, "api": api}
         return await self.get("/why", Why, token=token, model=model, **asked)
 
+    async def offers(self) -> list[Offer]:
+        """Returns local model servers and vendors' keys that could become channels; searches only this machine."""
+        return await self.get("/offers", list[Offer])
 
-class HistoryRequests(Caller):
-    """The owner's changes, newest first, and how to undo them."""
+    async def presets(self) -> list[PresetView]:
+        """Returns the known vendors and model servers."""
+        return await self.get("/presets", list[PresetView])
 
-    async def history(self, **filters: object) -> list[HistoryView]:
-        """Returns changes. Filters: kind, name (tuples of alternatives), since, until (ms), limit, before (an entry's
-        number).
-        """
-        return await self.get("/history", list[HistoryView], **filters)
+    async def channel_listing(self, ref: str) -> ListingView:
+        """Returns the upstream's last list without fetching it."""
+        return await self.get(f"/channels/{segment(ref)}/listing", ListingView)
 
-    async def history_entry(self, number: int) -> HistoryView:
-        return await self.get(f"/history/{number}", HistoryView)
+    async def refresh_channel(self, ref: str) -> ListingView:
+        """Returns what the upstream lists now; if it does not answer, the last good list, marked."""
+        return await self.post(f"/channels/{segment(ref)}/refresh", ListingView, timeout_s=PROBE_S)
 
-    async def undo(self, number: int = 0, *, accept: bool = False) -> UndoView:
-        """Undo a change, by default the newest one.
-
-        Raises Conflict ``needs_confirmation``, unless it is accepted, if the change was made elsewhere, if what it
-        removes was used, or if it overwrites a newer one; the details are the ``entry`` and the ``reasons``. Raises
-        Conflict ``newer_change`` if a newer change has to be undone first.
-        """
-        return await self.post("/undo", UndoView, {"id": number, "accept": accept})
-
-    async def redo(self, number: int = 0, *, accept: bool = False) -> UndoView:
-        """Redo what was undone, by default the newest one. Raises what ``undo`` raises."""
-        return await self.post("/redo", UndoView, {"id": number, "accept": accept})
-
-    async def batch(self, kind: str, patches: Mapping[str, object]) -> str:
-        """Edit several ``tokens``, ``groups``, ``channels`` or ``prices`` in one change. Returns what was done, in
-        words.
-
-        ``patches``: the fields that each gets, by id or name; None removes it.
-        """
-        edits = [{"ref": ref, "patch": patch} for ref, patch in patches.items()]
-        answer = await self.post("/batch", dict[str, str], {"kind": kind, "edits": edits}, timeout_s=PROBE_S)
-        return answer["done"]
-
-    async def clear_history(self) -> None:
-        """Delete the history. Earlier changes cannot be undone afterwards."""
-        await self.delete("/history", Done)
+    async def checkup(self, ref: str) -> Checkup:
+        """Checks the channel's name, connection, certificate and key, for free."""
+        return await self.get(f"/channels/{segment(ref)}/checkup", Checkup, PROBE_S)
 
 
-class ControlClient(
-    AccountRequests,
-    TokenRequests,
-    GroupRequests,
-    ChannelRequests,
-    PriceRequests,
-    UpstreamRequests,
-    HistoryRequests,
-):
+class ControlClient(AccountRequests, TokenRequests, ChannelRequests, PriceRequests):
     """All methods raise the server's error, and Unavailable if the server is gone."""
 
     async def status(self) -> Status:
