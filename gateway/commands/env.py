@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import msgspec
 
 from gateway.client.app import PLACEHOLDER_KEY, AppTarget, Snippet
 from gateway.client.apps import APPS, find_app, key_in, used_last
@@ -174,22 +173,15 @@ async def _token_of(client: ControlClient, key: str, name: str | None, app: str)
 
 
 def _print_guide(snippets: Sequence[Snippet], shell: Shell, *, as_json: bool) -> None:
-    parts = [PrintedPart(where=snippet.where, text=snippet.lines(shell)) for snippet in snippets]
+    parts = [(snippet.where, snippet.lines(shell)) for snippet in snippets]
     if as_json:
-        out_json(parts)
+        out_json([{"where": where, "text": text} for where, text in parts])
         return
     only_variables = bool(snippets[0].variables) and not on_terminal()
-    for at, part in enumerate(parts):
-        words(f"\N{RIGHTWARDS ARROW} {part.where}:")
+    for at, (where, text) in enumerate(parts):
+        words(f"\N{RIGHTWARDS ARROW} {where}:")
         commented = only_variables and at > 0  # eval "$(tollkeeper env …)" would run it
-        out("\n".join(f"# {line}".rstrip() for line in part.text.splitlines()) if commented else part.text)
-
-
-class PrintedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One part of a guide, as JSON."""
-
-    where: str
-    text: str
+        out("\n".join(f"# {line}".rstrip() for line in text.splitlines()) if commented else text)
 
 
 def _own_shell() -> Shell:

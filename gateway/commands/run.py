@@ -64,13 +64,6 @@ def _total(text: str) -> int:
 TOTAL: ParsedText[int] = ParsedText("dollars", _total)
 
 
-class ProgramSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """What was set up for one program."""
-
-    launch: Launch
-    environment: Mapping[str, str]
-
-
 @click.command(
     "run",
     cls=Command,
@@ -144,13 +137,13 @@ def run_program(
     }
     body |= given_values(group=group, hold_output=hold_output) | {"fit_output": fit_output}
     with SignalRelay() as relay, _own_token(body, renewed=expires is None) as created, _own_folder() as folder:
-        setup = run(lambda client: _prepare(client, created, name, model or runs, folder), running=True)
-        if setup.launch.warning:
-            words(f"note: {setup.launch.warning}")
-        with _own_files(setup.launch, folder):
-            code = relay.supervise([program, *setup.launch.arguments, *command[1:]], setup.environment)
-        if setup.launch.note and stdin.on_terminal() and _has_called(created):
-            words(setup.launch.note)
+        launch, environment = run(lambda client: _prepare(client, created, name, model or runs, folder), running=True)
+        if launch.warning:
+            words(f"note: {launch.warning}")
+        with _own_files(launch, folder):
+            code = relay.supervise([program, *launch.arguments, *command[1:]], environment)
+        if launch.note and stdin.on_terminal() and _has_called(created):
+            words(launch.note)
     click.get_current_context().exit(code)
 
 
@@ -167,9 +160,10 @@ def _module(program: str, arguments: Sequence[str]) -> str:
 
 async def _prepare(
     client: ControlClient, created: NewToken, name: str, model: str | FormerRuns, folder: Path
-) -> ProgramSetup:
-    """Returns how the program is started, and prints which model was chosen. Raises Quit if its token does not see the
-    model.
+) -> tuple[Launch, Mapping[str, str]]:
+    """Returns how the program is started and its environment, and prints the chosen model.
+
+    Raises Quit if its token does not see that.
     """
     models = await client.models(created.token.id)
     seen = {view.name for view in models}
@@ -198,7 +192,7 @@ async def _prepare(
     if any(variable.lower() in ("http_proxy", "all_proxy") for variable in environment):
         for variable in ("no_proxy", "NO_PROXY"):  # some programs read the one, some the other
             environment[variable] = ",".join(filter(None, (environment.get(variable), LOOPBACK)))
-    return ProgramSetup(launch=launch, environment=environment)
+    return launch, environment
 
 
 def _who_names_models(app: App | None) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -188,25 +188,18 @@ async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str
     return {"done": f"cancelled call {call_id}"}
 
 
-class NewestCalls(NamedTuple):
-    """The calls that ended last, newest first."""
+def newest(engine: Engine, limit: int) -> tuple[list[Record], int]:
+    """Returns the calls that ended last, newest first, and how many are older.
 
-    records: list[Record]
-    older: int
-    """How many records are older than these."""
-
-
-def newest(engine: Engine, limit: int) -> NewestCalls:
-    """Returns the calls that this server has reported, then those of the log.
-
-    The log may already hold calls whose end is not reported yet: they count as newer.
+    The first are those that this server has reported, then come those of the log. The log may already hold calls whose
+    end is not reported yet: they count as newer.
     """
     calls, recent = engine.store.calls, list(reversed(engine.bus.recent))[:limit]
     if len(recent) < limit:
         known = {record.id for record in recent}
         recent = (recent + [r for r in calls.newest(limit) if r.id not in known])[:limit]
     older = count_older(calls, recent[-1].id) if recent else None
-    return NewestCalls(recent, max(0, calls.count - len(recent)) if older is None else older)
+    return recent, max(0, calls.count - len(recent)) if older is None else older
 
 
 def pick_calls(edits: ConfigEdits, asked: Mapping[str, Any]) -> Query:

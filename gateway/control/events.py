@@ -74,7 +74,8 @@ class WatcherStream:
         engine = self._engine
         incidents = engine.incident_watch.look()
         self._incidents = incidents.revision
-        sums, recent = await tallies(engine), await asyncio.to_thread(newest, engine, self._recent)
+        sums = await tallies(engine)
+        recent, older = await asyncio.to_thread(newest, engine, self._recent)
         self._account = account_view(engine)
         self._balance_due = self._tables_due = None
         self._balance_told = self._tables_told = self._clock()
@@ -88,8 +89,8 @@ class WatcherStream:
                 channels=channel_views(engine, sums),
                 models=model_views(engine, sums),
                 running=list(engine.store.books.running.values()),
-                recent=[call_view(record) for record in recent.records],
-                older=recent.older,
+                recent=[call_view(record) for record in recent],
+                older=older,
                 waiting=engine.pipeline.waiting.all(),
                 incidents=incidents.newest()[::-1],
                 refuses_unpriced=engine.catalog.registry.settings.refuse_unpriced,

@@ -321,18 +321,18 @@ async def test_what_does_not_run_cannot_be_cancelled(owner: ControlClient, past:
 async def test_the_newest_are_those_of_this_run_and_then_those_of_the_log(gateway: Gateway, past: list[str]) -> None:
     engine = gateway.engine
     first = engine.bus.recent.popleft()
-    assert [record.id for record in newest(engine, 10).records] == past[::-1]
-    assert [record.id for record in newest(engine, 2).records] == past[:1:-1]
+    assert [record.id for record in newest(engine, 10)[0]] == past[::-1]
+    assert [record.id for record in newest(engine, 2)[0]] == past[:1:-1]
     unwritten = msgspec.structs.replace(first, id="req_unwritten")
     engine.bus.recent.append(unwritten)
-    assert newest(engine, 10).records[0] == unwritten
+    assert newest(engine, 10)[0][0] == unwritten
 
 
 async def test_records_that_are_not_reported_yet_do_not_count_as_older_than_the_newest(
     gateway: Gateway, past: list[str]
 ) -> None:
     assert gateway.engine.store.calls.count == len(past)
-    assert newest(gateway.engine, 2).older == 2
+    assert newest(gateway.engine, 2)[1] == 2
     gateway.engine.bus.recent.pop()  # as if its end was about to be reported
     assert newest(gateway.engine, 2) == (gateway.records[2:0:-1], 1)
 
