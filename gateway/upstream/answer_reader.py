@@ -28,6 +28,8 @@ class AnswerReader(Protocol):
     """Set when the upstream reported a failure."""
     done: bool = False
     """The terminal event was seen."""
+    has_content: bool = False
+    """A block of the answer began. Where a native answer is only tapped, the tap says so."""
     stops: bool = False
     """The upstream says when a block is complete."""
     watches: bool = False

@@ -352,6 +352,13 @@ ENDS = [
         used=(9, 2),
     ),
     Row(
+        "another message before anything came",
+        ANTHROPIC,
+        began(**SPENT) + began(**SPENT).replace(b"msg_1", b"msg_2") + words("Hi") + ended(output_tokens=2),
+        text="Hi",
+        used=(9, 2),
+    ),
+    Row(
         "another message in the middle",
         ANTHROPIC,
         began(**SPENT)

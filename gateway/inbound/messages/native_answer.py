@@ -101,6 +101,7 @@ class MessageTap(NativeTap):
             case "content_block_start":
                 index = rawjson.maybe(fields.get("index"))
                 self._open = index if type(index) is int else 0
+                self.reader.has_content = True
                 self._count(_inner(fields, "content_block"))
             case "content_block_stop":
                 self._open = None

@@ -132,13 +132,13 @@ class MessageReader(AnswerReader):
         """A message begins. Another one in the same stream is an answer that was made again: the two do not mix."""
         name = _string(message, "id")
         yield from _usage(message, final=False)
-        if self._name not in ("", name):
+        if self.has_content and self._name not in ("", name):
             self.failure = truncation(self._channel, "another one began")
         self._name = name
         yield UpstreamNamed(name)
 
     def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
-        kind = _string(fields, "type")
+        kind, self.has_content = _string(fields, "type"), True
         block = self._blocks[index] = _Block(index, kind, fields)
         if kind == "tool_use":
             yield from self._open_call(block, fields)
