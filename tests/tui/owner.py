@@ -4,14 +4,14 @@ Long: one fake of the whole control surface.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
 from textual.events import Paste
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.diagnosis import Checkup, LimitView, PartyView, RouteView, Verdict, Why
@@ -494,6 +494,19 @@ async def press(app: Console, pilot: Pilot[ExitStatus], *keys: str) -> None:
             await pilot.press(key)
         await pilot.pause()
     await settle(app, pilot)
+
+
+def doing(app: Console, *keys: str) -> Callable[[Pilot[ExitStatus]], Awaitable[None]]:
+    """What is done before a picture is taken: these keys are pressed, and no cursor blinks."""
+
+    async def run(pilot: Pilot[ExitStatus]) -> None:
+        await settle(app, pilot)
+        await press(app, pilot, *keys)
+        for field in app.screen.query(Input):
+            field.cursor_blink = False
+        await pilot.pause()
+
+    return run
 
 
 async def until(app: Console, pilot: Pilot[ExitStatus], text: str) -> None:

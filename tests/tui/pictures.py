@@ -12,9 +12,8 @@ import time
 
 from gateway.domain.views import CallView
 from tests.house import ROOT
-from tests.tui.owner import Owner
+from tests.tui.owner import Owner, doing
 from tests.tui.stage import NOW, call, console
-from tests.tui.test_looks import doing
 from tui.saved_state import SavedState
 
 FOLDER = ROOT / "docs" / "pictures"

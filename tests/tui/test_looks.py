@@ -1,13 +1,12 @@
 """How the console looks: one picture a state; ``pytest --snapshot-update`` takes them again. Look at what changed."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input
 
+from tests.tui.owner import doing, settle
 from tests.tui.stage import FakeClient, calls, console
-from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.glyphs import ASCII
 from tui.saved_state import SavedState
@@ -28,27 +27,6 @@ STATES = {
     "keys": ("question_mark",),
     "jump": ("w", *"1x"),
 }
-
-
-def doing(app: Console, *keys: str) -> Callable[[Pilot[ExitStatus]], Awaitable[None]]:
-    async def run(pilot: Pilot[ExitStatus]) -> None:
-        await settled(app, pilot)
-        for key in keys:
-            await pilot.press(key)
-            await settled(app, pilot)
-        for field in app.screen.query(Input):
-            field.cursor_blink = False
-        await pilot.pause()
-
-    return run
-
-
-async def settled(app: Console, pilot: Pilot[ExitStatus]) -> None:
-    for _ in range(4):
-        await pilot.pause()
-        app.renew()
-        app.page.renew()
-    await pilot.pause()
 
 
 @pytest.mark.sampled(4)
@@ -86,8 +64,8 @@ def test_the_server_is_gone(snap_compare: Compare) -> None:
     app = console(FakeClient(calls(30)))
 
     async def lose(pilot: Pilot[ExitStatus]) -> None:
-        await settled(app, pilot)
+        await settle(app, pilot)
         app.session.lose("it stopped")
-        await settled(app, pilot)
+        await settle(app, pilot)
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=lose)

@@ -3,13 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from textual.pilot import Pilot
-from textual.widgets import Input
 
-from tests.tui.owner import Owner, press, settle
+from tests.tui.owner import Owner, doing
 from tests.tui.stage import console
-from tui.app import Console
-from tui.exit_status import ExitStatus
 from tui.glyphs import ASCII
 from tui.saved_state import SavedState
 
@@ -25,17 +21,6 @@ DIALOGS = (
     ("models", "e", "light"),
     ("account", "a", "contrast"),
 )
-
-
-def doing(app: Console, *keys: str) -> Callable[[Pilot[ExitStatus]], object]:
-    async def run(pilot: Pilot[ExitStatus]) -> None:
-        await settle(app, pilot)
-        await press(app, pilot, *keys)
-        for field in app.screen.query(Input):
-            field.cursor_blink = False
-        await pilot.pause()
-
-    return run
 
 
 @pytest.mark.parametrize(("page", "key", "theme"), DIALOGS)
