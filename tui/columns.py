@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from tui.glyphs import UNICODE, Glyphs
 from tui.text import safe
 
 R = TypeVar("R")
@@ -86,16 +87,16 @@ def number_column(
     width: int,
     number: Callable[[R], float | None],
     show: Callable[[Any], str],
-    nothing: str = "",
+    glyphs: Glyphs = UNICODE,
     **more: Any,
 ) -> Column[R]:
-    """A column of numbers. A row without a number shows ``nothing``, and is sorted as the smallest."""
+    """A column of numbers. A row without a number shows the mark for nothing, and is sorted as the smallest."""
 
     def order(row: R) -> float:
         return -1 if (found := number(row)) is None else found
 
     def text(row: R) -> str:
-        return nothing if (found := number(row)) is None else show(found)
+        return glyphs.nothing if (found := number(row)) is None else show(found)
 
     return Column(id, title, width, text, right=True, sort=order, **more)
 

@@ -17,6 +17,7 @@ from gateway.domain.events import CallSettled, IncidentChanged, Stopping
 from gateway.domain.incidents import Incident
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis
+from tests.tui.owner import screen
 from tests.tui.stage import ADDRESS, NOW, FakeClient, FakeLink, call, calls, console, sums, words
 from tui.actions import PAGES
 from tui.app import Console
@@ -66,12 +67,6 @@ async def until(app: Console, pilot: Pilot[ExitStatus], there: object) -> None:
             await pilot.pause(0.01)
     app.renew()
     await pilot.pause()
-
-
-def everything(app: Console) -> str:
-    """The whole screen as text."""
-    strips = app.screen._compositor.render_strips()  # noqa: SLF001 - Textual gives it in no other way
-    return "\n".join(strip.text for strip in strips)
 
 
 def head(app: Console) -> str:
@@ -176,7 +171,7 @@ async def test_stopping_asks_and_says_what_it_interrupts() -> None:
     async with shown(console(client)) as (app, pilot):
         await pilot.press("Q")
         await until(app, pilot, lambda: app.screen.is_modal)
-        text = " ".join(everything(app).replace("│", " ").split())
+        text = " ".join(screen(app).replace("│", " ").split())
         assert "2 running calls may finish first" in text
         assert "2 other consoles will lose the server" in text
         await pilot.press("escape")
@@ -189,7 +184,7 @@ async def test_stopping_asks_without_running_calls_too() -> None:
     async with shown(console(client)) as (app, pilot):
         await pilot.press("Q")
         await until(app, pilot, lambda: app.screen.is_modal)
-        assert "Stop the server?" in everything(app)
+        assert "Stop the server?" in screen(app)
         await pilot.press("escape")
         await pilot.pause()
         assert app.return_value is None
@@ -317,8 +312,8 @@ async def test_in_ascii_everything_is_ascii() -> None:
     async with shown(console(FakeClient(calls(30)), glyphs=ASCII)) as (app, pilot):
         await pilot.press("j", "enter")
         await pilot.pause()
-        assert everything(app).isascii()
-        assert "+200" in everything(app)
+        assert screen(app).isascii()
+        assert "+200" in screen(app)
 
 
 async def test_every_page_offers_the_actions_it_has_verbs_for() -> None:

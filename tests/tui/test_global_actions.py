@@ -4,9 +4,9 @@ from textual import events
 from textual.command import CommandList, CommandPalette
 from textual.widgets import Input
 
-from tests.tui.owner import Owner
+from tests.tui.owner import Owner, screen
 from tests.tui.stage import FakeClient, calls, console, token, words
-from tests.tui.test_app import everything, shown, until
+from tests.tui.test_app import shown, until
 from tui import themes
 from tui.actions import PAGES, actions_in
 from tui.app import Console
@@ -70,10 +70,10 @@ async def test_the_screen_can_become_ascii_and_back() -> None:
     async with shown() as (app, pilot):
         app.action_act("ascii")
         await pilot.pause()
-        assert everything(app).isascii()
+        assert screen(app).isascii()
         app.action_act("ascii")
         await pilot.pause()
-        assert not everything(app).isascii()
+        assert not screen(app).isascii()
 
 
 async def test_switched_while_it_runs_the_screen_is_as_if_it_had_begun_in_ascii() -> None:
@@ -94,7 +94,7 @@ async def test_switched_while_it_runs_the_screen_is_as_if_it_had_begun_in_ascii(
             for page in pages:
                 await app.action_page(page.id)
                 await until(app, pilot, lambda: app.page.id == page.id)  # noqa: B023 - it is called at once
-                screens.append(everything(app))
+                screens.append(screen(app))
             found.append(screens)
     assert found[0] == found[1]
 

@@ -251,7 +251,6 @@ def _other_rows(card: TextCard, channel: ChannelView) -> None:
 
 
 def _columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
-    none = glyphs.nothing
     yield Column(
         "state", "State", 11, lambda r: f"{_mark(r.view, glyphs)} {_short_state(r.view)}", tone=_tone, sort=_state_order
     )
@@ -274,12 +273,12 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         6,
         lambda r: r.errors,
         fmt.percent,
-        none,
+        glyphs,
         tone=lambda r: "bad" if (r.errors or 0) > 0.05 else "",
     )
-    yield number_column("running", "Now", 3, lambda r: r.view.in_flight or None, str, none, rank=5)
+    yield number_column("running", "Now", 3, lambda r: r.view.in_flight or None, str, glyphs, rank=5)
     yield number_column("calls", "Calls", 6, lambda r: r.view.calls, fmt.count, rank=4)
-    yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos or None, fmt.short_cost, none, rank=1)
+    yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos or None, fmt.short_cost, glyphs, rank=1)
     yield text_column("groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=8, dim=True, most=24, extra=True)
     yield text_column("url", "Base URL", 24, lambda r: r.view.base_url, rank=9, dim=True, most=48, extra=True)
     yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, most=40, extra=True)

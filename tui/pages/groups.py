@@ -107,7 +107,6 @@ class GroupListing(PageListing[GroupRow]):
 
 
 def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
-    none = glyphs.nothing
     yield text_column("name", "Group", 12, lambda r: r.view.name, most=24, flex=True)
     yield number_column(
         "multiplier",
@@ -117,8 +116,8 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         brief_multiplier,
         tone=lambda r: "warn" if r.view.multiplier == 0 else "",
     )
-    yield number_column("tokens", "Tokens", 6, lambda r: len(r.view.tokens) or None, str, none, rank=2)
-    yield number_column("sees", "Models", 6, lambda r: len(r.view.sees) or None, str, none, rank=3)
+    yield number_column("tokens", "Tokens", 6, lambda r: len(r.view.tokens) or None, str, glyphs, rank=2)
+    yield number_column("sees", "Models", 6, lambda r: len(r.view.sees) or None, str, glyphs, rank=3)
     yield Column(
         "route",
         "Channels",
@@ -128,8 +127,8 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         tone=_route_tone,
         sort=lambda r: [name.casefold() for name, _ in r.route],
     )
-    yield number_column("rpm", "Max RPM", 7, lambda r: r.view.limits.rpm, fmt.short_count, none, rank=4)
-    yield number_column("tpm", "Max TPM", 7, lambda r: r.view.limits.tpm, fmt.short_count, none, rank=5)
+    yield number_column("rpm", "Max RPM", 7, lambda r: r.view.limits.rpm, fmt.short_count, glyphs, rank=4)
+    yield number_column("tpm", "Max TPM", 7, lambda r: r.view.limits.tpm, fmt.short_count, glyphs, rank=5)
     yield Column(
         "budget",
         "Budget",

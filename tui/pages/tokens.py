@@ -188,7 +188,7 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         descends=True,
     )
     yield text_column("window", "Window", 6, lambda r: _window(r.view), rank=6, dim=True)
-    yield number_column("today", "Today", 9, lambda r: r.today or None, fmt.short_cost, glyphs.nothing)
+    yield number_column("today", "Today", 9, lambda r: r.today or None, fmt.short_cost, glyphs)
     yield Column(
         "expires",
         "Expires",

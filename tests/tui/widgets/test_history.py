@@ -5,8 +5,9 @@ from pathlib import Path
 from gateway.config import Config
 from gateway.domain.config_views import Difference, FieldDifference
 from tests.tui.changes import COMMAND, HistoryClient, change
+from tests.tui.owner import screen
 from tests.tui.stage import NOW, console, words
-from tests.tui.test_app import everything, shown, until
+from tests.tui.test_app import shown, until
 from tui.columns import fit_columns
 from tui.glyphs import UNICODE
 from tui.saved_state import SavedState
@@ -31,9 +32,9 @@ async def test_a_surprising_undo_is_confirmed_first() -> None:
     async with shown(console(client)) as (app, pilot):
         await pilot.press("u")
         await until(app, pilot, lambda: isinstance(app.screen, Confirm))
-        assert "Undo change 1: changed token 'ci'?" in everything(app)
-        assert "made by the command line, 2m00s ago" in everything(app)
-        assert "5 calls used token 'ci'" in everything(app)
+        assert "Undo change 1: changed token 'ci'?" in screen(app)
+        assert "made by the command line, 2m00s ago" in screen(app)
+        assert "5 calls used token 'ci'" in screen(app)
         await pilot.press("escape")
         await until(app, pilot, lambda: not isinstance(app.screen, Confirm))
         assert client.undos() == ["undo 0"]
@@ -58,8 +59,8 @@ def several() -> HistoryClient:
 async def test_the_history_lists_who_changed_what_and_when() -> None:
     async with shown(console(several())) as (app, pilot):
         await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes, newest first" in everything(app))
-        text = everything(app)
+        await until(app, pilot, lambda: "4 changes, newest first" in screen(app))
+        text = screen(app)
         assert "command: token add" in text
         assert "this console" in text
         undone = [line for line in text.splitlines() if line.rstrip("│ ").endswith("undone")]
@@ -71,11 +72,11 @@ async def test_the_history_lists_who_changed_what_and_when() -> None:
 async def test_the_selected_change_shows_before_and_after() -> None:
     async with shown(console(several())) as (app, pilot):
         await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await until(app, pilot, lambda: "4 changes" in screen(app))
         await pilot.press("j")
-        await until(app, pilot, lambda: "13: changed token 'ci'" in everything(app))
-        assert "limits: default -> { rpm = 60 }" in everything(app)
-        assert "2m00s ago, by this console" in everything(app)
+        await until(app, pilot, lambda: "13: changed token 'ci'" in screen(app))
+        assert "limits: default -> { rpm = 60 }" in screen(app)
+        assert "2m00s ago, by this console" in screen(app)
 
 
 async def test_a_long_change_is_scrolled_by_keys() -> None:
@@ -85,19 +86,19 @@ async def test_a_long_change_is_scrolled_by_keys() -> None:
     client.entries = [change(13, "added channel 'up'", differences=[long])]
     async with shown(console(client)) as (app, pilot):
         await pilot.press("H")
-        await until(app, pilot, lambda: "field 0" in everything(app))
-        assert "tab details" in everything(app)
+        await until(app, pilot, lambda: "field 0" in screen(app))
+        assert "tab details" in screen(app)
         await pilot.press("tab", "G")
-        await until(app, pilot, lambda: "field 39" in everything(app))
+        await until(app, pilot, lambda: "field 39" in screen(app))
         await pilot.press("g")
-        await until(app, pilot, lambda: "field 0" in everything(app))
+        await until(app, pilot, lambda: "field 0" in screen(app))
 
 
 async def test_enter_or_u_undoes_the_selected_change() -> None:
     client = several()
     async with shown(console(client)) as (app, pilot):
         await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await until(app, pilot, lambda: "4 changes" in screen(app))
         await pilot.press("j", "u")
         await until(app, pilot, lambda: client.undos() == ["undo 13"])
         await pilot.press("j", "enter")
@@ -112,7 +113,7 @@ async def test_a_surprising_undo_of_an_old_change_is_confirmed() -> None:
     client.doubts = ["It was made by the command line."]
     async with shown(console(client)) as (app, pilot):
         await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await until(app, pilot, lambda: "4 changes" in screen(app))
         await pilot.press("j", "j", "u")
         await until(app, pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("y")
@@ -124,7 +125,7 @@ async def test_what_contradicts_is_shown() -> None:
     client.refusal = "token 'ci' was changed since, by change 14 (x); undo that one first"
     async with shown(console(client)) as (app, pilot):
         await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await until(app, pilot, lambda: "4 changes" in screen(app))
         await pilot.press("u")
         await until(app, pilot, lambda: words(app) == [client.refusal])
 
@@ -132,11 +133,11 @@ async def test_what_contradicts_is_shown() -> None:
 async def test_the_history_is_filtered_and_left_step_by_step() -> None:
     async with shown(console(several())) as (app, pilot):
         await pilot.press("H")
-        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await until(app, pilot, lambda: "4 changes" in screen(app))
         await pilot.press("slash", *"channel", "enter")
-        await until(app, pilot, lambda: "1 change, newest first" in everything(app))
+        await until(app, pilot, lambda: "1 change, newest first" in screen(app))
         await pilot.press("escape")
-        await until(app, pilot, lambda: "4 changes" in everything(app))
+        await until(app, pilot, lambda: "4 changes" in screen(app))
         await pilot.press("escape")
         await until(app, pilot, lambda: not isinstance(app.screen, HistoryScreen))
 
@@ -146,7 +147,7 @@ async def test_an_empty_history_says_so() -> None:
     client.entries = []
     async with shown(console(client)) as (app, pilot):
         await pilot.press("H")
-        await until(app, pilot, lambda: "no changes" in everything(app))
+        await until(app, pilot, lambda: "no changes" in screen(app))
         await pilot.press("u", "enter")
         await pilot.pause()
         assert client.undos() == []
@@ -158,7 +159,7 @@ async def test_what_was_added_shows_its_fields() -> None:
     client.entries = [change(1, differences=[Difference(what="added", noun="token", name="ci", fields=fields)])]
     async with shown(console(client)) as (app, pilot):
         await pilot.press("H")
-        await until(app, pilot, lambda: "limits: { rpm = 60 }" in everything(app))
+        await until(app, pilot, lambda: "limits: { rpm = 60 }" in screen(app))
 
 
 def test_what_was_changed_has_more_room_than_who_changed_it() -> None:
