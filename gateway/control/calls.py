@@ -1,7 +1,7 @@
 """Calls: pages of the log, one call in full, and cancelling a running one."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -15,10 +15,10 @@ from gateway.core.refusal_log import LONG_GAP_S
 from gateway.domain.call import Record, is_call_id, repeats
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, NotFound
+from gateway.domain.group import Group
 from gateway.domain.key_owners import find_owner
 from gateway.domain.present_names import PresentNames, names_in, removed_names
 from gateway.domain.query import SORT_KEYS, SUCCESS, CallOrder, Condition, FailureCondition, OneOf, Query, parse
-from gateway.domain.registry import Registry
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
@@ -41,6 +41,9 @@ _EXACT = {
     "api": "api",
 }
 """Parameters for one of several values, and the fields of calls that have it."""
+
+_PREFIXES = {"token": "tok", "channel": "ch", "group": "grp"}
+"""The filter words of those that have ids, which begin with them."""
 
 PICKING: dict[str, type] = {**dict.fromkeys(_EXACT, tuple), "failed": bool, "words": str}
 """Parameters that pick calls."""
@@ -226,13 +229,9 @@ def pick_calls(edits: ConfigEdits, asked: Mapping[str, Any]) -> Query:
 
 def _exact(edits: ConfigEdits, names: PresentNames, parameter: str, text: str) -> str:
     """Returns what a call's field must be."""
-    catalog, apis = edits.engine.catalog, edits.engine.apis
-    if parameter == "token":
-        return _id_of(text, catalog.token, "tok", names.tokens, catalog.registry)
-    if parameter == "channel":
-        return _id_of(text, catalog.channel, "ch", names.channels, catalog.registry)
-    if parameter == "group":
-        return _group_id(text, catalog.registry)
+    if parameter in _PREFIXES:
+        return _id_of(edits, names, parameter, text)
+    apis = edits.engine.apis
     if parameter == "api" and text not in apis:
         raise BadRequest(f"unknown API '{plain(text, 40)}'; use one of {', '.join(apis)}", param="api")
     return text
@@ -246,29 +245,21 @@ def names_of_removed(engine: Engine) -> dict[str, str]:
         return {}
 
 
-def _id_of(
-    ref: str, find: Callable[[str], Token | Channel], prefix: str, names: Mapping[str, str], registry: Registry
-) -> str:
+def _id_of(edits: ConfigEdits, names: PresentNames, kind: str, ref: str) -> str:
+    prefix = _PREFIXES[kind]
     try:
-        return find(ref).id
+        found: Token | Channel | Group = getattr(edits.engine.catalog, kind)(ref)
     except NotFound as error:
         if ref.startswith(f"{prefix}_"):
             return ref
-        if (owner := find_owner(registry, ref)) is not None and owner.id.startswith(prefix):
+        if (owner := find_owner(edits.registry, ref)) is not None and owner.id.startswith(prefix):
             return owner.id
-        removed = [key for key, name in names.items() if name == ref]
+        removed: list[str] = [key for key, name in getattr(names, f"{kind}s").items() if name == ref]
         if len(removed) == 1:
             return removed[0]
         earlier = f"the filter word {prefix}:{word(ref)} finds calls under an earlier name, without the option"
-        raise NotFound(f"{error.message}; {earlier}") from error
-
-
-def _group_id(name: str, registry: Registry) -> str:
-    if (group := registry.groups.get(name)) is not None:
-        return group.id
-    there = f"there are: {', '.join(sorted(registry.groups))}"
-    other = "to find the calls of a removed or renamed one, write grp:NAME"
-    raise NotFound(f"no group '{plain(name, 64)}'; {there}; {other}", param="group")
+        raise NotFound(f"{error.message}; {earlier}", param=kind) from error
+    return found.id
 
 
 def _running(engine: Engine, wanted: Query, before: str, now: Millis) -> Iterator[CallView]:

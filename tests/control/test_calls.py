@@ -351,7 +351,7 @@ async def test_a_name_that_nothing_has_is_reported_with_those_there_are(owner: C
 
 
 async def test_a_wrong_group_or_api_names_the_right_ones(owner: ControlClient, past: list[str]) -> None:
-    with pytest.raises(NotFound, match=r"no group 'nope'; there are: default, work; .* write grp:NAME"):
+    with pytest.raises(NotFound, match=r"no group 'nope'; there .*default, work; .* grp:nope finds"):
         await owner.calls(group="nope")
     with pytest.raises(BadRequest, match="unknown API 'nope'; use one of chat, "):
         await owner.calls(api="nope")
