@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tests.fakes.client import Answer
+from tests.fakes.client import Answer, Client, read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, speak
@@ -33,6 +33,15 @@ async def test_weights_are_shares_and_priority_is_strict(gateway: Gateway, provi
     assert abs(counts["up"] - CALLS / 4) <= 4 * (CALLS * 0.25 * 0.75) ** 0.5
 
 
+async def chat_patiently(client: Client) -> Answer:
+    """The answer to a call. A busy machine may take long for hundreds of them, and the clock is a hasty one."""
+    peer = await client.connect()
+    await peer.write(client.chat_bytes())
+    answer = await read_answer(peer, patience_s=400)
+    peer.close()
+    return answer
+
+
 @pytest.mark.slow
 @pytest.mark.hasty(4)
 async def test_a_storm_on_broken_channels_is_not_made_worse(gateway: Gateway, provider: Provider) -> None:
@@ -47,7 +56,7 @@ async def test_a_storm_on_broken_channels_is_not_made_worse(gateway: Gateway, pr
     while (now := loop.time() - began) < 6:
         while calls < 100 * now:
             calls += 1
-            tasks.append(asyncio.create_task(gateway.client.chat()))
+            tasks.append(asyncio.create_task(chat_patiently(gateway.client)))
         await asyncio.sleep(0.1)
     answers = [await task for task in tasks]
     assert {(answer.status, answer.error["code"]) for answer in answers} <= {
