@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
@@ -21,6 +22,9 @@ from tests.house import FULL, amount
 
 LONGEST_ID = 80
 """Characters of one value in a test's name."""
+MEMORY_FOLDER = Path("/dev/shm")
+MEMORY_NEEDED = 4 << 30
+"""Bytes. A home takes about one megabyte, and is removed when its test has passed."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,10 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
     The garbage collector is off during collection, which makes a million objects and frees none.
     Nothing is forced onto the disk: what a test writes outlives its process, and no power is cut. Starts of a gateway
     would wait for the disk a dozen times each. Programs under test do it, and so do all with TOLLKEEPER_FULL=1.
+    For the same reason folders of tests are in memory where it has room: on ext4, replacing a file waits for the disk.
     """
     gc.disable()
     if not FULL:
         os.fsync = os.fdatasync = os.fstat  # type: ignore[assignment]
+        if MEMORY_FOLDER.is_dir() and shutil.disk_usage(MEMORY_FOLDER).free > MEMORY_NEEDED:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_FOLDER))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "sampled(count): so many of its cases run, with TOLLKEEPER_FULL=1 all")
