@@ -17,7 +17,7 @@ from gateway.domain.usage import Usage, as_object
 
 
 class OutputCounter(msgspec.Struct, eq=False):
-    """Collects text, reasoning and tool calls as they pass. Adding costs nearly nothing; ``tokens`` does the work."""
+    """Counts text, reasoning and tool calls as they pass. Adding costs almost nothing; ``tokens`` does the work."""
 
     chars: int = 0
     """Characters so far."""
@@ -25,18 +25,18 @@ class OutputCounter(msgspec.Struct, eq=False):
     """Tool calls so far."""
     _pieces: list[str] = []
     _most: int = 65_536
-    """Characters so far beyond which the pieces are counted and forgotten."""
+    """The number of characters at which the pieces are counted and forgotten."""
     _folded: int = 0
 
     def add(self, text: str) -> None:
-        """Content, reasoning, a tool's name or arguments, a refusal."""
+        """Add content, reasoning, a tool's name or arguments, or a refusal."""
         self.chars += len(text)
         self._pieces.append(text)
-        if len(self._pieces) >= 256 or self.chars > self._most:  # a stream brings thousands of a few letters each
+        if len(self._pieces) >= 256 or self.chars > self._most:  # a stream has thousands of a few letters each
             self._fold()
 
     def _fold(self) -> None:
-        """Keep little. Few samples: the number is rarely needed."""
+        """Count the pieces and forget them. Few samples are kept, because the number is rarely needed."""
         text = "".join(self._pieces)
         self._pieces = [text]
         if self.chars > self._most:
@@ -45,31 +45,31 @@ class OutputCounter(msgspec.Struct, eq=False):
             self._most = self.chars + 65_536
 
     def tool(self) -> None:
-        """One more tool call began."""
+        """Count a tool call."""
         self.tools += 1
 
     @property
     def empty(self) -> bool:
-        """Whether nothing came."""
+        """Returns whether nothing came."""
         return not (self.chars or self.tools)
 
     @property
     def cheap(self) -> int:
-        """A rough count of tokens that costs nothing, to show progress: four characters are one."""
+        """Returns a rough count of tokens that costs nothing, to show progress: four characters are one."""
         return -(-self.chars // 4)
 
     def tokens(self) -> int:
-        """The estimate, in tokens, four for each tool call. It may be asked at any time, at up to some milliseconds."""
+        """Returns the estimate in tokens, four for each tool call. It may take some milliseconds at any time."""
         return self._folded + estimate("".join(self._pieces)) + 4 * self.tools
 
 
 class SignsOfLife(Protocol):
-    """Signs of life of a stream: what its bytes were, for the idle deadlines."""
+    """What the bytes of a stream were, for the idle deadlines."""
 
     events: int
-    """Data events seen so far."""
+    """Returns the number of data events so far."""
     comments: int
-    """Comments seen so far."""
+    """Returns the number of comments so far."""
 
 
 class AnswerFacts(Protocol):
@@ -77,55 +77,64 @@ class AnswerFacts(Protocol):
 
     @property
     def tally(self) -> OutputCounter:
-        """The output that passed."""
+        """Returns the counter of the output."""
 
     @property
     def reported(self) -> Usage | None:
-        """Usage as the upstream reported it so far; None if it did not."""
+        """Returns the usage reported so far; None without a report."""
 
     @property
     def finish(self) -> str:
-        """finish_reason of the first choice, or empty."""
+        """Returns the finish_reason of the first choice, or empty."""
 
     @property
     def upstream_id(self) -> str:
-        """The answer's id at the upstream, or empty."""
+        """Returns the answer's id at the upstream, or empty."""
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Peculiarities for the record."""
+        """Returns marks for the record."""
 
 
 class AnswerStream(SignsOfLife, AnswerFacts, Protocol):
     """One streamed answer on its way: upstream bytes in at any split, client bytes out. Pure."""
 
     started: bool
-    """The first event with something for the client was seen."""
+    """Whether the first event with content for the client came."""
     finished: bool
-    """The answer is complete: ``[DONE]`` was seen, or the stream ended with every choice finished."""
+    """Whether the answer is complete: ``[DONE]`` came, or the stream ended with every choice finished."""
     failure: Failure | None
-    """Set when the upstream said or was wrong. Nothing more is to be read. Its kind counts only while not started."""
+    """Set when the upstream reported an error or sent something invalid. Nothing more is read. Its kind counts only
+    while not started."""
     held: int
-    """Bytes that are kept for later: of an event that is not complete, or of a whole answer."""
+    """Bytes kept for later: of an incomplete event, or of a whole answer."""
 
     def feed(self, data: bytes) -> bytes:
-        """What may go to the client now: complete, normalised events; never the usage chunk, never ``[DONE]``."""
+        """Returns what may go to the client now: complete, normalised events; never the usage chunk, never
+        ``[DONE]``.
+        """
 
     def end(self) -> bytes:
-        """The upstream's end of file. Returns last bytes for the client and sets either ``finished`` or ``failure``."""
+        """Take the end of the upstream's bytes. Returns the last bytes for the client and sets either ``finished`` or
+        ``failure``.
+        """
 
     def cut_short(self) -> bytes:
-        """End the answer here by our own will: last events with ``finish_reason`` ``length``; then it is finished."""
+        """End the answer here on our own: returns last events with ``finish_reason`` ``length``; then it is
+        finished.
+        """
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """How a good answer ends: usage, if it was requested, the upstream's own unless ``estimated``; ``[DONE]``."""
+        """Returns the end of a complete answer: usage if requested, the upstream's own unless ``estimated``;
+        ``[DONE]``.
+        """
 
 
 class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One whole answer, normalised."""
 
     body: bytes
-    """The client's bytes. Without usage if none was ``reported``; see ``parts``."""
+    """The client's bytes, without usage if none was ``reported``; see ``parts``."""
     reported: Usage | None
     finish: str
     upstream_id: str
@@ -133,7 +142,7 @@ class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     marks: tuple[str, ...] = ()
 
     def parts(self, usage: Usage) -> tuple[Buffer, ...]:
-        """The client's bytes, uncopied; where the upstream reported no usage, with this estimate."""
+        """Returns the client's bytes, uncopied, with this estimate if the upstream reported no usage."""
         if self.reported is not None:
             return (self.body,)
         estimate = msgspec.json.encode(as_object(usage))
@@ -141,41 +150,45 @@ class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RequestWriter(Protocol):
-    """Writes requests, and reads refusals of them. Pure."""
+    """Writes requests, and reads errors about them. Pure."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """The request as this channel wants it."""
+        """Returns the request as this channel wants it."""
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Input tokens that ``prepare`` may put back into a request from memory, at most. Most remember nothing."""
+        """Returns the most input tokens that ``prepare`` may add to a request from memory. Most dialects remember
+        nothing.
+        """
         return 0
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """What an answer of another status means. Header names are lower-case."""
+        """Returns what an answer with an error status means. Header names are lower-case."""
 
 
 class Adapter(RequestWriter, Protocol):
     """How a channel is called for one API. Pure."""
 
     def stream(self, order: Order, channel: Channel) -> AnswerStream:
-        """A new decoder and normaliser for one attempt. It also takes a whole JSON answer (to a stream request)."""
+        """Returns a new decoder and normaliser for one attempt. It also accepts a whole JSON answer to a stream
+        request.
+        """
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """A plain answer of status 2xx. It also takes an event stream (to a plain request). Raises AttemptFailed."""
+        """Reads a plain answer of status 2xx, also an event stream sent to a plain request. Raises AttemptFailed."""
 
 
 class Memory(Protocol):
-    """What one answer may take of this machine's memory while it is gathered."""
+    """The memory that one answer may use while it is gathered."""
 
     def take(self, size: int) -> bool:
-        """Count so many bytes more, if that is possible now."""
+        """Count more bytes if that is possible now. Returns whether it was."""
 
     async def wait(self, size: int) -> None:
-        """Count them when others have ended. Raises AnswerMemoryFull when that takes too long."""
+        """Count them once others have ended. Raises AnswerMemoryFull when that takes too long."""
 
 
 class UnlimitedMemory:
-    """Implements ``Memory`` where nothing else is gathered."""
+    """Implements ``Memory`` without a limit."""
 
     def take(self, size: int) -> bool:
         return True
@@ -185,27 +198,27 @@ class UnlimitedMemory:
 
 
 class Reply(Protocol):
-    """An upstream's answer whose head has arrived. It must end: read to its end, ``release`` or ``abort``."""
+    """An upstream's answer whose head has arrived. It must be read to its end, released or aborted."""
 
     status: int
     headers: Mapping[str, str]
-    """To be asked by lower-case names."""
+    """The headers, by lower-case names."""
 
     async def read(self, limit: int, memory: Memory) -> bytes:
-        """The whole body, decompressed, at most ``limit`` bytes, counted while it arrives.
+        """Returns the whole body, decompressed, at most ``limit`` bytes, counted while it arrives.
 
         Raises AttemptFailed, and AnswerMemoryFull.
         """
 
     def chunks(self, signs: SignsOfLife) -> AsyncIterator[bytes]:
-        """The body in pieces as they arrive, decompressed.
+        """Yields the body in pieces as they arrive, decompressed.
 
-        ``signs`` (the AnswerStream that is fed with them) says what the bytes were, so that comments and trickled
-        fragments do not count as progress. Raises AttemptFailed.
+        ``signs`` (the AnswerStream that is fed with them) says what the bytes were, so that comments and fragments do
+        not count as progress. Raises AttemptFailed.
         """
 
     def release(self) -> None:
-        """Nothing more is wanted; the connection is kept if the rest of the body comes at once. Never waits."""
+        """Read no more. The connection is kept if the rest of the body comes at once. Never waits."""
 
     def abort(self) -> None:
         """Close the connection at once."""

@@ -1,7 +1,7 @@
-"""Errors inside an answer of status 200: one function finds and classes them, for every dialect and every API. Pure.
+"""Errors inside an answer of status 200: one function finds and classifies them, for every dialect and API. Pure.
 
 An upstream that has sent the head of its answer can report a failure only in the body, as an object or an event; some
-report all failures so. What is found is classed by its words, like any other error.
+report all failures so. What is found is classified by its words, like any other error.
 """
 
 from collections.abc import Mapping
@@ -34,13 +34,13 @@ _ANSWERS = (
     *("choices", "output", "content", "candidates", "data", "embeddings", "result", "response", "delta", "message"),
     *("item", "part", "models", "completion", "usageMetadata"),
 )
-"""Fields of answers. An object with one of them is an error only if it names one beside it."""
+"""Fields of answers. An object with one of them is an error only if it names one too."""
 _TEXTS = frozenset({"message", "msg", "error_msg", "error_message", "errmsg", "detail", "Message"})
 _GOOD = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
 """Codes of success, in lower case."""
 
 SMALL = 64
-"""Bytes of a value that are decoded to see whether it says anything."""
+"""How many bytes of a value are decoded to see whether it says anything."""
 
 _STATUSES = {
     "invalid_request_error": 400,
@@ -65,7 +65,7 @@ _STATUSES = {
     "unavailable": 503,
     "deadline_exceeded": 504,
 }
-"""The statuses of types that come without one: Anthropic's list of errors, and google.rpc.Code."""
+"""The statuses of error types that come without one: Anthropic's list of errors, and google.rpc.Code."""
 _WORDS = (
     (400, ("invalid_request", "bad_request", "bad request", "invalid params", "invalid parameter", "invalidparameter")),
     (401, ("invalid_api_key", "authentication", "unauthorized")),
@@ -74,31 +74,31 @@ _WORDS = (
     (504, ("timeout", "timed out")),
     (503, ("overloaded", "capacity", "insufficient_system_resource")),
 )
-"""Words that show the status of an error that names none."""
+"""Words that show the status of an error without one."""
 
 
 def failure_in(channel: Channel, found: Mapping[str, Any], *, event: bytes = b"") -> Failure | None:
-    """The failure that an object of an answer reports: a whole body, a chunk, an event; None if it reports none.
+    """Returns the failure reported by an object of an answer: a whole body, a chunk, an event; None if it reports none.
 
     Its values may be raw: what does not look like an error is not decoded. ``event`` is the event's name, if it has
-    one: everything in one called ``error`` is an error.
+    one: everything in an event called ``error`` is an error.
     """
     error = _error_in(found, event)
     return None if error is None else _classify(channel, error)
 
 
 def reports_error(found: Mapping[str, Any], *, event: bytes = b"") -> bool:
-    """Whether ``failure_in`` finds a failure."""
+    """Returns whether ``failure_in`` finds a failure."""
     return _error_in(found, event) is not None
 
 
 def failure_told(channel: Channel, data: bytes) -> Failure:
-    """The failure that a body or an event reports of which it is known that it is an error, in whatever form."""
+    """Returns the failure in a body or event that is known to be an error, in any form."""
     return _classify(channel, read_error(data))
 
 
 def failure_named(channel: Channel, word: str) -> Failure:
-    """The failure that a finish reason reports."""
+    """Returns the failure of a finish reason."""
     return _classify(channel, ErrorBody(message=f"the answer ended with finish_reason '{word}'", type=word))
 
 
@@ -112,7 +112,7 @@ def _error_in(found: Mapping[str, Any], event: bytes) -> ErrorBody | None:
 
 
 def _may_report(found: Mapping[str, Any]) -> bool:
-    """Whether there is more to it than an answer's own fields; nothing large is decoded for this."""
+    """Returns whether it has more than an answer's own fields. Nothing large is decoded."""
     if any(_open_small(found[name]) for name in _REPORTS & found.keys()):
         return True
     if "code" in found and not _TEXTS.isdisjoint(found):
@@ -123,14 +123,14 @@ def _may_report(found: Mapping[str, Any]) -> bool:
 
 
 def _open_small(value: Any) -> Any:
-    """The value; True for one that is there and not small."""
+    """Returns the value; True for a large one."""
     if isinstance(value, msgspec.Raw) and len(memoryview(value)) > SMALL:
         return True
     return True if _open(value) is False else _open(value)
 
 
 def _holds_error(value: Any) -> bool:
-    """Whether the name of an error is in it. Inside of texts its quotes would be escaped."""
+    """Returns whether it contains the name of an error. Inside of texts its quotes would be escaped."""
     if isinstance(value, msgspec.Raw):
         return b'"error"' in bytes(memoryview(value))
     return bool(value)
@@ -141,7 +141,7 @@ def _open(value: Any) -> Any:
 
 
 def _is_error(found: Mapping[str, Any]) -> bool:
-    """Whether the object itself is an error."""
+    """Returns whether the object itself is an error."""
     if found.get("object") == "error" or found.get("type") == "error" or found.get("error") is True:
         return True
     if any(found.get(name) and not (name == "message" and isinstance(found[name], str)) for name in _ANSWERS):
@@ -156,7 +156,9 @@ def _is_error(found: Mapping[str, Any]) -> bool:
 
 
 def _classify(channel: Channel, error: ErrorBody) -> Failure:
-    """Nothing is repaired after a status of success: what the upstream did may have been billed."""
+    """Classifies a failure. Nothing is repaired after a status of success, because the upstream may have billed its
+    work.
+    """
     failure = classify(channel, error.status or _status(error), error, {})
     return msgspec.structs.replace(failure, parameters=(), max_output=None)
 

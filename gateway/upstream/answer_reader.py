@@ -1,6 +1,6 @@
-"""AnswerReader: what a dialect has to provide to read the answers of its upstreams as parts; see ``domain.answer``.
+"""AnswerReader: what a dialect provides to read its upstreams' answers as parts; see ``domain.answer``.
 
-``AnswerStream`` implementations put a framer before it, and ``AnswerState`` and a renderer behind.
+``AnswerStream`` implementations put a framer before it, and ``AnswerState`` and a renderer after it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,34 +27,36 @@ class AnswerReader(Protocol):
     failure: Failure | None = None
     """Set when the upstream reported a failure."""
     done: bool = False
-    """The terminal event was seen."""
+    """Whether the last event came."""
     has_content: bool = False
     """A block of the answer began. Where a native answer is only tapped, the tap says so."""
     stops: bool = False
-    """The upstream says when a block is complete."""
+    """Whether the upstream says when a block is complete."""
     watches: bool = False
-    """It wants every event, see ``watch``."""
+    """Whether it wants every event, see ``watch``."""
     default_word: str = ""
-    """What an answer ended with that is complete and does not say why; empty: it is not complete."""
+    """The finish word of a complete answer without one; empty: such an answer is not complete."""
 
     def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
-        """The texts of the events from ``start`` on that bring more text of the first choice and nothing else, and
-        where these events end. They are JSON strings, and none is empty.
+        """Returns the texts of the events from ``start`` on that have only more text of the first choice, and where
+        these events end. They are JSON strings, and none is empty.
         """
         return [], start
 
     def read(self, event: SSEEvent) -> Iterable[AnswerPart]:
-        """The parts that an event means. Raises ValueError if it makes no sense."""
+        """Returns the parts in an event. Raises ValueError if it makes no sense."""
 
     def read_whole(self, body: bytes) -> Iterable[AnswerPart]:
-        """The parts of a whole answer. Raises AttemptFailed if it is an error, or no answer, and ValueError."""
+        """Returns the parts of a whole answer. Raises AttemptFailed if it is an error, or not an answer, and
+        ValueError.
+        """
 
     def end(self) -> Iterable[AnswerPart]:
-        """The bytes have ended: the parts that were waiting for that."""
+        """Take the end of the bytes. Returns the parts that waited for it."""
         return ()
 
     def watch(self, event: AnswerEvent) -> None:
-        """Sees every event that the parts became, for a vendor that wants something of its answers back."""
+        """Gets every event that the parts became, for a vendor that wants something of its answers back."""
         return
 
 
@@ -62,19 +64,19 @@ class DialectAdapter(RequestWriter, Protocol):
     """How requests are written and answers are read. Pure."""
 
     def reader(self, order: Order, channel: Channel) -> AnswerReader:
-        """What reads the answer of one attempt."""
+        """Returns the reader of one attempt's answer."""
 
 
 class ChannelDialect(DialectAdapter):
-    """The dialect of a channel: all that is to be known of it."""
+    """The dialect of a channel: everything that depends on it."""
 
     own_names: Mapping[str, str] = {}
     """Fields of requests that the client knows by another name."""
     base_url: str = ""
-    """Where the vendor lives that alone speaks it; empty: many do, or nobody outside."""
+    """The address of the only vendor that speaks it; empty: many do, or none."""
 
     def __init__(self, memory: CallMemory | None = None) -> None:
-        """``memory`` is of what the vendor wants back with calls of tools."""
+        """``memory`` keeps what the vendor wants back with tool calls."""
         self._memory = memory or CallMemory()
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
@@ -86,24 +88,26 @@ class ChannelDialect(DialectAdapter):
         return msgspec.structs.replace(found, parameters=tuple(names))
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-        """The most output that a request allows as it goes out to a channel, with the owner's parameters in it."""
+        """Returns the most output that an outgoing request allows, with the owner's parameters in it."""
         return read_limit(fields)
 
     def model_limit(self, upstream_model: str) -> int | None:
-        """The largest output of a model, if the vendor's models are in a table here; None: unknown."""
+        """Returns a model's largest output, if the vendor's models are in a table here; None: unknown."""
         return None
 
     def remembers(self, channel: Channel) -> bool:
-        """Whether requests may get back what the vendor wants to see again with calls of tools."""
+        """Returns whether requests may get back what the vendor wants to see again with tool calls."""
         return False
 
     def ask_models(self, channel: Channel, after: str) -> PreparedRequest | None:
-        """The request for the first page of the list of models, or for the one after another; None: there is none."""
+        """Returns the request for the first page of the list of models, or for the one after another; None: it has no
+        list.
+        """
         return None
 
 
 def no_answer(body: bytes, channel: Channel) -> AttemptFailed:
-    """The failure of a body that is not an answer of the dialect."""
+    """Returns the failure of a body that is not an answer of the dialect."""
     fields = read_error(body[:65536])
     what = "not an answer" if fields.json else "not valid JSON"
     said = fields.message or excerpt(body) or "an empty body"

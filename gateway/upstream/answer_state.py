@@ -1,8 +1,8 @@
-"""The state of one answer: parts as an upstream sent them in, repaired events in one order out.
+"""The state of one answer: parts as an upstream sent them go in, repaired events come out in one order.
 
-It is the only place with rules. It finds out which tool call a piece belongs to (``call_book``), lets blocks follow one
-another (what comes of one while another is open waits), translates the word an answer ended with (``finish_words``),
-merges the reports of usage (``usage_report``), and counts the output.
+It is the only place with rules. It finds the tool call of a piece (``call_book``), puts blocks one after another
+(events of one wait while another is open), translates the finish word (``finish_words``), merges usage reports
+(``usage_report``), and counts the output.
 """
 
 from collections import deque
@@ -45,10 +45,10 @@ _TEXTS = (BlockKind.TEXT, BlockKind.REASONING)
 
 
 class BlockSequence:
-    """Puts the blocks of a choice one after another: of a block that is not complete nothing else gets past.
+    """Puts the blocks of a choice one after another: nothing passes a block that is not complete.
 
-    A tool call is complete with its arguments; any block when the upstream says so; texts and the like, of an upstream
-    that never says so, at any time. What may be rendered is added to the state's events.
+    A tool call is complete with its arguments; any block when the upstream says so; texts and others, from an upstream
+    that never says so, at any time. Renderable events are added to the state's.
     """
 
     def __init__(self, choice: int, state: "AnswerState") -> None:
@@ -58,19 +58,19 @@ class BlockSequence:
         self._stops = state.stops
         self._open: Place | None = None
         self._arguments: Arguments | None = None
-        """Of the open tool call."""
+        """The arguments of the open tool call."""
         self._stopped: set[Place] = set()
         self._waiting: deque[tuple[Place, Arguments | None, list[AnswerEvent]]] = deque()
         self._places: dict[Place, list[AnswerEvent]] = {}
-        """The last events that wait of each block."""
+        """The waiting events of each block."""
 
     @property
     def in_text(self) -> bool:
-        """Whether more text of the first block can follow at once."""
+        """Returns whether more text of the first block can follow at once."""
         return self._open == _TEXT and not self._waiting
 
     def put(self, place: Place, event: AnswerEvent, arguments: Arguments | None = None) -> None:
-        """One more event of a block."""
+        """Add an event of a block."""
         if place == self._open or self._native:
             self._open = place
             self._out.append(event)
@@ -91,7 +91,7 @@ class BlockSequence:
             self._advance()
 
     def flush(self) -> None:
-        """End the open block and all that wait: nothing more will come."""
+        """End the open block and all waiting ones: nothing more will come."""
         waiting, self._waiting = self._waiting, deque()
         self._places.clear()
         for place, arguments, events in waiting:
@@ -107,13 +107,13 @@ class BlockSequence:
             self._out.append(BlockEnded(kind, number, self._choice))
 
     def _turn(self, place: Place, arguments: Arguments | None) -> None:
-        """Open a block; one text after another is the same block for clients."""
+        """Open a block. Consecutive texts are one block for clients."""
         if self._open is None or place[0] is not BlockKind.TEXT or self._open[0] is not BlockKind.TEXT:
             self._close()
         self._open, self._arguments = place, arguments
 
     def _complete(self) -> bool:
-        """Whether the open block may end here."""
+        """Returns whether the open block may end here."""
         if self._open is None or self._open in self._stopped:
             return True
         if self._arguments is not None:
@@ -130,7 +130,7 @@ class BlockSequence:
         self._waiting.append((place, arguments, events))
 
     def _advance(self) -> None:
-        """Render what waits, up to a block that is not complete."""
+        """Render waiting events, up to an incomplete block."""
         while self._waiting and self._complete():
             place, arguments, events = self._waiting.popleft()
             if self._places.get(place) is events:
@@ -145,29 +145,29 @@ class _Choice:
     def __init__(self, index: int, state: "AnswerState") -> None:
         self.index = index
         self.shown = state.all_choices or index == 0
-        """Its events go to the client."""
+        """Whether its events go to the client."""
         self.calls = CallBook(f"{state.order.answer_id}/{index}")
         self.blocks = BlockSequence(index, state)
         self.word = ""
-        """The upstream's, once it ended."""
+        """The upstream's finish word, once it ended."""
         self.stop_sequence: str | None = None
         self.produced = False
-        """Something was made that a client can use."""
+        """Whether it produced something that a client can use."""
         self._native = state.native
         self._tally = state.tally
         self._reasoned = 0
-        """Blocks of reasoning that have ended with a seal: what follows is another."""
+        """How many blocks of reasoning ended with a seal: what follows is another block."""
 
     @property
     def reason(self) -> str:
-        """The finish_reason. Native clients get a word of chat completions as it came."""
+        """Returns the finish_reason. Native clients get a word of chat completions unchanged."""
         tools = bool(self.calls)
         if self._native and self.word in REASONS and not (tools and self.word == "stop"):
             return self.word
         return finish_reason(self.word, tools=tools)
 
     def take(self, part: AnswerPart) -> None:
-        """One more part. Raises ValueError if it makes no sense."""
+        """Take a part. Raises ValueError if it makes no sense."""
         put = self.blocks.put
         match part:
             case TextPiece():
@@ -198,7 +198,7 @@ class _Choice:
         return part
 
     def _number(self, part: BlockStop) -> int:
-        """The number of a block, which of a tool call is that among the calls."""
+        """Returns the number of a block; for a tool call, its number among the calls."""
         return self.calls.number_at(part.block) if part.kind is BlockKind.TOOL_CALL else part.block
 
     def _call(self, part: ToolCallPart) -> None:
@@ -222,7 +222,7 @@ class _Choice:
             self.blocks.put(place, more, call.arguments)
 
     def _seal(self, part: ReasoningSeal) -> None:
-        """The seal of the reasoning before it, or of none; the block ends with it."""
+        """Take the seal of the preceding reasoning, or of none; the block ends with it."""
         place = (BlockKind.REASONING, part.block or self._reasoned)
         self.blocks.put(place, part)
         self.blocks.stop(place)
@@ -230,7 +230,7 @@ class _Choice:
 
 
 class AnswerState:
-    """One answer. ``take`` gives the events of each part, ``conclude`` those of its end."""
+    """One answer. ``take`` returns the events of each part, ``conclude`` those of its end."""
 
     def __init__(self, order: Order, *, all_choices: bool = False, native: bool = False, stops: bool = False) -> None:
         """``all_choices`` and ``native``: see ``Renderer``. ``stops``: the upstream says when a block is complete."""
@@ -239,19 +239,19 @@ class AnswerState:
         self.native = native
         self.stops = stops
         self.out: list[AnswerEvent] = []
-        """Events that were not returned yet. Choices append to this list and keep no reference to the state, because a
-        cycle would keep the answer in memory until the garbage collector runs."""
+        """Events not returned yet. Choices append to this list and keep no reference to the state, because a cycle
+        would keep the answer in memory until the garbage collector runs."""
         self._choices: dict[int, _Choice] = {}
         self._marks: dict[str, None] = {}
         self.reports = UsageReports(order.fields)
         self.tally = OutputCounter()
         self.upstream_id = ""
         self.began = False
-        """There was something for the client."""
+        """Whether there was something for the client."""
         self.broken = ""
-        """The word that means a failure, if the answer ended with one."""
+        """The finish word that means a failure, if the answer ended with one."""
         self.garbled = 0
-        """Events that could not be read."""
+        """How many events could not be read."""
 
     @property
     def reported(self) -> Usage | None:
@@ -260,18 +260,18 @@ class AnswerState:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing came that a client can use, although a tool call began."""
+        """Returns whether nothing came that a client can use, even if a tool call began."""
         choices = self._choices.values()
         return any(choice.calls.nameless for choice in choices) and not any(choice.produced for choice in choices)
 
     @property
     def unfinished(self) -> list[int]:
-        """The choices that have begun and not ended."""
+        """Returns the choices that began and did not end."""
         return [index for index, choice in self._choices.items() if not choice.word]
 
     @property
     def complete(self) -> bool:
-        """Whether every choice has ended."""
+        """Returns whether every choice has ended."""
         return bool(self._choices) and not self.unfinished
 
     @property
@@ -288,25 +288,25 @@ class AnswerState:
 
     @property
     def in_text(self) -> bool:
-        """Whether more text of the first choice can be rendered at once."""
+        """Returns whether more text of the first choice can be rendered at once."""
         choice = self._choices.get(0)
         return choice is not None and choice.blocks.in_text
 
     def reason(self, index: int) -> str:
-        """finish_reason of a choice, or empty."""
+        """Returns the finish_reason of a choice, or empty."""
         choice = self._choices.get(index)
         return "" if choice is None or not choice.word else choice.reason
 
     def last_call(self, index: int) -> BookedCall | None:
-        """The tool call of a choice that its last piece belongs to; None if it belongs to none yet."""
+        """Returns the tool call that a choice's last piece belongs to; None if it belongs to none yet."""
         return self._choices[index].calls.last
 
     def note(self, mark: str) -> None:
-        """Add a peculiarity for the record."""
+        """Add a mark for the record."""
         self._marks[mark] = None
 
     def take(self, part: AnswerPart) -> list[AnswerEvent]:
-        """The events that a part means. Raises ValueError if it makes no sense."""
+        """Returns the events for a part. Raises ValueError if it makes no sense."""
         if isinstance(part, UsageSeen):
             self.reports.see(part.fields, final=part.final)
         elif isinstance(part, UpstreamNamed):
@@ -332,7 +332,7 @@ class AnswerState:
         return _take_all(self.out)
 
     def count_texts(self, texts: list[bytes]) -> bool:
-        """Count pieces that are rendered unchanged; False if one of them is not a JSON string."""
+        """Count pieces that are rendered unchanged. Returns False if one of them is not a JSON string."""
         try:
             self.tally.add("".join(rawjson.value(b"[%b]" % b",".join(texts))))
         except (ValueError, TypeError):
@@ -340,7 +340,7 @@ class AnswerState:
         return True
 
     def conclude(self, default: str = "") -> list[AnswerEvent]:
-        """The events of the end. Choices that have not ended do so with the ``default`` word."""
+        """Returns the events of the end. Choices that have not ended do so with the ``default`` word."""
         for choice in self._choices.values():
             choice.word = choice.word or default
             if choice.shown:

@@ -24,22 +24,22 @@ from gateway.domain.rawjson import NULL
 
 _EMPTY = b'""'
 KEPT = 64 << 10
-"""Characters of arguments that wait to be looked at."""
+"""How many characters of arguments wait to be examined."""
 MOST_WAITING = 1 << 20
-"""Bytes of pieces that wait for the name of their call."""
+"""The most bytes of pieces that wait for the name of their call."""
 
 MOST_CALLS = 512
-"""Calls of one answer: four times as many as any vendor allows."""
+"""The most calls of one answer: four times as many as any vendor allows."""
 TOO_MANY = "too_many_tool_calls"
-"""The finish reason of an answer that has more."""
+"""The finish reason of an answer with more."""
 
 
 class TooManyCalls(ValueError):
-    """A message is not decoded."""
+    """A message has too many calls to be decoded."""
 
 
 class Arguments:
-    """The arguments of a call so far: whether they are complete, and whether another text is the same."""
+    """The arguments of a call so far. It knows whether they are complete, and compares them with another text."""
 
     __slots__ = ("_digest", "_end", "_pieces", "_waiting", "size")
 
@@ -52,7 +52,7 @@ class Arguments:
         """Characters."""
 
     def add(self, text: str) -> None:
-        """More of them."""
+        """Add a piece."""
         self._pieces.append(text)
         self.size += len(text)
         self._waiting += len(text)
@@ -61,12 +61,12 @@ class Arguments:
 
     @property
     def complete(self) -> bool:
-        """Whether they are a whole JSON object."""
+        """Returns whether they are a whole JSON object."""
         self._look()
         return self._end.reached
 
     def same_as(self, text: str) -> bool:
-        """Whether they are this text."""
+        """Returns whether they are this text."""
         self._look()
         return self.size == len(text) and self._digest.digest() == _digest_of(text)
 
@@ -87,15 +87,15 @@ class BookedCall(msgspec.Struct, eq=False):
 
     number: int
     id: str
-    """The client's."""
+    """The client's id."""
     name: str
     arguments: Arguments
     given_id: str
-    """The upstream's; empty if it gave none yet."""
+    """The upstream's id; empty if it sent none yet."""
 
 
 class _Waiting(msgspec.Struct, eq=False):
-    """Pieces of a call that has no name yet."""
+    """Pieces of a call without a name so far."""
 
     id: str
     index: int | None
@@ -103,12 +103,12 @@ class _Waiting(msgspec.Struct, eq=False):
 
 
 class PlacedPart(msgspec.Struct, frozen=True, gc=False):
-    """Where a piece belongs."""
+    """A piece and its call."""
 
     call: BookedCall
     opened: bool
     piece: bytes
-    """What it adds to the arguments, a JSON string; empty: nothing."""
+    """What it adds to the arguments, as a JSON string; empty: nothing."""
 
 
 class CallBook:
@@ -116,10 +116,10 @@ class CallBook:
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
-        """Ids that are missing are made of it, so that they differ from answer to answer."""
+        """Missing ids are made from it, so that they differ between answers."""
         self.calls: list[BookedCall] = []
         self.last: BookedCall | None = None
-        """The one that the last piece belongs to; None if it waits for its name."""
+        """The call of the last piece; None if it waits for its name."""
         self._by_index: dict[int, BookedCall] = {}
         self._by_id: dict[str, BookedCall] = {}
         self._waiting: list[_Waiting] = []
@@ -127,24 +127,24 @@ class CallBook:
 
     @property
     def nameless(self) -> bool:
-        """Whether a piece came whose call has no name so far."""
+        """Returns whether a piece came whose call has no name so far."""
         return bool(self._waiting)
 
     @property
     def full(self) -> bool:
-        """Whether there are more than any model makes."""
+        """Returns whether there are more calls than any model makes."""
         return len(self.calls) + len(self._waiting) > MOST_CALLS
 
     def __bool__(self) -> bool:
         return bool(self.calls)
 
     def number_at(self, index: int) -> int:
-        """The number of the call at an upstream's index; -1 if there is none."""
+        """Returns the number of the call at an upstream's index; -1 if there is none."""
         call = self._by_index.get(index)
         return -1 if call is None else call.number
 
     def place(self, part: ToolCallPart) -> PlacedPart | None:
-        """Where a piece belongs; None if it waits for its name. Raises ValueError."""
+        """Returns where a piece belongs; None if it waits for its name. Raises ValueError."""
         placed = self._place(part)
         self.last = None if placed is None else placed.call
         return placed
@@ -168,7 +168,7 @@ class CallBook:
         return PlacedPart(call, opened=False, piece=part.piece)
 
     def _known(self, part: ToolCallPart, said: str) -> BookedCall | None:
-        """The call that a piece continues; None if it opens one, or waits."""
+        """Returns the call that a piece continues; None if it opens one, or waits."""
         by_id = self._by_id.get(part.id) if part.id else None
         if by_id is not None:
             again = part.name and _is_whole(said) and by_id.arguments.complete
@@ -184,15 +184,15 @@ class CallBook:
         return None if known is None or self._is_another(known, part, said) else known
 
     def _last(self, part: ToolCallPart) -> BookedCall | None:
-        """The call before, for a piece without a name whose id and index nobody knows.
+        """Returns the preceding call, for a piece without a name whose id and index are unknown.
 
-        With an id and without arguments it may be the beginning of a call whose name follows.
+        With an id and without arguments it may begin a call whose name follows.
         """
         begins = part.id and part.piece in (b"", _EMPTY)
         return self.calls[-1] if self.calls and not begins else None
 
     def _is_another(self, known: BookedCall, part: ToolCallPart, said: str) -> bool:
-        """Whether a name without an id is that of a further call."""
+        """Returns whether a name without an id starts another call."""
         if part.name != known.name:
             return True
         if not said:
@@ -217,7 +217,7 @@ class CallBook:
         return PlacedPart(call, opened=True, piece=join_strings(pieces) if pieces else b"")
 
     def _waited(self, part: ToolCallPart) -> "_Waiting":
-        """What waited for the name of this call."""
+        """Returns what waited for the name of this call."""
         for found in self._waiting:
             if found.id == part.id or (part.index is not None and found.index == part.index) or not part.id:
                 self._waiting.remove(found)
@@ -236,21 +236,21 @@ class CallBook:
 
 
 def _is_whole(said: str) -> bool:
-    """Whether a text is a JSON object by itself."""
+    """Returns whether a text is a JSON object by itself."""
     end = ObjectEnd()
     end.add(said)
     return end.reached
 
 
 def made_id(seed: str, number: int) -> str:
-    """An id for a call that has none, different from answer to answer as the seed is."""
+    """Returns an id for a call without one; it differs between answers, as the seed does."""
     return "call_" + hashlib.sha256(f"{seed}/{number}".encode("utf-8", "replace")).hexdigest()[:24]
 
 
 def part_of(delta: dict[str, msgspec.Raw], choice: int = 0, position: int | None = None) -> ToolCallPart:
-    """The piece in a tool call, or the delta of one, of chat completions; wrong JSON types become right ones.
+    """Returns the piece in a tool call of chat completions or its delta. Wrong JSON types are corrected.
 
-    ``position`` is the index of a call that has none. Raises ValueError if there is no call in it.
+    ``position`` is the index of a call without one. Raises ValueError if it is not a call.
     """
     kind = kind_of(delta)
     inner = rawjson.fields(delta[kind]) if not rawjson.is_null(delta.get(kind)) else {}
@@ -266,7 +266,7 @@ def part_of(delta: dict[str, msgspec.Raw], choice: int = 0, position: int | None
 
 
 def kind_of(delta: dict[str, msgspec.Raw]) -> str:
-    """Whether it calls a ``function`` or a ``custom`` tool. Snowflake sends both fields, one of them empty."""
+    """Returns whether it calls a ``function`` or a ``custom`` tool. Snowflake sends both fields, one of them empty."""
     function, custom = (delta.get(name, NULL) for name in ("function", "custom"))
     if rawjson.is_null(custom):
         return "function"
@@ -274,13 +274,13 @@ def kind_of(delta: dict[str, msgspec.Raw]) -> str:
 
 
 def says_something(call: msgspec.Raw) -> bool:
-    """Whether an inner object of a call has a name or arguments, or is none."""
+    """Returns whether an inner object of a call has a name or arguments, or is not an object."""
     inner = rawjson.maybe(call)
     return not isinstance(inner, dict) or any(inner.values())
 
 
 def index_of(value: msgspec.Raw | None, default: int | None = None) -> int | None:
-    """An index, which may be written as a text or with a fraction of zero; the default for anything else."""
+    """Returns an index, which may be text or a float; the default for anything else."""
     found = rawjson.maybe(value)
     if isinstance(found, str) and found.isascii() and found.isdigit():
         found = int(found[:6])
@@ -290,9 +290,9 @@ def index_of(value: msgspec.Raw | None, default: int | None = None) -> int | Non
 
 
 def calls_of(raw: msgspec.Raw) -> list[rawjson.Fields]:
-    """The tool calls in a field of a message; a single one may be without its list.
+    """Returns the tool calls in a field of a message; a single one need not be in a list.
 
-    Raises ValueError if there are none in it, and TooManyCalls.
+    Raises ValueError if it has none, and TooManyCalls.
     """
     if bytes(raw).count(b'"function"') > 2 * MOST_CALLS + 2:  # the field, and the value of the type
         raise TooManyCalls("too many tool calls")
@@ -303,7 +303,7 @@ def calls_of(raw: msgspec.Raw) -> list[rawjson.Fields]:
 
 
 def label(value: msgspec.Raw | None) -> str:
-    """An id or a name: a number as its digits; empty for anything else that is not a string."""
+    """Returns an id or a name: a number as its digits; empty for anything else but a string."""
     found = rawjson.maybe(value)
     if type(found) is int:
         return str(found)
@@ -311,7 +311,7 @@ def label(value: msgspec.Raw | None) -> str:
 
 
 def argument_text(value: msgspec.Raw | None) -> bytes:
-    """Arguments as a JSON string; what came as JSON itself is its text. Empty if there are none."""
+    """Returns arguments as a JSON string; JSON itself becomes its text. Empty without arguments."""
     if value is None or rawjson.is_null(value):
         return b""
     data = bytes(value)
@@ -319,7 +319,7 @@ def argument_text(value: msgspec.Raw | None) -> bytes:
 
 
 def _signature(extra: msgspec.Raw | None) -> str:
-    """Google's, in its compatible surface."""
+    """Returns Google's signature, as its compatible API sends it."""
     found = rawjson.maybe(extra)
     google = found.get("google") if isinstance(found, dict) else None
     signature = google.get("thought_signature") if isinstance(google, dict) else None

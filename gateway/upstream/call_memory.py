@@ -1,9 +1,9 @@
-"""What vendors want back with tool calls, by the call: signatures, signed thinking, reasoning.
+"""What vendors want back with tool calls, by call: signatures, signed thinking, reasoning.
 
-Vendors want it back to believe that the model really reasoned its way to a call: Gemini signs each call, Anthropic the
-thinking before it, DeepSeek and Moonshot want the reasoning itself. Most clients drop fields they do not know, so it is
-kept here: in memory only, bounded, oldest first out, for each token apart, because some servers count their ids. The
-event loop remembers and forgets; another thread may recall at any moment, so no step may depend on the one before.
+Vendors want it as proof that the model reasoned its way to a call: Gemini signs each call, Anthropic the thinking
+before it, DeepSeek and Moonshot want the reasoning itself. Most clients drop unknown fields, so it is kept here: in
+memory only, bounded, oldest first out, and separately for each token, because some servers count their ids. The event
+loop remembers and forgets; another thread may recall at any moment, so no step may depend on the one before.
 """
 
 import re
@@ -22,22 +22,22 @@ _ID = re.compile(rb'"(?:call_)?id"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 class CallMemory:
-    """What was seen, by the id of the token and that of the call.
+    """What was seen, by the ids of token and call.
 
-    ``key`` distinguishes calls of one id, where an upstream counts its calls in each conversation.
+    ``key`` distinguishes calls with one id, if an upstream counts its calls in each conversation.
     """
 
     def __init__(self, entries: int = 8192, size: int = 16 << 20) -> None:
-        """``size``: bytes of all that is kept."""
+        """``size`` is the most bytes that are kept."""
         self._entries = entries
         self._limit = size
         self._size = 0
         self._kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
         self._longest: OrderedDict[str, int] = OrderedDict()
-        """Bytes of the longest, by call id alone. What is not held for is not put back."""
+        """The bytes of the longest value by call id. What was not held for is not added to a request."""
 
     def remember(self, owner: str, call_id: str, value: bytes, key: str = "") -> None:
-        """Keep it; what is larger than all the room there is, is not kept."""
+        """Keep a value, unless it is larger than all the room."""
         place = owner, call_id, key
         self._size -= len(self._kept.pop(place, b""))
         if not call_id or not value or len(value) > self._limit:
@@ -52,7 +52,7 @@ class CallMemory:
             self._longest.popitem(last=False)
 
     def recall(self, owner: str, call_id: str, key: str = "") -> bytes:
-        """What belongs to the call; empty if unknown."""
+        """Returns what belongs to the call; empty if unknown."""
         place = owner, call_id, key
         found = self._kept.get(place, b"")
         with suppress(KeyError):
@@ -60,7 +60,7 @@ class CallMemory:
         return found if len(found) <= self._longest.get(call_id, 0) else b""
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """Input tokens of what is kept for the tool calls in a request, at most: as often as a call is in it."""
+        """Returns the most input tokens kept for the tool calls in a request, each as often as it occurs."""
         if not self._kept:
             return 0
         size = sum(self._longest.get(call_id, 0) for call_id in call_ids(fields))
@@ -68,7 +68,7 @@ class CallMemory:
 
 
 def call_ids(fields: Mapping[str, msgspec.Raw]) -> Iterator[str]:
-    """The ids in a conversation that has tool calls, in the words of any API, each as often as it is there."""
+    """Returns the ids of tool calls in a conversation of any API, each as often as it occurs."""
     messages = plain_escapes(fields.get("messages", b""))
     if any(word in messages for word in _CALLS):
         for found in _ID.finditer(messages):

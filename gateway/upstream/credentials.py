@@ -1,4 +1,4 @@
-"""Credentials: the request headers that belong to a channel: its key and its own headers, references resolved."""
+"""Credentials: a channel's request headers: its key and its own headers, with references resolved."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,8 +22,8 @@ _NEVER = frozenset(
 
 
 def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
-    """The headers. Raises AttemptFailed (``unset`` or ``auth``, not sent) if a variable is not set, or a value cannot
-    be sent.
+    """Returns the headers. Raises AttemptFailed (``unset`` or ``auth``, not sent) if a variable is not set, or a value
+    cannot be sent.
     """
     out = {"User-Agent": f"tollkeeper/{__version__}"}
     for name, value in channel.headers.items():
@@ -36,34 +36,34 @@ def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class ChannelVariables:
-    """Which of the variables that channels refer to are not set, in the environment of the server."""
+    """Finds variables that channels refer to and the server's environment lacks."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
 
     def missing(self, channel: Channel) -> list[str]:
-        """Of all its keys, headers and its proxy."""
+        """Returns the missing variables of its keys, headers and proxy."""
         secrets = (*channel.all_keys, *channel.headers.values(), channel.proxy)
         return [name for name in dict.fromkeys(map(self.missing_in, secrets)) if name]
 
     def missing_in(self, secret: str) -> str:
-        """The one that this key, header or proxy refers to; empty if it is set, or if there is no reference."""
+        """Returns the missing variable of this key, header or proxy; empty if it is set, or not a reference."""
         name = secret.removeprefix(REFERENCE)
         return name if secret.startswith(REFERENCE) and not self._environ.get(name) else ""
 
     def blocking(self, channel: Channel) -> list[str]:
-        """Those without which no call can be made there; none if another key is usable."""
+        """Returns the missing variables without which no call can be made there; none if another key is usable."""
         missing, keys = self.missing(channel), [self.missing_in(key) for key in channel.all_keys]
         return [] if "" in keys and set(missing) <= set(keys) else missing
 
 
 def unset_text(names: Sequence[str]) -> str:
-    """Why such a channel cannot be used; empty if there are none."""
+    """Returns why such a channel cannot be used; empty if nothing is missing."""
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not set where the server runs" if names else ""
 
 
 def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
-    """The proxy to go through. Raises AttemptFailed (``unset`` or ``auth``, not sent) if it is not set or not valid."""
+    """Returns the proxy to use. Raises AttemptFailed (``unset`` or ``auth``, not sent) if it is not set or invalid."""
     if not channel.proxy:
         return None
     try:
@@ -78,7 +78,7 @@ def _key_header(channel: Channel, key: str) -> dict[str, str]:
 
 
 def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: str) -> str:
-    """``setting`` is what the value is of the channel: ``key``, ``header`` or ``proxy``."""
+    """Resolves a value. ``setting`` says what it is: ``key``, ``header`` or ``proxy``."""
     if value.startswith(REFERENCE):
         name = value.removeprefix(REFERENCE)
         value = environ.get(name, "")

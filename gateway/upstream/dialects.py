@@ -1,6 +1,6 @@
 """Dialects: the adapter of each.
 
-A new one is a row here, and one in ``domain.channel`` with what the rest of the program must know of it.
+A new one is a row here, and one in ``domain.channel`` with what the rest of the program must know about it.
 """
 
 from collections.abc import Callable
@@ -21,25 +21,25 @@ _ADAPTERS: dict[Dialect, Callable[[], ChannelDialect]] = {
     Dialect.MOCK: OpenAIDialect,
 }
 DIALECTS = {dialect: make() for dialect, make in _ADAPTERS.items()}
-"""To be asked about a dialect; these see no answers, and remember nothing."""
+"""For questions about a dialect; these see no answers, and remember nothing."""
 
 
 def adapters() -> Callable[[Dialect], ChannelDialect]:
-    """The adapters of one server, by dialect."""
+    """Returns the adapters of one server, by dialect."""
     return {dialect: adapter(dialect) for dialect in Dialect}.__getitem__
 
 
 def adapter(dialect: Dialect) -> ChannelDialect:
-    """An adapter for one question; what it remembers is forgotten with it."""
+    """Returns an adapter for one question; what it remembers is forgotten with it."""
     return _ADAPTERS[dialect]()
 
 
 def output_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """The most output that a request allows as it goes out, with the owner's parameters in it."""
+    """Returns the most output that an outgoing request allows, with the owner's parameters in it."""
     return DIALECTS[channel.dialect].output_limit(fields, channel, served)
 
 
 def chat_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """The same for a chat as the client sent it."""
+    """Returns the same for a chat as the client sent it."""
     edits = channel.overrides
     return output_limit(fields if edits is None else with_parameters(fields, edits), channel, served)

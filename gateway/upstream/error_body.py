@@ -1,4 +1,4 @@
-"""What an upstream says of an error, in any of the shapes seen in the field, as one value."""
+"""Error body: what an upstream says about an error, in any known shape, as one value."""
 
 import html
 import re
@@ -12,7 +12,7 @@ from gateway.domain import rawjson
 from gateway.domain.text import plain
 
 BODY_LIMIT = 4 << 20
-"""Bytes of a body that are looked at."""
+"""How many bytes of a body are examined."""
 
 _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.IGNORECASE)
 _SCRIPT = re.compile(r"<(script|style)\b.*?(</\1\s*>|$)", re.IGNORECASE | re.DOTALL)
@@ -20,7 +20,7 @@ _TAG = re.compile(r"<[^<>]{0,1000}>?")
 _QUERY = re.compile(r"(https?://[^\s?\"']{1,500})\?[^\s\"']*")
 _KEY = re.compile(r"\b(?:sk|gsk|pk|xai|rk|AIza|Bearer)[-_ ][\w*.-]{6,}|\bAIza[\w-]{10,}")
 _QUOTED = re.compile(r"['\"]input['\"]: .*?(?=, ['\"](?:ctx|url|type)['\"]: |\}, \{['\"]type|$)", re.DOTALL)
-"""What pydantic repeats of the value that it refuses."""
+"""The refused value that pydantic repeats."""
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
 _GZIP = b"\x1f\x8b"
 
@@ -35,7 +35,7 @@ _MINIMAX = {
     **dict.fromkeys((1026, 1027, 1042, 2013), 400),
     1001: 504,
 }
-"""Statuses of the vendor's own numbers, which come without one."""
+"""The statuses of MiniMax's own numbers, which come without one."""
 _EXTRA = frozenset({"extra_forbidden", "value_error.extra", "unexpected_keyword_argument"})
 
 
@@ -45,30 +45,30 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     type: str = ""
     code: str = ""
-    """Its identifier; a code that is an HTTP status is a ``status``."""
+    """Its identifier. A code that is an HTTP status is the ``status``."""
     param: str = ""
     status: int = 0
     """The HTTP status the body names."""
     request_id: str = ""
     delay_s: float | None = None
-    """How long it asks to wait, in the body."""
+    """Seconds that the body asks to wait."""
     headers: Mapping[str, str] = {}
     """Headers of the upstream behind this one, which it repeats."""
     refused: tuple[str, ...] = ()
-    """Paths of fields it says it does not know."""
+    """Paths of fields that it does not know."""
     hints: str = ""
     """The details as they came, shortened: Google names the exhausted quota there."""
     json: bool = True
-    """False: the body was text, HTML or empty."""
+    """False if the body was text, HTML or empty."""
 
     @property
     def words(self) -> str:
-        """The whole text, in lower case, to look for words in; without what it quotes of the request."""
+        """Returns the whole text in lower case to search for words, without what it quotes of the request."""
         return _QUOTED.sub("", f"{self.code} {self.type} {self.message} {self.hints}").lower()
 
 
 def read_error(body: bytes) -> ErrorBody:
-    """What the body of a failed answer says."""
+    """Returns what the body of a failed answer says."""
     body = _unpack(body[:BODY_LIMIT]).strip()
     found = rawjson.maybe(body)
     if found is None:
@@ -83,7 +83,7 @@ def read_error(body: bytes) -> ErrorBody:
 
 
 def _unpack(body: bytes) -> bytes:
-    """A body that was packed although no header says so."""
+    """Unpacks a body that was packed without a header saying so."""
     if not body.startswith(_GZIP):
         return body
     try:
@@ -93,7 +93,7 @@ def _unpack(body: bytes) -> bytes:
 
 
 def _event_in(body: bytes) -> Any:
-    """The first JSON value among the events of a stream, or the lines of one."""
+    """Returns the first JSON value among the events of a stream, or the lines of one."""
     for line in body[:65536].splitlines()[:20]:
         if (found := rawjson.maybe(line.removeprefix(b"data:").strip())) is not None:
             return found
@@ -101,7 +101,7 @@ def _event_in(body: bytes) -> Any:
 
 
 def read_object(found: Mapping[str, Any]) -> ErrorBody:
-    """What an answer or a chunk says that is, or holds, an error object."""
+    """Returns the error in an answer or chunk that is, or contains, an error object."""
     part = error_part(found) or _filter_error(found.get("choices"))
     if isinstance(part, str):
         outer = _read_inner(found)
@@ -117,7 +117,7 @@ def read_object(found: Mapping[str, Any]) -> ErrorBody:
 
 
 def error_part(found: Mapping[str, Any]) -> Any:
-    """The object or the text in which an answer reports an error, wherever it is; None if it reports none there."""
+    """Returns the object or text in which an answer reports an error, wherever it is; None if it reports none there."""
     inner = [found.get(name) for name in ("x_groq", "response", "ResponseMetadata")]
     holders = [found, *(holder for holder in inner if isinstance(holder, dict))]
     choices = found.get("choices")
@@ -138,7 +138,7 @@ def error_part(found: Mapping[str, Any]) -> Any:
 
 
 def _filter_error(choices: Any) -> Any:
-    """Azure refuses a prompt in the form of an answer whose choice says only that the filter failed it."""
+    """Returns Azure's refusal of a prompt: an answer whose choice says only that the filter failed it."""
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or (isinstance(message, dict) and message.get("content")):
@@ -168,7 +168,7 @@ def _read_inner(inner: Mapping[str, Any]) -> ErrorBody:
 
 
 def _code(inner: Mapping[str, Any]) -> tuple[str, int]:
-    """The identifier, and the HTTP status: a code may be either, and a status may have a name of its own."""
+    """Returns the identifier, and the HTTP status: a code may be either, and a status may have a name of its own."""
     code = next((inner[name] for name in _CODES if inner.get(name) not in (None, "")), "")
     numbers = [_whole(code), *(_whole(inner.get(name)) for name in _STATUSES)]
     status = next((number for number in numbers if 400 <= number <= 599), 0)
@@ -186,7 +186,7 @@ def _whole(value: Any) -> int:
 
 
 def _inner_error(message: Any) -> ErrorBody | None:
-    """What a text says that is itself the JSON of an error."""
+    """Returns the error in a text that is itself JSON."""
     if not isinstance(message, str) or not message.lstrip().startswith("{"):
         return None
     found = rawjson.maybe(message.encode("utf-8", "surrogatepass"))
@@ -194,7 +194,7 @@ def _inner_error(message: Any) -> ErrorBody | None:
 
 
 def _with_inner(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:
-    """The outer error with what the inner one knows better."""
+    """Returns the outer error with what the inner one knows better."""
     return msgspec.structs.replace(
         outer,
         message=inner.message if outer.message.startswith("{") and inner.message else outer.message,
@@ -210,7 +210,7 @@ def _with_inner(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:
 
 
 def _message(message: Any, inner: Mapping[str, Any]) -> str:
-    """The text of a message that may be text, FastAPI's list of details, or an object that holds one of these."""
+    """Returns the text of a message: text, FastAPI's list of details, or an object that holds one of these."""
     if isinstance(message, dict):
         return _message(message.get("detail", message.get("message")), message)
     if isinstance(message, list):
@@ -223,7 +223,9 @@ def _message(message: Any, inner: Mapping[str, Any]) -> str:
 
 
 def _raw(inner: Mapping[str, Any]) -> str:
-    """OpenRouter wraps the real reason: ``Provider returned error`` with the provider's words in the metadata."""
+    """Returns the real reason that OpenRouter wraps: ``Provider returned error`` with the provider's words in the
+    metadata.
+    """
     metadata = inner.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     return raw if isinstance(raw, str) else ""
@@ -247,7 +249,7 @@ def _detail(item: Any) -> str:
 
 
 def _refused_fields(details: Any) -> tuple[str, ...]:
-    """Fields a strict schema forbids (Mistral): ``{"type": "extra_forbidden", "loc": ["body", "x"]}``."""
+    """Returns fields that a strict schema forbids (Mistral): ``{"type": "extra_forbidden", "loc": ["body", "x"]}``."""
     if isinstance(details, dict):
         details = details.get("detail")
     if not isinstance(details, list):
@@ -257,7 +259,7 @@ def _refused_fields(details: Any) -> tuple[str, ...]:
 
 
 def _delay(inner: Mapping[str, Any]) -> float | None:
-    """Seconds to wait, as Google (``"retryDelay": "34s"`` among the details) and others have it."""
+    """Returns the seconds to wait, as Google (``"retryDelay": "34s"`` in the details) and others write them."""
     details, metadata = inner.get("details"), inner.get("metadata")
     for holder in (*(details if isinstance(details, list) else (details,)), metadata, inner):
         for name in _DELAYS if isinstance(holder, dict) else ():
@@ -272,7 +274,7 @@ def _text(value: Any) -> str:
 
 
 def excerpt(body: bytes) -> str:
-    """The title of a page, or the beginning of a text without its tags."""
+    """Returns the title of a page, or the beginning of a text without its tags."""
     page = body[:65536].decode("utf-8", "replace")
     title = _TITLE.search(page)
     text = title[1] if title else _TAG.sub(" ", _SCRIPT.sub(" ", page))
@@ -280,6 +282,6 @@ def excerpt(body: bytes) -> str:
 
 
 def tidy(text: str, limit: int = 2000) -> str:
-    """Foreign text on one line without keys and queries of URLs."""
+    """Returns foreign text on one line, without keys and queries of URLs."""
     text = " ".join(text[: 4 * limit].split())
     return plain(_KEY.sub("…", _QUERY.sub(r"\1", text)), limit)

@@ -1,9 +1,8 @@
-"""Why an attempt failed, found in what the upstream answered or did, and what the client learns of it.
+"""Failures: why an attempt failed, judged by what the upstream answered or did, and what the client learns.
 
-What an error says counts before its status: vendors put an empty account under 200, 400, 403, 429 and 500.
-
-Codes beginning with ``upstream_`` are ours, and all but ``upstream_rejected`` have a status of their own. Any other one
-goes with the upstream's own status: the client's request was at fault, or it names a model that is not there.
+What an error says counts before its status: vendors report an empty account under 200, 400, 403, 429 and 500. Codes
+beginning with ``upstream_`` are ours, and all but ``upstream_rejected`` have a status of their own. Any other code has
+the upstream's own status: the client's request was at fault, or it names an unknown model.
 """
 
 import re
@@ -22,14 +21,14 @@ from gateway.upstream.pauses import PAUSE_LIMIT_S, reset_s, retry_after_s, told_
 from gateway.upstream.refused_params import most_output, refused_params
 
 REJECTED = "upstream_rejected"
-"""The code of a refusal for which the upstream gave none."""
+"""The code of an error for which the upstream sent none."""
 TIMEOUT = "upstream_timeout"
 BAD_RESPONSE = "upstream_bad_response"
 TOO_LONG = "context_length_exceeded"
-"""The code of a request that is longer than the model takes, whatever the upstream calls that."""
+"""The code of a request that is too long for the model, whatever the upstream calls that."""
 STATE_GONE = "previous_response_not_found"
 THING_GONE = "not_found"
-"""The code of something else that a request names and the upstream does not have, if it gives none."""
+"""The code of another thing that a request names and the upstream lacks, if it sends none."""
 FILTERED = "content_filter"
 
 _SLOW = frozenset({408, 504, 524})
@@ -51,7 +50,7 @@ _ALLOWANCE = lazy_pattern(
     r"exceeded (?:your |the |its )?(?:current |monthly |daily |weekly )?quota|(?:daily|weekly|monthly) (?:\w+ )?limit"
     r"|per[-_ ]day\b|每[日天周月].{0,8}(?:上限|限额)"
 )
-"""What lasts for hours, unless the upstream says that it will be free sooner."""
+"""Limits that last for hours, unless the upstream says that it will be free sooner."""
 _RATE = lazy_pattern(
     r"rate[_ -]?limit|too[_ ]many[_ ]requests|throttl|(?:requests|tokens) per (?:second|minute)|\b[rtq]p[ms] limit"
     r"|\bqps\b[^.]{0,20}limit|concurrency[^.]{0,40}(?:limit|exceed|reach)|limit_requests"
@@ -80,14 +79,14 @@ _NO_MODEL_CODE = lazy_pattern(
     r"model_not_found|not_found_error model|unknown model|no such model|model not found|not support (?:the )?model\b"
     r"|模型.{0,40}(?:不存在|无可用)"
 )
-"""The same beyond doubt, where a model that cannot be loaded is an upstream's own failure."""
+"""The same beyond doubt: a model that cannot be loaded is an upstream's own failure."""
 _DENIED = lazy_pattern(
     r"(?:access to|(?:allowed|authorized|permitted|entitled) to (?:use|access|call|invoke))"
     r" (?:the |this |that |requested |specified )*models?\b"
     r"|\bmodels?\b.{0,120}?(?:not have access|no access|access denied|not enabled|not (?:allowed|authorized|permitted))"
     r"|no permission to use the model|not support the model"
 )
-"""The key is good, and this model is not for it."""
+"""The key is valid, but not for this model."""
 _NO_STATE = lazy_pattern(
     r"(?:previous[_ ]response|response (?:with )?id|item with id|\bresp_\w|prediction history node)"
     r"[^.]{0,160}(?:not[_ ]found|not exist|no longer|expired)"
@@ -135,11 +134,11 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.SLOW, _SLOW, None),
     (FailureKind.CLIENT, frozenset({400, 413, 415, 422, 451}), None),
 )
-"""The first rule whose status and words fit; everything else is the upstream's own failure."""
+"""The first rule whose status and words match applies; everything else is the upstream's own failure."""
 
 
 def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[str, str]) -> Failure:
-    """The failure that an answer means. ``status`` may also come from inside a body of status 200."""
+    """Returns the failure that an answer means. ``status`` may also come from inside a body of status 200."""
     headers = {**error.headers, **headers} if error.headers else headers
     pause = _asked_s(error, headers)
     kind = _kind(status, error, pauses=pause is not None)
@@ -168,7 +167,7 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
 
 
 def _asked_s(error: ErrorBody, headers: Mapping[str, str]) -> float | None:
-    """How long the upstream asks to wait, by name."""
+    """Returns how long the upstream asks to wait, by source."""
     if (pause := retry_after_s(headers)) is not None:
         return pause
     if error.delay_s is not None:
@@ -189,7 +188,7 @@ def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
 
 
 def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: ErrorBody) -> tuple[str, str]:
-    """Code and message for the client. What concerns the channel's own account never holds the upstream's words."""
+    """Returns code and message for the client. About the channel's own account it never gets the upstream's words."""
     code, text = "upstream_error", _server_words(status, error)
     busy = status in _OVERLOADED or (status != 429 and bool(_BUSY.search(error.words)))
     if kind is FailureKind.AUTH:
@@ -211,7 +210,7 @@ def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: Erro
 
 
 def _client_code(status: int, error: ErrorBody) -> str:
-    """The code by which programs know what to do; else the upstream's own, which ``redaction`` puts in."""
+    """Returns the code by which programs know what to do; else the upstream's own, which ``redaction`` fills in."""
     words = error.words
     if status in {400, 404} and _NO_STATE.search(words):
         return STATE_GONE
@@ -224,7 +223,7 @@ def _client_code(status: int, error: ErrorBody) -> str:
 
 
 def _for_owner(text: str, error: ErrorBody) -> UpstreamText | None:
-    """Whoever has to act reads the upstream's own words."""
+    """Returns the text for the owner, who gets the upstream's own words."""
     if not (error.json and error.message):
         return None
     return UpstreamText(f"{text.partition('. ')[0].rstrip('.')}: {plain(error.message, 300)}")
@@ -245,34 +244,34 @@ def _server_words(status: int, error: ErrorBody) -> str:
 
 
 def upstream_id(headers: Mapping[str, str]) -> str:
-    """The upstream's own id of the call, or empty."""
+    """Returns the upstream's own id of the call, or empty."""
     return plain(next((headers[name] for name in ID_HEADERS if headers.get(name)), ""), 120)
 
 
 def unreachable(channel: Channel, why: str, *, sent: bool) -> Failure:
-    """No connection, or one that broke before an answer."""
+    """Returns the failure of a connection that was not made, or broke before an answer."""
     return _own(channel, FailureKind.NETWORK, "upstream_unreachable", f"cannot be reached: {why}", sent=sent)
 
 
 def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool) -> Failure:
-    """A deadline passed; ``deadline`` says which, for example ``connect``."""
+    """Returns the failure of a passed deadline; ``deadline`` names it, for example ``connect``."""
     text = f"took too long: {deadline} deadline of {seconds:g} s passed"
     return _own(channel, FailureKind.SLOW, TIMEOUT, text, sent=sent)
 
 
 def bad_response(channel: Channel, why: str) -> Failure:
-    """An answer that is not valid."""
+    """Returns the failure of an invalid answer."""
     return _own(channel, FailureKind.SERVER, BAD_RESPONSE, f"sent a bad answer: {why}")
 
 
 def not_gathered(channel: Channel, what: str, error: GatewayError) -> Failure:
-    """An answer that was abandoned on this side, for lack of memory."""
+    """Returns the failure of an answer that was abandoned here for lack of memory."""
     text = UpstreamText(f"channel '{channel.name}': {what} was abandoned: {error.message}")
     return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=OrderOrigin())
 
 
 def truncation(channel: Channel, why: str) -> Failure:
-    """A stream that ended before its answer did."""
+    """Returns the failure of a stream that ended before its answer did."""
     text = f"ended the stream before the answer was complete: {why}"
     return _own(channel, FailureKind.SERVER, "upstream_stream_truncated", text)
 

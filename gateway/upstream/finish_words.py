@@ -1,4 +1,5 @@
-"""Why an answer ended: one table of the words of all vendors, in any case, and what each means in chat completions.
+"""Finish words: one table of all vendors' words for why an answer ended, in any case, and their meaning in chat
+completions.
 
 The words are from the references of OpenAI, Anthropic, Google, Mistral, Cohere, Bedrock, DeepSeek, Zhipu, MiniMax,
 vLLM, SGLang, TGI and llama.cpp.
@@ -37,14 +38,14 @@ BROKEN = frozenset(
         *("unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature"),
     }
 )
-"""No end but a failure of the upstream."""
+"""Words that mean a failure of the upstream."""
 _PREFIXES = ("finish_reason_", "finishreason.", "stopreason.", "stop_reason_")
 _ODD = re.compile(r"[^a-z_.]+")
 
 
 @lru_cache(maxsize=64)
 def normal_word(word: str) -> str:
-    """The word in the spelling of the table."""
+    """Returns the word in the spelling of the table."""
     low = _ODD.sub("_", word.strip().lower())
     for prefix in _PREFIXES:
         if low.startswith(prefix) and low not in _MEANINGS:
@@ -53,14 +54,14 @@ def normal_word(word: str) -> str:
 
 
 def is_broken(word: str) -> bool:
-    """Whether an answer that ended so failed."""
+    """Returns whether an answer that ended with this word failed."""
     return normal_word(word) in BROKEN
 
 
 def finish_reason(word: str, *, tools: bool) -> str:
-    """The ``finish_reason`` of chat completions; ``stop`` for what is unknown.
+    """Returns the ``finish_reason`` of chat completions; ``stop`` for unknown words.
 
-    ``tools``: the answer has tool calls, which ``stop`` then means; without one their word is the plain end.
+    ``tools``: the answer has tool calls, which ``stop`` then means; without tool calls their word is the plain end.
     """
     low = normal_word(word)
     reason = _MEANINGS.get(low, "content_filter" if low.startswith("image_") else "stop")
@@ -70,7 +71,7 @@ def finish_reason(word: str, *, tools: bool) -> str:
 
 
 def unknown_word(word: str) -> tuple[str, ...]:
-    """The mark of a word that no table has; nothing for a known one."""
+    """Returns the mark of an unknown word; nothing for a known one."""
     low = normal_word(word)
     known = not low or low in _MEANINGS or low in BROKEN or low.startswith("image_")
-    return () if known else ("unknown_finish_reason",)  # the word is the upstream's: it may hold anything
+    return () if known else ("unknown_finish_reason",)  # the word is the upstream's: it may contain anything

@@ -1,7 +1,7 @@
-"""What all streamed answers have in common: events are read one by one, or a whole body is gathered.
+"""Framing: what all streamed answers have in common: events are read one by one, or a whole body is gathered.
 
-A whole JSON answer may come where a stream was requested, and an event stream where none was. The first byte tells, not
-the content type: it may be wrong.
+A whole JSON answer may come where a stream was requested, and an event stream where none was. The first byte decides,
+not the content type, which may be wrong.
 """
 
 from abc import ABC, abstractmethod
@@ -15,25 +15,25 @@ from gateway.domain.sse import BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer
 from gateway.upstream.failures import bad_response
 
 BODY_LIMIT = 64 * 1024 * 1024
-"""Bytes that are gathered."""
+"""The most bytes that are gathered."""
 
 BODY_STARTS = frozenset({b"{", b"[", b"<"})
-"""No line of an event stream begins so."""
+"""No line of an event stream begins with these."""
 
 
 class WholeBody:
-    """Gathers the bytes until their end. It grows in one place, and gives what it has away without a copy."""
+    """Gathers the bytes until their end. It grows in one place, and hands them over without a copy."""
 
     def __init__(self) -> None:
         self._bytes = BytesIO()
 
     @property
     def size(self) -> int:
-        """Bytes so far."""
+        """Returns the bytes so far."""
         return self._bytes.tell()
 
     def add(self, data: bytes, channel: Channel) -> None:
-        """Raises AttemptFailed if it is too long."""
+        """Add bytes. Raises AttemptFailed if there are too many."""
         if self.size:
             self._bytes.write(data)
         else:  # a body that comes at once is not copied
@@ -43,7 +43,9 @@ class WholeBody:
             raise AttemptFailed(bad_response(channel, f"it is longer than {BODY_LIMIT >> 20} MiB"))
 
     def take(self) -> bytes:
-        """All that was gathered, on one line: parts of it become events as they are. Nothing of it is kept here."""
+        """Returns everything gathered, on one line because parts of it become events unchanged. Nothing is
+        kept here.
+        """
         gathered, self._bytes = self._bytes, BytesIO()
         body = gathered.getvalue()
         if b"\n" not in body and b"\r" not in body:
@@ -55,15 +57,15 @@ class WholeBody:
 
 
 class FramedStream(ABC):
-    """One streamed answer: the part of ``adapter.AnswerStream`` that is the same whatever its events mean."""
+    """One streamed answer: the part of ``adapter.AnswerStream`` that does not depend on what its events mean."""
 
     def __init__(self, channel: Channel, framer: RawFramer | None = None) -> None:
         self._channel = channel
         self._framer = framer or Framer()
         self._body: WholeBody | None = None
-        """If that is what comes instead of events."""
+        """Set if a whole body comes instead of events."""
         self._recognized = False
-        """The first byte has shown whether these are events or a body."""
+        """Whether the first byte has shown if these are events or a body."""
         self.started = False
         self.finished = False
         self.failure: Failure | None = None
@@ -73,15 +75,15 @@ class FramedStream(ABC):
 
     @abstractmethod
     def _read_events(self, block: bytes) -> bytes:
-        """What the client gets for these complete events."""
+        """Returns what the client gets for these complete events."""
 
     @abstractmethod
     def _read_rest(self, rest: bytes) -> bytes:
-        """The same at the end of the events; ``rest`` is what followed the last complete one."""
+        """Returns the same at the end of the events; ``rest`` is what followed the last complete one."""
 
     @abstractmethod
     def _read_body(self, body: WholeBody) -> bytes:
-        """The same at the end of a body that came instead of events."""
+        """Returns the same at the end of a body that came instead of events."""
 
     def feed(self, data: bytes) -> bytes:
         if self.failure or self.finished:

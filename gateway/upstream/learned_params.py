@@ -1,6 +1,6 @@
-"""What upstreams turned out not to take: parameters and output limits, remembered for an hour, whole APIs, for a day.
+"""What upstreams turned out not to accept: parameters and output limits, remembered for an hour; whole APIs, for a day.
 
-So a call is saved by leaving them out.
+Leaving them out saves a failed call.
 """
 
 import msgspec
@@ -19,13 +19,13 @@ NEVER_DROPPED = frozenset(
         *(MESSAGES + name for name in ("content", "tool_calls", "tool_call_id")),
     }
 )
-"""Without these the answer would be another one."""
+"""Without these the answer would be a different one."""
 
 ADDED = {Dialect.OPENAI: "stream_options", Dialect.ANTHROPIC: "cache_control"}
-"""The field that the gateway adds to requests, by the channel's dialect."""
+"""The field that the gateway itself adds to requests, by the channel's dialect."""
 
 DEVELOPER = b'"developer"'
-"""The role that a refusal of a message's role means: it has another name, ``system``."""
+"""The role that an error about a message's role means; its other name is ``system``."""
 
 _OTHER_LIMIT = {
     "max_tokens": TokenLimitField.MAX_COMPLETION_TOKENS,
@@ -34,16 +34,16 @@ _OTHER_LIMIT = {
 
 
 class LearnedParams:
-    """What was learned per channel and upstream model. The clock is a parameter."""
+    """What was learned, by channel and upstream model. The clock is a parameter."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[ChannelId, str], tuple[LearnedRefusals, Millis]] = {}
-        """What ``of`` looks up. Usually there is nothing."""
+        """What ``of`` looks up; usually empty."""
         self.lacking: dict[tuple[ChannelId, str], Millis] = {}
-        """What ``lacks`` looks up. Usually there is nothing."""
+        """What ``lacks`` looks up; usually empty."""
 
     def of(self, channel: ChannelId, served: ServedModel, now: Millis) -> LearnedRefusals:
-        """What is known now."""
+        """Returns what is known now."""
         found = self.known.get((channel, served.upstream_name))
         if found is None:
             return NOTHING
@@ -54,11 +54,11 @@ class LearnedParams:
         return learned
 
     def learn(self, channel: Channel, served: ServedModel, order: Order, failure: Failure, now: Millis) -> bool:
-        """Whether the same channel should be asked once more, because this time something is left out or lower.
+        """Returns whether to call the same channel again, because this time something is left out or lowered.
 
-        A strict channel loses nothing that the client sent; what the gateway added is always left out.
-        Upstreams that check a whole request name all they refuse: all of it is learned at once. With it goes what is
-        usually refused together.
+        A strict channel loses nothing that the client sent; what the gateway added is always left out. Upstreams that
+        check a whole request name everything they refuse: all of it is learned at once, with what is usually refused
+        together.
         """
         before = after = self.of(channel.id, served, now)
         for parameter in failure.parameters:
@@ -70,7 +70,7 @@ class LearnedParams:
             for name in sorted(suspects) if suspects.intersection(refused) else ():
                 after = _with(after, name)
         fixed = channel.strict and _was_sent("max_tokens", order)
-        if (most := failure.max_output) is not None and not fixed:  # else the client's, or one that the gateway chose
+        if (most := failure.max_output) is not None and not fixed:  # or the client's, or the gateway's choice
             after = msgspec.structs.replace(after, max_output=min(most, after.max_output or most))
         if after == before:
             return False
@@ -78,15 +78,15 @@ class LearnedParams:
         return True
 
     def learn_lack(self, channel: ChannelId, api: str, now: Millis) -> None:
-        """The channel does not have this API."""
+        """Remember that the channel lacks this API."""
         self.lacking[channel, api] = Millis(now + 24 * 3_600_000)
 
     def lacks(self, channel: ChannelId, api: str, now: Millis) -> bool:
-        """Whether the channel was found not to have this API in the last day."""
+        """Returns whether the channel was found to lack this API in the last day."""
         return self.lacking.get((channel, api), now) > now
 
     def forget(self, channel: ChannelId) -> None:
-        """The channel was changed or removed."""
+        """Forget a channel that was changed or removed."""
         for key in [key for key in self.known if key[0] == channel]:
             del self.known[key]
         for lack in [lack for lack in self.lacking if lack[0] == channel]:
@@ -97,20 +97,20 @@ NOTHING = LearnedRefusals()
 
 
 def _client_name(parameter: str, channel: Channel) -> str:
-    """What the client calls a parameter that the upstream names."""
+    """Returns the client's name of a parameter that the upstream names."""
     renamed = {there: here for here, there in vendor_of(channel.preset, channel.base_url).rename}
     return renamed.get(parameter, parameter)
 
 
 def _is_anywhere(name: str, order: Order) -> bool:
-    """Whether the client's request has a field of this name at any depth."""
+    """Returns whether the client's request has a field of this name at any depth."""
     key = f'"{name}"'.encode()
     marked = name == "cache_control" and order.conversation is not None and order.conversation.cached
     return marked or name in order.fields or any(key in bytes(value) for value in order.fields.values())
 
 
 def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
-    """Whether it was sent, and may be missing. A role loses nothing by its other name."""
+    """Returns whether it was sent and may be left out. A role loses nothing by its other name."""
     if name == ROLE:
         return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
     if name == NO_EFFORT:
@@ -131,7 +131,9 @@ def _was_sent(name: str, order: Order) -> bool:
 
 
 def _with(learned: LearnedRefusals, name: str) -> LearnedRefusals:
-    """A refused output limit is tried by its other name, never dropped: the output would have no bound."""
+    """Returns what is known with this one. A refused output limit is tried under its other name, never dropped: the
+    output would be unlimited.
+    """
     if name in _OTHER_LIMIT:
         return (
             learned

@@ -1,8 +1,7 @@
 """Prices in an upstream's list of models, in any of the forms that vendors and relays write.
 
-An entry gives its unit itself, or has names that only one unit is written with. Amounts in an unknown unit or currency
-are ignored. Fees for a call, a search and a picture are dollars each; a fee of a dollar or more is for a thousand
-searches.
+An entry names its unit itself, or uses names that belong to one unit. Amounts in an unknown unit or currency are
+ignored. Fees for a call, a search and a picture are dollars each; a fee of a dollar or more is for a thousand searches.
 """
 
 import re
@@ -23,7 +22,7 @@ UNSURE = None
 
 
 _PLACES = (("pricing",), ("metadata", "pricing"), ("model_spec", "pricing"), ("price",), ("model_info",), ())
-"""Where in an entry: most; DeepInfra; Venice; Chutes; LiteLLM; Requesty."""
+"""The place of prices in an entry: most vendors; DeepInfra; Venice; Chutes; LiteLLM; Requesty."""
 _FORMS = (
     ("prompt", "completion", MILLION),
     ("input", "output", UNSURE),
@@ -57,16 +56,16 @@ _UNITS = {
     **dict.fromkeys(("k", "1k", "1000", "thousand"), 1000),
     **dict.fromkeys(("m", "1m", "1000000", "million", "1million"), 1),
 }
-"""Without ``per``, tokens, currency, spaces and signs."""
+"""Units, without ``per``, tokens, currency, spaces and signs."""
 _PER_TOKEN = Decimal("0.002")
-"""Dollars: the highest rate of a model is never that low for a million tokens, and never that high for one."""
+"""Dollars: a model's highest rate is never that low for a million tokens, and never that high for one."""
 _MOST = Decimal(100_000)
-"""Dollars a million tokens that nobody asks for."""
+"""Dollars for a million tokens that no vendor charges."""
 _CONDITION = "min_prompt_tokens"
 
 
 def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
-    """The price that an entry of the list says; None if there is none for input and output, or one without sense."""
+    """Returns the price in an entry of the list; None without a sensible one for input and output."""
     for place in _PLACES:
         found: Any = entry
         for name in place:
@@ -110,7 +109,9 @@ def _rates(holder: Mapping[str, Any], names: Sequence[str], unit: Unit) -> list[
 
 
 def _picture_fee(pricing: Mapping[str, Any], into: Nanos) -> Nanos | None:
-    """What a picture in the request costs beside the input; OpenRouter's ``image`` is mostly what its tokens cost."""
+    """Returns what a picture in the request costs beside the input. OpenRouter's ``image`` is usually the price of its
+    tokens.
+    """
     fee = _nanos(_dollars(pricing.get("image")), 1)
     return fee if fee is not None and fee * MILLION > 50_000 * into else None  # no picture counts as many tokens
 
@@ -121,12 +122,12 @@ def _search_fee(pricing: Mapping[str, Any]) -> Nanos | None:
 
 
 def _there(pricing: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The first of them that is used."""
+    """Returns the first of them that is used."""
     return next((name for name in names if pricing.get(name) is not None), names[0])
 
 
 def _unit_of(pricing: Mapping[str, Any], factor: Unit, dollars: Sequence[Decimal | None]) -> Unit:
-    """What makes amounts dollars for a million tokens; None if it is not known."""
+    """Returns the factor to dollars for a million tokens; None if unknown."""
     currency = pricing.get("currency")
     if currency is not None and str(currency).strip().upper() not in ("USD", "US$", "$", "DOLLAR", "DOLLARS"):
         return None
@@ -140,7 +141,7 @@ def _unit_of(pricing: Mapping[str, Any], factor: Unit, dollars: Sequence[Decimal
 
 
 def _tiers(pricing: Mapping[str, Any], names: Sequence[str], base: Sequence[Nanos | None], unit: Unit) -> list[Tier]:
-    """What longer inputs cost: OpenRouter's ``overrides``, or Vercel's list of steps for each rate."""
+    """Returns what longer inputs cost: OpenRouter's ``overrides``, or Vercel's list of steps for each rate."""
     steps: dict[int, list[Nanos | None]] = {}
     overrides = pricing.get("overrides")
     for override in overrides if isinstance(overrides, list) else ():
@@ -168,7 +169,7 @@ _CONDITIONED = frozenset(
 
 
 def _start(step: object, name: str) -> int:
-    """The first length that a step applies to; 0: none, or the base."""
+    """Returns the first length that a step applies to; 0: none, or the base."""
     start = step.get(name) if isinstance(step, dict) else None
     return start if type(start) is int and 1 < start < 1_000_000_000 else 0
 
@@ -178,7 +179,7 @@ def _rate(holder: Mapping[str, Any], name: str, unit: Unit) -> Nanos | None:
 
 
 def _dollars(value: object) -> Decimal | None:
-    """An amount as it is written; Venice and Chutes write it once for each currency."""
+    """Returns an amount as it is written; Venice and Chutes write it once for each currency."""
     if isinstance(value, dict):
         value = value.get("usd")
     if type(value) not in (int, float, str):
@@ -190,7 +191,7 @@ def _dollars(value: object) -> Decimal | None:
 
 
 def _nanos(dollars: Decimal | None, unit: Unit) -> Nanos | None:
-    """Of a sensible amount; OpenRouter's -1 says that it depends on where the call goes."""
+    """Returns the nano-dollars of a sensible amount. OpenRouter's -1 means that it depends on the route."""
     if dollars is None or unit is None or not dollars.is_finite() or not 0 <= dollars * unit <= _MOST:
         return None
     return Nanos(int((dollars * unit * DOLLAR).to_integral_value()))

@@ -17,7 +17,7 @@ from gateway.domain.units import MILLION, Nanos
 from gateway.upstream.usage_counts import named_variant
 
 Read = Callable[[Mapping[str, Any]], Sequence[Nanos | None]]
-"""Input, output, cached input and cache writes of an object with rates."""
+"""Reads input, output, cached input and cache writes from an object with rates."""
 
 _WINDOWS = ("windows", "hours", "periods", "schedule", "times")
 _STARTS = ("start", "start_time", "from", "start_hour")
@@ -28,7 +28,7 @@ _TIME = re.compile(r"(\d{1,2})(?::(\d\d))?(?::\d\d)?Z?")
 
 
 def with_listed_rules(price: Price, pricing: Mapping[str, Any], read: Read) -> Price:
-    """The price with what its entry says of service tiers and peak hours."""
+    """Returns the price with its entry's service tiers and peak hours."""
     price = msgspec.structs.replace(price, rules=tuple(_tier_rules(price, pricing.get("service_tiers"), read)))
     peak = pricing.get("peak_pricing")
     factor = _factor(peak) if isinstance(peak, dict) else None
@@ -58,7 +58,7 @@ def _tier_rules(price: Price, tiers: object, read: Read) -> Iterator[PriceRule]:
 
 
 def _own_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
-    """The price with other rates, and longer inputs as much more expensive as they were."""
+    """Returns the price with other rates, and longer inputs more expensive by the same factor."""
     first, second, cached, write = rates
     if first is None or second is None:
         return None
@@ -85,7 +85,7 @@ def _own_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
 
 
 def _factor(holder: Mapping[str, Any]) -> int | None:
-    """A multiplier in parts per million; None if there is none with sense."""
+    """Returns a multiplier in parts per million; None without a sensible one."""
     try:
         found = Decimal(str(holder.get("multiplier")))
     except InvalidOperation:
@@ -94,7 +94,7 @@ def _factor(holder: Mapping[str, Any]) -> int | None:
 
 
 def _hours(peak: Mapping[str, Any]) -> Iterator[PriceHours]:
-    """The peak hours; none if one of them cannot be read."""
+    """Returns the peak hours; none if one of them cannot be read."""
     windows = _first(peak, _WINDOWS)
     found = [_span(one, peak) for one in (windows if isinstance(windows, list) else [peak])]
     yield from () if None in found else cast("list[PriceHours]", found)
@@ -119,14 +119,14 @@ def _span(window: object, peak: Mapping[str, Any]) -> PriceHours | None:
 
 
 def _minutes(value: object) -> int | None:
-    """Minutes since midnight of ``01:00``, or of an hour."""
+    """Returns the minutes since midnight of ``01:00``, or of an hour."""
     match = _TIME.fullmatch(str(value).strip()) if isinstance(value, str | int) else None
     minutes = int(match[1]) * 60 + int(match[2] or 0) if match else None
     return minutes if minutes is not None and minutes <= DAY_MINUTES else None
 
 
 def _days(value: object) -> tuple[Day, ...] | None:
-    """The days of a list of their names, or of ISO's numbers, Monday is 1; None if they cannot be read."""
+    """Returns the days in a list of names, or of ISO's numbers (Monday is 1); None if they cannot be read."""
     if value is None:
         return DAYS
     given = value if isinstance(value, list) else [value]

@@ -1,10 +1,8 @@
-"""Mock: an upstream inside this process, for trying everything without an account. Its words are OpenAI's.
+"""Mock: an upstream inside this process, for trying everything without an account. It speaks OpenAI's API.
 
-It answers chat completions, and embeddings with vectors that are the same for the same text and alike for texts with
-words in common.
-
-What it does is chosen by the model's name, by the channel's options, and by words beginning with ``!`` in the last
-user message (see ``HELP``), so that clients can be tested against every way an upstream can fail.
+It answers chat completions, and embeddings with vectors that are equal for equal texts and similar for texts with words
+in common. The model's name, the channel's options, and words beginning with ``!`` in the last user message (see
+``HELP``) decide what it does, so that clients can be tested against every way an upstream can fail.
 """
 
 import asyncio
@@ -32,7 +30,7 @@ Sleep = Callable[[float], Awaitable[object]]
 MODELS = ("demo-echo", "demo-story", "demo-flaky")
 CONTEXT = 8192
 LONGEST = 4 * CONTEXT
-"""Characters of an answer: what is echoed beyond them is left out, as by a model that has reached its context."""
+"""The most characters of an answer: an echo is cut there, as by a model at the end of its context."""
 
 STORY = (
     "At the mouth of the valley stood a toll house, and in it lived a keeper who counted. She counted carts and sheep,"
@@ -67,7 +65,7 @@ _PAGE = b"<html><head><title>Demo page</title></head><body>This is not JSON.</bo
 
 
 class MockPlan(msgspec.Struct, kw_only=True):
-    """What one answer does. The defaults are a good upstream."""
+    """What one answer does. The defaults are those of a good upstream."""
 
     latency: float = 0.0
     """Milliseconds before the head."""
@@ -85,7 +83,7 @@ class MockPlan(msgspec.Struct, kw_only=True):
 
 
 class MockRequest(msgspec.Struct):
-    """The request, as far as it is read."""
+    """The fields of the request that are read."""
 
     model: str = ""
     messages: list[dict[str, Any]] = []
@@ -101,38 +99,38 @@ class MockRequest(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        """The last user message's text, or the first of the texts for embeddings."""
+        """Returns the last user message's text, or the first text for embeddings."""
         if self.input is not None:
             return self.inputs[0] if self.inputs else ""
         content = next((m.get("content") for m in reversed(self.messages) if m.get("role") == "user"), "")
         if isinstance(content, list):
             content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
         text = content if isinstance(content, str) else ""
-        return text.encode("utf-8", "replace").decode()  # half of an emoji cannot be said again
+        return text.encode("utf-8", "replace").decode()  # half of an emoji cannot be repeated
 
     @property
     def inputs(self) -> list[str]:
-        """The texts for embeddings; those given as tokens as numbers with blanks between them."""
+        """Returns the texts for embeddings; those given as tokens as numbers with spaces between them."""
         given = self.input
         items = [given] if isinstance(given, str) or not given or type(given[0]) is int else given
         return [one if isinstance(one, str) else " ".join(map(str, one or ())) for one in items]
 
 
 class Mock:
-    """Answers requests. ``sleep`` passes time."""
+    """Answers requests. ``sleep`` waits."""
 
     def __init__(self, sleep: Sleep = asyncio.sleep) -> None:
         self._sleep = sleep
         self._count = 0
 
     def models(self) -> list[ServedModel]:
-        """What it offers."""
+        """Returns the list of its models."""
         return [ServedModel(name=name, context=CONTEXT, max_output=CONTEXT) for name in MODELS]
 
     async def answer(self, channel: Channel, prepared: PreparedRequest) -> "MockReply":
-        """The answer to a prepared request."""
+        """Returns the answer to a prepared request."""
         self._count += 1
-        await asyncio.sleep(0)  # like every upstream it never answers within the same turn of the loop
+        await asyncio.sleep(0)  # like every upstream, it never answers within the same turn of the loop
         try:
             request = msgspec.convert(rawjson.value(prepared.body), MockRequest)
             plan = plan_of(channel.options, request)
@@ -154,7 +152,9 @@ class Mock:
 
 
 def plan_of(options: Mapping[str, str | int | float | bool], request: MockRequest) -> MockPlan:
-    """The channel's options (see ``mock_options``), then the message's directives; unknown directives are ignored."""
+    """Returns the plan: the channel's options (see ``mock_options``), then the message's directives. Unknown directives
+    are ignored.
+    """
     plan = MockPlan(speed=25.0 if request.model == "demo-story" else 0.0)  # as fast as one reads
     for name, value in options.items():
         _set(plan, name.replace("-", "_"), float(value) if isinstance(value, int | float) else None)
@@ -186,7 +186,7 @@ class MockContent(msgspec.Struct):
     pieces: list[bytes]
     """Its body, or the events of a stream."""
     said: int = 0
-    """How many events there are before the first that says why it ended."""
+    """How many events precede the first that says why it ended."""
     streamed: bool = False
 
 
@@ -258,7 +258,7 @@ def _event(head: dict[str, Any], choices: list[dict[str, Any]], **more: object) 
 
 
 def _vectors(request: MockRequest) -> dict[str, Any]:
-    """Embeddings: each word of a text is a direction, found by its hash; a vector of length 1 is their sum."""
+    """Returns embeddings: each word of a text is a direction, found by its hash; a vector of length 1 is their sum."""
     size = max(1, min(request.dimensions or 256, 4096))
     vectors = [_vector(text, size) for text in request.inputs[:2048]]
     packed = request.encoding_format == "base64"
@@ -284,7 +284,7 @@ def _pack(vector: tuple[float, ...]) -> str:
 
 
 class MockReply(Reply):
-    """Its answer, with what is to go wrong on the way."""
+    """Its answer, with planned failures on the way."""
 
     def __init__(self, channel: Channel, plan: MockPlan, content: MockContent, sleep: Sleep) -> None:
         self._channel = channel

@@ -9,11 +9,11 @@ Value = str | int | float | bool
 
 DAY_MS = 86_400_000
 MOST = 1_000_000
-"""Events, and words a second."""
+"""The most events, and words a second."""
 
 
 def check(options: Mapping[str, Value]) -> None:
-    """Raises BadRequest for an unknown option, naming those there are, and for a value without a meaning."""
+    """Raises BadRequest for an unknown option, naming the known ones, and for an invalid value."""
     for name, value in options.items():
         option = OPTIONS.get(usual(name))
         if option is None:
@@ -27,12 +27,12 @@ def check(options: Mapping[str, Value]) -> None:
 
 
 def usual(name: str) -> str:
-    """The spelling that is stored: ``no-usage``, as a message has it, is ``no_usage``."""
+    """Returns the stored spelling: ``no-usage``, as a message has it, is ``no_usage``."""
     return name.replace("-", "_")
 
 
 def spelt(options: Mapping[str, Value]) -> dict[str, Value]:
-    """The options in the stored spelling; of one that is there in both the later value holds, as it did so far."""
+    """Returns the options in the stored spelling; if one is given in both, the later value counts."""
     return {usual(name): value for name, value in options.items()}
 
 

@@ -19,14 +19,15 @@ _CONTEXT = (
     *("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "inputTokenLimit"),
     *("n_ctx_train", "n_ctx"),
 )
-"""OpenRouter and Together, vLLM, Groq, LM Studio and Mistral, Anthropic, Google, llama.cpp."""
+"""The fields of a model's context: OpenRouter and Together, vLLM, Groq, LM Studio and Mistral, Anthropic, Google,
+llama.cpp."""
 _MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit")
-"""Groq, relays, Google; OpenRouter has it in ``top_provider``."""
+"""The fields of an output limit: Groq, relays, Google; OpenRouter has it in ``top_provider``."""
 
 _NAMES = ("id", "model", "name")
-"""OpenAI and most; Perplexity and others; Ollama and Google. A name with spaces is one for people."""
+"""The fields of a name: OpenAI and most; Perplexity and others; Ollama and Google. A name with spaces is for people."""
 _METHODS = frozenset({"generateContent", "embedContent"})
-"""Google's words for what a model must be able to do, to be of use here."""
+"""Google's words for what a model must be able to do, to be useful here."""
 
 
 class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,13 +35,13 @@ class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
 
     models: list[ServedModel]
     after: str = ""
-    """What to ask for the next page with; empty: this is the last one."""
+    """The cursor of the next page; empty: this is the last one."""
     unreadable: int = 0
-    """Entries that were left out: without a name, or with one that is too long or has control characters."""
+    """How many entries were left out: without a name, or with one that is too long or has control characters."""
 
 
 def read_models(body: bytes) -> ModelPage | None:
-    """The models in the order they are listed, without retired ones; None if the body is not a list of models.
+    """Returns the models in the order of the list, without retired ones; None if the body is not a list of models.
 
     Ollama sends ``data: null`` when it has none; llama.cpp has a parallel ``models``; Gemini's names begin with
     ``models/``, which is left out.
@@ -77,7 +78,7 @@ def _read_model(entry: Any) -> ServedModel | None:
     if not name or name != plain(name, 200):  # characters
         return None
     meta, provider = (found if isinstance(found := entry.get(name), dict) else {} for name in ("meta", "top_provider"))
-    own_limit = ("max_tokens",) if entry.get("type") == "model" else ()  # Anthropic's; elsewhere it is the context
+    own_limit = ("max_tokens",) if entry.get("type") == "model" else ()  # Anthropic's; for others it is the context
     return ServedModel(
         name=name.removeprefix("models/"),
         created=_creation_time(entry),
@@ -88,7 +89,7 @@ def _read_model(entry: Any) -> ServedModel | None:
 
 
 def _creation_time(entry: dict[str, Any]) -> Millis:
-    """When it was made, which is given in seconds or as RFC 3339; 0 for what is neither."""
+    """Returns when it was made, from seconds or RFC 3339; 0 for anything else."""
     seconds: Any = entry.get("created")
     if "created_at" in entry and seconds is None:
         try:
@@ -99,7 +100,7 @@ def _creation_time(entry: dict[str, Any]) -> Millis:
 
 
 def _name_of(entry: dict[str, Any]) -> str:
-    """What to ask for the model with; empty: the entry does not say it."""
+    """Returns the name to request the model by; empty if the entry has none."""
     for field in _NAMES:
         value = entry.get(field)
         if isinstance(value, str) and value and (field != "name" or " " not in value):
@@ -108,6 +109,6 @@ def _name_of(entry: dict[str, Any]) -> str:
 
 
 def _size(holders: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
-    """The first number of tokens that makes sense."""
+    """Returns the first sensible number of tokens."""
     found = (holder.get(name) for holder in holders for name in names)
     return next((value for value in found if type(value) is int and 0 < value < 1_000_000_000), None)

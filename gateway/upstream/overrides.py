@@ -19,7 +19,9 @@ _GAP = "\n\n"
 
 
 def apply_overrides(order: Order, overrides: Overrides) -> Order:
-    """The order with the owner's parameters and system prompt; ``removed`` names what the client sent and is gone."""
+    """Returns the order with the owner's parameters and system prompt; ``removed`` names what the client sent and is
+    gone.
+    """
     fields = with_parameters(order.fields, overrides)
     removed = [name for name in overrides.remove if name in order.fields]
     conversation = order.conversation
@@ -33,7 +35,7 @@ def apply_overrides(order: Order, overrides: Overrides) -> Order:
 
 
 def with_parameters(fields: Fields, overrides: Overrides) -> Fields:
-    """The request's top level with the owner's parameters, but not yet with the system prompt."""
+    """Returns the request's top level with the owner's parameters, but without the system prompt."""
     fields = {name: value for name, value in fields.items() if name not in overrides.remove}
     limited = any(not rawjson.is_null(fields.get(name)) for name in CAPS)
     for name, value in overrides.default.items():
@@ -58,7 +60,7 @@ def _turns_with_system(turns: tuple[Turn, ...], overrides: Overrides) -> tuple[T
 def _with_system(messages: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
     try:
         turns = rawjson.objects(messages)
-    except ValueError:  # not a list of objects: the upstream will say so
+    except ValueError:  # not a list of objects: the upstream will reject it
         return messages
     if overrides.replace_system:
         turns = [turn for turn in turns if bytes(turn.get("role", rawjson.NULL)) not in _SYSTEM]
@@ -69,7 +71,9 @@ def _with_system(messages: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
 
 
 def _put_before(turn: Fields, system: str) -> bool:
-    """Into the client's own first system message, for many upstreams take but one. False if it cannot be read."""
+    """Puts the prompt into the client's first system message, because many upstreams accept only one. Returns False if
+    it cannot be read.
+    """
     content = rawjson.maybe(turn.get("content"))
     if isinstance(content, str):
         turn["content"] = rawjson.raw(system + _GAP + content)

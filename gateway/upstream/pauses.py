@@ -26,7 +26,7 @@ _UNITS = (
     (("h", "小"), 3600.0),
     (("d", "天"), 86400.0),
 )
-"""By how the unit begins; the first that fits counts."""
+"""Units by their start; the first that matches counts."""
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 _UNIT = r"(?:ms|milliseconds?|毫秒|s|secs?|seconds?|秒|m|mins?|minutes?|分钟?|h|hrs?|hours?|小时|d|days?|天)(?![a-z])"
 _AMOUNT = lazy_pattern(rf"({_NUMBER})\s*({_UNIT})")
@@ -41,14 +41,14 @@ _MOMENT = lazy_pattern(
     r"(\d{4}-\d\d-\d\d)(?:t|\s+(?:at\s+)?)(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?\s*(utc|z|[+-]\d\d:?\d\d)?"
 )
 _BEIJING = timezone(timedelta(hours=8))
-"""Zhipu is the vendor that writes moments without a zone."""
+"""Zhipu is the only vendor that writes moments without a zone."""
 
 _COMBINED = lazy_pattern(r"(?:\breset|;\s*t)\s*=\s*\"?(\d+(?:\.\d+)?)")
-"""In ``ratelimit``: ``limit=10, remaining=0, reset=12``, in the newer draft ``"default";r=0;t=12``."""
+"""Matches ``ratelimit``: ``limit=10, remaining=0, reset=12``, in the newer draft ``"default";r=0;t=12``."""
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """The value of ``retry-after`` or one of its other names; None if there is none, or it is not valid."""
+    """Returns the value of ``retry-after`` or one of its other names; None without a valid one."""
     for name in _RETRY:
         pause = span_s(headers.get(name, ""), headers, unit=0.001 if name in _MILLIS else 1.0)
         if pause is not None:
@@ -57,10 +57,10 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def reset_s(headers: Mapping[str, str]) -> float | None:
-    """How long until the limit that was reached resets.
+    """Returns how long until the limit that was reached resets.
 
     Many vendors report several limits in every answer. One with nothing left was reached; if there is none, the one
-    with the smallest share left; where that is unknown, the one that resets first.
+    with the smallest share left; if that is unknown, the one that resets first.
     """
     known = list(_limits(headers))
     empty = [pause for share, pause in known if share == 0]
@@ -70,7 +70,7 @@ def reset_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _limits(headers: Mapping[str, str]) -> Iterator[tuple[float, float]]:
-    """The share that is left of each limit, 2 if it is unknown, and how long until it resets."""
+    """Yields the share left of each limit, 2 if unknown, and how long until it resets."""
     for name, value in headers.items():
         if "limit" in name and "reset" in name:
             pause = span_s(value, headers)
@@ -86,7 +86,7 @@ def _limits(headers: Mapping[str, str]) -> Iterator[tuple[float, float]]:
 
 
 def told_s(words: str, headers: Mapping[str, str]) -> float | None:
-    """The pause in a message, given in lower case: ``please retry in 34.07s``, ``try again in 1m2.5s``."""
+    """Returns the pause in a lower-case message: ``please retry in 34.07s``, ``try again in 1m2.5s``."""
     match = _WORDS.search(words)
     if match is not None:
         return _clamp(_sum(match[1] or match[2]))
@@ -99,7 +99,7 @@ def told_s(words: str, headers: Mapping[str, str]) -> float | None:
 
 
 def span_s(text: str, headers: Mapping[str, str], *, unit: float = 1.0) -> float | None:
-    """A time as a header or a field has it; None if it is not valid. A bare number is so many ``unit`` seconds."""
+    """Returns a time in a header or field in seconds; None if it is invalid. A bare number is in ``unit`` seconds."""
     text = text.strip().lower()
     number = _number(text)
     if number is not None:
@@ -138,7 +138,7 @@ def _moment(seconds: float) -> datetime | None:
 
 
 def _until(moment: datetime | None, headers: Mapping[str, str]) -> float | None:
-    """Seconds from the answer's date on; None if it has none, or the moment is over."""
+    """Returns the seconds from the answer's date on; None if it has none, or the moment is over."""
     try:
         now = parsedate_to_datetime(headers.get("date", ""))
         return None if moment is None else _clamp((moment - now).total_seconds())

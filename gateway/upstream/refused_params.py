@@ -1,4 +1,4 @@
-"""Which parameters a refusal names, in any of the wordings of vendors and model servers.
+"""Refused parameters: which parameters an error names, in the wordings of vendors and model servers.
 
 They are only candidates: what was not sent is never left out (see ``learned_params``). A field of a message is named
 ``messages[].reasoning_content``.
@@ -10,12 +10,12 @@ from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.upstream.error_body import ErrorBody
 
 MESSAGES = "messages[]."
-"""What the name of a message's field begins with."""
+"""The start of the name of a message's field."""
 ROLE = MESSAGES + "role"
-"""The upstream does not know the role of a message."""
+"""Names the role of a message, which the upstream does not know."""
 EFFORT = "reasoning_effort"
 NO_EFFORT = EFFORT + "=none"
-"""The model takes tools only if it is told not to think: OpenAI's newer ones in chat completions."""
+"""Names that the model accepts tools only without thinking: OpenAI's newer ones in chat completions."""
 _NO_EFFORT = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
 
 _PATH = r"[`'\"]{0,2}(?<![\w.])([a-z_]\w{0,60}(?:[.\[/]{1,2}\w{1,60}\]?){0,9})[`'\"]{0,2}"
@@ -52,19 +52,19 @@ _LISTS = tuple(
         rf"{_ODD}\s+(?:request\s+)?{_KIND}\s+(?:supplied|provided|specified)?\s*:\s*(\w+(?:\s*,\s*\w+){{1,40}})",
     )
 )
-"""Several names at once: as Python writes sets and lists, as JSON schemas do, and with commas."""
+"""Match several names at once: as Python writes sets and lists, as JSON schemas do, and with commas."""
 _QUOTED = lazy_pattern(r"['\"`](\w+)['\"`]")
 _WORD = lazy_pattern(r"\w+")
 _LOCATIONS = lazy_pattern(
     r"['\"](?:extra_forbidden|value_error\.extra|unexpected_keyword_argument)['\"][^{}]{0,40}?"
     r"['\"]loc['\"]\s*:\s*[\[(]([^\])]{1,200})[\])]"
 )
-"""FastAPI's details as text: vLLM and relays put them into the message."""
+"""Matches FastAPI's details as text: vLLM and relays put them into the message."""
 
 _DEFAULT_ONLY = frozenset(
     {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "seed"}
 )
-"""Parameters of which a model may take nothing but its default."""
+"""Parameters that some models accept only with their default."""
 _BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
 _PLACE = lazy_pattern(r"'(messages\.\d+)'\s*:\s*property\s+'")
 """Groq's ``'messages.1' : property 'name'``."""
@@ -79,15 +79,14 @@ _MOST_OUTPUT = lazy_pattern(
     r"|maximum tokens you requested exceeds the model limit of (\d{1,9})",
     re.IGNORECASE,
 )
-"""The model's own limit, in a refusal of a higher one: as OpenAI, Anthropic, Groq, DeepSeek with Qwen, and Bedrock
-write it.
-"""
+"""Match the model's own limit in an error about a higher one, as OpenAI, Anthropic, Groq, DeepSeek with Qwen, and
+Bedrock write it."""
 SEARCHED = 2000
-"""Characters of a message that are looked through."""
+"""How many characters of a message are searched."""
 
 
 def refused_params(error: ErrorBody) -> tuple[str, ...]:
-    """All names it may mean, each once, in the order in which they are found."""
+    """Returns all names that it may mean, each once, in the order in which they are found."""
     message = _PLACE.sub(r"property '\1.", error.message[:SEARCHED])
     named = [error.param] if error.param and _is_refused(error) else []
     named += error.refused
@@ -107,7 +106,7 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
 
 
 def most_output(error: ErrorBody) -> int | None:
-    """The model's own output limit, if it is named."""
+    """Returns the model's own output limit, if it is named."""
     found = _MOST_OUTPUT.search(error.message[:SEARCHED])
     return int(next(filter(None, found.groups()))) or None if found is not None else None
 
@@ -119,8 +118,8 @@ def _is_refused(error: ErrorBody) -> bool:
 
 
 def _name_of(path: str) -> str:
-    """``body.maxTokens`` is ``max_tokens``, ``messages.2.assistant.name`` is ``messages[].name``; of other paths the
-    last part counts. Empty: it lies too deep.
+    """Returns a path's field: ``body.maxTokens`` is ``max_tokens``, ``messages.2.assistant.name`` is
+    ``messages[].name``; for other paths the last part. Empty: it is nested too deeply.
     """
     if path == ROLE:
         return path

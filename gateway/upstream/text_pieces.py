@@ -1,4 +1,6 @@
-"""A long JSON string as several: of an answer of any size only a piece is ever copied, and no event is very long."""
+"""Text pieces: a long JSON string as several, so that only a piece of an answer is ever copied, and no event is very
+long.
+"""
 
 import re
 from collections.abc import Iterator
@@ -6,19 +8,19 @@ from collections.abc import Iterator
 import msgspec
 
 PIECE = 32 * 1024
-"""Bytes of a text in one event."""
+"""The most bytes of a text in one event."""
 _ESCAPE = 6
-"""Bytes of the longest escape of JSON: backslash, u, four digits."""
+"""Bytes of JSON's longest escape: backslash, u, four digits."""
 _HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
 
 
 def is_long(text: bytes | memoryview) -> bool:
-    """Whether a JSON string is more than a piece."""
+    """Returns whether a JSON string is longer than a piece."""
     return len(text) > PIECE + 2
 
 
 def pieces(text: bytes | msgspec.Raw) -> Iterator[bytes]:
-    """A JSON string as several that are the same together: no character, escape or pair of escapes is torn."""
+    """Yields a JSON string as several with the same content: no character, escape or pair of escapes is split."""
     view = memoryview(text)[1:-1]
     start = 0
     while start < len(view):
@@ -30,9 +32,9 @@ def pieces(text: bytes | msgspec.Raw) -> Iterator[bytes]:
 
 
 def _last_whole(piece: bytes) -> int:
-    """How many bytes of it are whole characters, when others follow it."""
+    """Returns how many of its bytes are whole characters, when others follow."""
     end = len(piece)
-    while end and piece[end - 1] & 0xC0 == 0x80:  # of a character of several bytes the last ones
+    while end and piece[end - 1] & 0xC0 == 0x80:  # the last bytes of a longer character
         end -= 1
     if end and piece[end - 1] >= 0xC0:
         return end - 1
@@ -46,7 +48,7 @@ def _last_whole(piece: bytes) -> int:
 
 
 def _is_escape(piece: bytes, at: int) -> bool:
-    """Whether an escape begins here: a backslash behind an even number of others."""
+    """Returns whether an escape begins here: a backslash after an even number of others."""
     if piece[at] != ord("\\"):
         return False
     before = piece[:at]

@@ -35,24 +35,24 @@ class Upstreams:
     def __init__(
         self, environ: Mapping[str, str] | None = None, mock: Mock | None = None, most: Callable[[], int] = lambda: 0
     ) -> None:
-        """``most`` says how many connections all pools together may have open; 0: any number."""
+        """``most`` returns how many connections all pools together may have open; 0: any number."""
         self._environ = os.environ if environ is None else environ
         self.variables = ChannelVariables(self._environ)
         self._mock = mock or Mock()
         self._total = OpenConnections(most)
         self.redaction = Redaction(self._environ)
         self._pools: dict[ChannelId, list[Pool]] = {}
-        """Of each channel one, or one for each of its keys."""
+        """One pool for each channel, or for each of its keys."""
         self._retired: list[Pool] = []
         self.share: Callable[[], AbstractContextManager[Memory]] = lambda: nullcontext(UnlimitedMemory())
-        """What a list of models, or the answer to a test, takes of the memory for answers."""
+        """The share of the memory for answers for a list of models, or the answer to a test."""
         self.dates: dict[ChannelId, str] = {}
         """The ``Date`` header of each channel's last list of models: the time by the upstream's clock."""
         self.unnamed: dict[ChannelId, int] = {}
         """How many models of each channel's last list have no usable name."""
 
     async def send(self, channel: Channel, prepared: PreparedRequest, *, stream: bool) -> Reply:
-        """The answer's head. Raises AttemptFailed."""
+        """Returns the answer once its head has arrived. Raises AttemptFailed."""
         if channel.dialect in _ANSWERED_HERE:
             return await self._mock.answer(channel, prepared)
         if self._retired:
@@ -64,7 +64,7 @@ class Upstreams:
     async def complete(
         self, channel: Channel, order: Order, served: ServedModel, learned: LearnedRefusals, limit: int, speaks: Adapter
     ) -> WholeAnswer:
-        """One plain call with an answer of at most ``limit`` bytes, as ``speaks`` puts it. Raises UpstreamError."""
+        """Makes one plain call with an answer of at most ``limit`` bytes, read by ``speaks``. Raises UpstreamError."""
         order = msgspec.structs.replace(order, screen=self.redaction.screen(channel))
         with self.redaction.errors_of(channel):
             reply = await self.send(channel, speaks.prepare(order, channel, served, learned), stream=False)
@@ -75,7 +75,7 @@ class Upstreams:
             return speaks.whole(body, order, channel)
 
     async def check_reachability(self, channel: Channel) -> Reachability | None:
-        """How far the channel's host can be reached; None if there is no connection of ours to make.
+        """Returns how far the channel's host can be reached; None if no connection is needed.
 
         Raises UpstreamError if its proxy cannot be used.
         """
@@ -88,15 +88,15 @@ class Upstreams:
         return msgspec.structs.replace(found, text=self.redaction.text(found.text, channel))
 
     async def fetch_models(self, channel: Channel) -> list[ServedModel]:
-        """The models the upstream lists now; when that was by its own clock is kept. Raises UpstreamError."""
+        """Returns the models that the upstream lists now, and keeps the time by its clock. Raises UpstreamError."""
         with self.redaction.errors_of(channel):
             return await self._fetch(channel)
 
     async def discover_root(self, channel: Channel) -> tuple[str, list[ServedModel]]:
-        """The base URL under which the list of models lies, and that list: as given, with ``/v1`` or without.
+        """Returns the base URL of the list of models, and that list: the URL as given, with ``/v1`` or without.
 
-        Native dialects have but one. Raises UpstreamError if there is none: of the URL as given, unless the other one
-        refuses the key.
+        Native dialects have only one. Raises UpstreamError if there is none: that of the URL as given, unless the other
+        one refuses the key.
         """
         with self.redaction.errors_of(channel):
             base = channel.base_url.rstrip("/").removesuffix("/chat/completions")
@@ -109,12 +109,12 @@ class Upstreams:
                     raise
                 try:
                     return other, await self._list_at(other, channel)
-                except AttemptFailed as found:  # a key is refused only where there is something to ask for
+                except AttemptFailed as found:  # a key is refused only where something exists
                     raise (found if found.kind is FailureKind.AUTH else failed) from None
 
     @contextmanager
     def _gathering(self, channel: Channel, reply: Reply, what: str) -> Iterator[Memory]:
-        """What a body takes of the memory for answers while the block reads it; the reply ends with the block."""
+        """Holds a body's share of the memory for answers while the block reads it; the reply ends with the block."""
         try:
             with self.share() as memory:
                 yield memory
@@ -159,13 +159,13 @@ class Upstreams:
         return await self._fetch(msgspec.structs.replace(channel, base_url=base_url))
 
     def forget(self, channel_id: ChannelId) -> None:
-        """The channel was changed or removed: running calls go on, new ones open new connections."""
+        """Forget a channel that was changed or removed: running calls continue, new ones open new connections."""
         self._retired += self._pools.pop(channel_id, ())
         self.dates.pop(channel_id, None)
         self.unnamed.pop(channel_id, None)
 
     async def close(self) -> None:
-        """Ends everything, running answers too."""
+        """End everything, running answers too."""
         for pools in [*self._pools.values(), self._retired]:
             for pool in pools:
                 await pool.close()

@@ -10,7 +10,7 @@ from typing import Any
 from gateway.domain.usage import CITATIONS, LONGEST_WRITE, MODALITIES, OTHER_PARTS, PARTS
 
 PLAUSIBLE = 20_000_000
-"""Tokens: ten times the largest context on offer. No call has more."""
+"""The most tokens that are believed: ten times the largest context on offer."""
 
 _INPUT = ("prompt_tokens_details", "input_tokens_details", "input_token_details", "prompt_token_details")
 _OUTPUT = ("completion_tokens_details", "output_tokens_details", "output_token_details")
@@ -54,7 +54,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
 
 
 def _places_of(name: str, paths: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, int]]]:
-    """Every place of a count, with the name and the rank of what is there."""
+    """Returns every place of a count, with the name and rank of what is there."""
     for number, path in enumerate(paths):
         side, _, rest = path.partition(".")
         holders = {"in": _INPUT, "out": _OUTPUT}.get(side)
@@ -67,7 +67,7 @@ _HOLDERS = {path[:end] for path in _PLACES for end, letter in enumerate(path) if
 PLAIN = frozenset(
     {"prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens", *_INPUT, *_OUTPUT}
 )
-"""The names in OpenAI's own forms. A report that has no others has no extras."""
+"""The names in OpenAI's own forms. A report with only these has no extras."""
 
 _LISTS = {
     "promptTokensDetails": "input",
@@ -78,7 +78,7 @@ _LISTS = {
 }
 """Gemini's lists of ``{"modality": "AUDIO", "tokenCount": 9}``."""
 _TOOLS = ("server_tool_use", "tool_usage", "server_side_tool_usage_details", "tool_calls_details")
-"""Objects that count the uses of tools that the vendor runs."""
+"""Objects that count uses of tools that the vendor runs."""
 SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
 """Perplexity's and xAI's counts of searches, at the top of a report."""
 _FILES = ("file_search", "document_search", "collections_search", "storage_search")
@@ -86,7 +86,7 @@ _VARIANTS = ("flex", "priority", "fast", "batch")
 
 
 def counts_of(report: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
-    """The counts by our names, and whether one of them was not believed."""
+    """Returns the counts by our names, and whether one of them was not believed."""
     counts: dict[str, int] = {}
     ranks: dict[str, int] = {}
     doubt = False
@@ -108,7 +108,7 @@ def counts_of(report: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
 
 
 def _whole(value: Any) -> int:
-    """The number as it is, written as a float or in digits; -1 for what is none."""
+    """Returns the number, also from a float or digits; -1 for anything else."""
     if isinstance(value, str):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -117,7 +117,7 @@ def _whole(value: Any) -> int:
 
 
 def parts_of(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
-    """The parts that a report names, as in ``Usage.parts``."""
+    """Returns the parts in a report, as in ``Usage.parts``."""
     out = {name: count for name, count in counts.items() if count and name in PARTS}
     if PLAIN.issuperset(report):
         return out
@@ -138,13 +138,13 @@ def parts_of(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, 
 
 
 OTHER_STEPS = ("advisor", "fallback")
-"""How the types begin of Anthropic's iterations that another model made."""
+"""The start of the types of Anthropic's iterations that another model made."""
 
 
 def other_steps(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
-    """The model that made iterations beside the one that was called, and its tokens by ``OTHER_PARTS``.
+    """Returns the model that made iterations beside the one that was called, and its tokens by ``OTHER_PARTS``.
 
-    Empty without such a model, with several, and if a count is none.
+    Empty without such a model, with several, or with an invalid count.
     """
     steps = report.get("iterations")
     found = [step for step in steps if _is_others(step)] if isinstance(steps, list) else []
@@ -166,7 +166,7 @@ def _is_others(step: object) -> bool:
 
 
 def _text_counts(step: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Input, cached, written for a short and a long time, and output; in Anthropic's reports these are apart."""
+    """Returns input, cached, written for a short and a long time, and output; Anthropic's reports have these apart."""
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
     fresh, cached, write, output = (step.get(name) or 0 for name in names)
     made = step.get("cache_creation")
@@ -176,7 +176,7 @@ def _text_counts(step: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
-    """How often tools that the vendor runs were used, by its names, and what else it counts beside tokens.
+    """Returns how often the vendor's tools were used, by its names, and what else it counts beside tokens.
 
     ``{"web_search_requests": 2}``, ``{"web_search": {"num_requests": 2}}``. No call makes more than a million.
     """
@@ -199,12 +199,14 @@ _AUDIO = "prompt_audio_seconds"
 
 
 def kind_of_search(name: str) -> str:
-    """The part of a usage that a tool's searches are."""
+    """Returns the part of a usage for a tool's searches."""
     return "file_searches" if name.startswith(_FILES) else "searches"
 
 
 def variant_of(report: Mapping[str, Any]) -> str:
-    """How a call was processed, as its report says: one of the variants of a price; empty: in the standard way."""
+    """Returns how a call was processed, as its report says: one of the variants of a price; empty: in the
+    standard way.
+    """
     if report.get("speed") == "fast":
         return "fast"
     names = (report.get(name) for name in ("service_tier", "serviceTier", "trafficType"))
@@ -212,6 +214,6 @@ def variant_of(report: Mapping[str, Any]) -> str:
 
 
 def named_variant(name: object) -> str:
-    """The variant of a service tier's name: ``flex``, Gemini's ``ON_DEMAND_FLEX``; empty if it is none."""
+    """Returns the variant for a service tier's name: ``flex``, Gemini's ``ON_DEMAND_FLEX``; empty if unknown."""
     last = name.lower().rsplit("_", 1)[-1] if isinstance(name, str) else ""
     return last if last in _VARIANTS else ""

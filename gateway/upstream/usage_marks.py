@@ -1,6 +1,6 @@
-"""Marks of a usage report for the record: that it cannot be true, and what it says costs something beside tokens.
+"""Marks of a usage report for the record: that it cannot be true, and what costs something beside tokens.
 
-Such extras (searches that a vendor makes, a faster tier) are in the cost of a call where its price has a rate for them.
+Such extras (searches that a vendor makes, a faster tier) are in the cost of a call if its price has a rate for them.
 The record shows the others, so that a bill that is higher than the ledger can be explained.
 """
 
@@ -21,14 +21,14 @@ from gateway.upstream.usage_counts import (
 )
 
 SUSPECT = "suspect_usage"
-"""Mark of a record whose report could not be true as it stood; see ``usage_report``."""
+"""The mark of a record whose report contradicted itself; see ``usage_report``."""
 EXTRA = "upstream_extra"
-"""Mark of a record of a call that costs something at the upstream beside its tokens."""
+"""The mark of a call that costs something at the upstream beside its tokens."""
 _USUAL_PLACES = frozenset({"", "global", "not_available", "unknown"})
 
 
 def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
-    """The marks of one report."""
+    """Returns the marks of one report."""
     uses = (f"{plain(name, 40)}:{count}" for name, count in tool_uses(report).items())
     extras = ",".join([*uses, *_other_prices(report)])
     marks = (SUSPECT,) if suspect else ()
@@ -39,7 +39,9 @@ def marks_of(report: Mapping[str, Any], *, suspect: bool) -> tuple[str, ...]:
 
 
 def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, at: Rates) -> tuple[str, ...]:
-    """The marks of a call, without the extras that its price charges: searches, citations, a service tier, advice."""
+    """Returns the marks of a call, without the extras that its price charges: searches, citations, a service tier,
+    advice.
+    """
     if not any(mark.startswith(EXTRA) for mark in marks):
         return marks
     charged = set(usage.parts) & set(at.extras or ())
@@ -56,7 +58,7 @@ def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, at: Rate
 
 
 def _part_of(extra: str) -> str:
-    """The part of a usage, or the variant, that an extra stands for; empty: none."""
+    """Returns the part of a usage, or the variant, of an extra; empty: none."""
     name, _, value = extra.partition(":")
     if name in ("service_tier", "speed"):
         return named_variant(value)
@@ -68,7 +70,9 @@ def _part_of(extra: str) -> str:
 
 
 def reported_cost(report: Mapping[str, Any]) -> float | None:
-    """What the upstream says the call cost, in dollars: OpenRouter's, Perplexity's or xAI's; None if it does not."""
+    """Returns what the upstream says the call cost, in dollars: OpenRouter's, Perplexity's or xAI's; None if it does
+    not.
+    """
     cost = report.get("cost")
     if isinstance(cost, dict):
         cost = cost.get("total_cost")

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def merge(known: dict[str, Any], more: dict[str, Any], *, falls: bool) -> tuple[dict[str, Any], bool]:
-    """Both reports as one, and whether a count of the later one is smaller and not believed.
+    """Returns both reports as one, and whether a smaller count of the later one was not believed.
 
     ``falls``: the vendor corrects its counts, so that a smaller one is believed unless it is zero.
     """
@@ -52,7 +52,9 @@ _LONG_WRITE = "ephemeral_1h_input_tokens"
 
 
 def sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Anthropic's: with ``iterations`` the sum over these is what was used: the total leaves out a compaction."""
+    """Returns Anthropic's report with the sum over its ``iterations``, if it has them: the total leaves out a
+    compaction.
+    """
     steps = [step for step in report["iterations"] if isinstance(step, dict)]
     if not steps:
         return report
@@ -64,7 +66,7 @@ def sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _sum(numbers: Iterable[object]) -> int | None:
-    """The sum; None if there are none, -1 if one of them is not a count."""
+    """Returns the sum; None without counts, -1 if one of them is invalid."""
     found = [number for number in numbers if number is not None]
     counts = [number for number in found if type(number) is int and number >= 0]
     return None if not found else sum(counts) if len(counts) == len(found) else -1

@@ -44,29 +44,29 @@ from gateway.upstream.usual_usage import usual_usage
 
 
 class UsageLimits(msgspec.Struct, frozen=True, gc=False):
-    """What a request can have used at most, to tell which of two readings is meant."""
+    """The most that a request can have used, to decide between two readings."""
 
     input: int = PLAUSIBLE
     output: int | None = None
-    """None: it has no limit."""
+    """The output limit; None: it has none."""
 
 
 Within = Callable[[], UsageLimits]
-"""Asked only for reports that contradict themselves."""
+"""Called only for reports that contradict themselves."""
 
 
 class UsageReading(msgspec.Struct, frozen=True, gc=False):
     """What one report says."""
 
     usage: Usage
-    """Its source is PARTIAL if the report has no believable count of the output, or none of the input."""
+    """Its source is PARTIAL if the report lacks a believable count of the output or of the input."""
     suspect: bool = False
     corrected: bool = False
-    """The canonical numbers differ from the ones reported."""
+    """Whether the canonical numbers differ from the reported ones."""
 
 
 def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReading | None:
-    """The report in canonical form; None if it has no believable input count, or says nothing at all."""
+    """Returns the report in canonical form; None without a believable input count, or if it says nothing at all."""
     if isinstance(report.get("iterations"), list):
         report = sum_iterations(report)
     counts, suspect = counts_of(report)
@@ -93,13 +93,13 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
 
 
 def _shows(report: Mapping[str, Any], usage: Usage) -> bool:
-    """Whether clients would read the same counts."""
+    """Returns whether clients would read the same counts."""
     found = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
     return found == (usage.input, usage.output, usage.total) and {*map(type, found)} == {int}
 
 
 def _settle(report: Mapping[str, Any], counts: dict[str, int], within: Within) -> bool | None:
-    """Make the counts fit each other, and tell whether they did not; None if they say too little."""
+    """Makes the counts consistent, and says whether they were not. Returns None if they say too little."""
     total, outputs, suspect = counts.get("total"), counts.get("output"), False
     kept, reasoning = counts.get("cached", 0) + counts.get("write", 0), counts.get("reasoning", 0)
     inputs = reported = counts.get("input")
@@ -129,7 +129,7 @@ def _settle(report: Mapping[str, Any], counts: dict[str, int], within: Within) -
 
 
 def _left_out(gap: int, outputs: int, counts: Mapping[str, int], within: Within) -> tuple[int, int]:
-    """The sounds that were left out of the input, or the thoughts out of the output, if they fill the gap."""
+    """Returns the sounds left out of the input, or the thoughts left out of the output, if they fill the gap."""
     reasoning = counts.get("reasoning", 0)
     if 0 < gap != reasoning and gap == counts.get("input_audio"):
         return gap, 0
@@ -140,7 +140,7 @@ def _left_out(gap: int, outputs: int, counts: Mapping[str, int], within: Within)
 def _whole_input(
     report: Mapping[str, Any], inputs: int, cached: int, total: int | None, outputs: int, within: Within
 ) -> int:
-    """The input of a report with more cached tokens than input."""
+    """Returns the input of a report with more cached tokens than input."""
     apart = inputs + cached
     if total is None and "prompt_tokens" not in report:
         return apart if apart <= within().input else inputs
@@ -149,19 +149,21 @@ def _whole_input(
 
 
 def _thoughts_apart(report: Mapping[str, Any], counts: Mapping[str, int]) -> int:
-    """Perplexity's ``reasoning_tokens`` and citations are billed beside the output, and not in the total."""
+    """Adds Perplexity's ``reasoning_tokens`` and citations, which are billed beside the output and not in the total."""
     if CITATION_TOKENS not in report and "num_search_queries" not in report:
         return 0
     return counts.get("reasoning_apart", 0) + counts.get(CITATIONS, 0)
 
 
 def _most_output(limits: UsageLimits) -> int:
-    """Tokens; no model thinks more where the request has no limit."""
+    """The most tokens that a model thinks if the request has no limit."""
     return 200_000 if limits.output is None else limits.output
 
 
 def _excludes_cache(report: Mapping[str, Any]) -> bool:
-    """Anthropic's ``input_tokens`` are those beside the cache, and so is llama.cpp's ``prompt_n``."""
+    """Returns whether the input is counted without the cache, as Anthropic's ``input_tokens`` and llama.cpp's
+    ``prompt_n`` are.
+    """
     return "prompt_n" in report or ("prompt_tokens" not in report and _is_anthropic(report))
 
 
@@ -173,9 +175,8 @@ _GEMINI_COUNTS = frozenset({"promptTokenCount", "candidatesTokenCount", "totalTo
 
 
 def _settle_gemini(counts: dict[str, int], within: Within) -> bool | None:
-    """The same for Gemini's. Thoughts are beside the candidates, or inside if the total says so.
-
-    What tools read is beside the prompt.
+    """Does the same for Gemini's report. Thoughts are beside the candidates, or inside if the total says so. What tools
+    read is beside the prompt.
     """
     said, thoughts = counts.get("output", 0), counts.get("reasoning", 0)
     total, tools, prompt = counts.get("total"), counts.get("tools", 0), counts.get("input")
@@ -199,7 +200,7 @@ def _settle_gemini(counts: dict[str, int], within: Within) -> bool | None:
 
 
 class UsageReports:
-    """Sees every chunk of an answer, and says at its end what was used."""
+    """Reads every chunk of an answer, and returns at its end what was used."""
 
     def __init__(self, request: Fields) -> None:
         """``request``: the top level of the request."""
@@ -209,21 +210,21 @@ class UsageReports:
         self._known: dict[str, Any] = {}
         """All reports so far, as one."""
         self._last: msgspec.Raw | None = None
-        """The same as the upstream wrote it."""
+        """The last report as the upstream wrote it."""
         self._reading: UsageReading | None = None
         self._timed: UsageReading | None = None
         self._output_sum = 0
         self._variant = ""
         """How it was processed, if the answer says so beside its report."""
         self.suspect = False
-        """One of the reports cannot be true as it stands."""
+        """Whether one of the reports contradicts itself."""
         self.final = True
-        """Whether the output of the last report is that of the whole answer, and no first number."""
+        """Whether the output of the last report is that of the whole answer, and not a first number."""
 
     def see(self, chunk: Fields, *, final: bool = True) -> None:
-        """Looks at a chunk or a whole answer, at all places where a report may be.
+        """Reads a chunk or a whole answer, at all places of a report.
 
-        ``final``: its output is that of the whole answer, and no first number.
+        ``final``: its output is that of the whole answer, and not a first number.
         """
         report = chunk.get("usage")
         if report is None or rawjson.is_null(report):
@@ -238,12 +239,12 @@ class UsageReports:
             self.suspect = self.suspect or ("prompt_n" in timings if self._timed is None else self._timed.suspect)
 
     def _take(self, report: msgspec.Raw, *, summed: bool) -> None:
-        """llama.cpp sends one report for each of several choices: outputs add up, the input is the same."""
+        """Takes a report. llama.cpp sends one for each of several choices: outputs add up, the input is the same."""
         found = rawjson.maybe(report)
         if not isinstance(found, dict):
             self.suspect = self.suspect or bool(found)
             return
-        self._last = report.copy()  # no view, which would keep the whole answer
+        self._last = report.copy()  # not a view, which would keep the whole answer
         if self._known and not summed:
             if not self.final and found.get("output_tokens") is not None:
                 self._known.pop("output_tokens", None)
@@ -264,7 +265,8 @@ class UsageReports:
         self._reading = reading
 
     def _limits(self) -> UsageLimits:
-        """A token is at least a byte; media that are only named are few tokens more than their names.
+        """Returns the limits of the request. A token is at least a byte; media given by address are few tokens more
+        than their names.
 
         The upstream may add words and tools of its own.
         """
@@ -276,9 +278,9 @@ class UsageReports:
         return UsageLimits(size, None if limit.expected else limit.capped_total)
 
     def usage(self, tally: OutputCounter) -> Usage | None:
-        """What was reported of an answer that brought this much.
+        """Returns the reported usage of an answer with this output.
 
-        The tally replaces a missing output count. A report of nothing but zeros is none if something came.
+        The tally replaces a missing output count. A report of nothing but zeros counts as none if something came.
         """
         reading = self._reading or self._timed
         if reading is None or not (reading.usage.input or reading.usage.output or tally.empty):
@@ -292,11 +294,13 @@ class UsageReports:
 
     @property
     def corrected(self) -> bool:
-        """Whether clients should get other numbers than the upstream's object has."""
+        """Returns whether clients should get other numbers than the upstream's."""
         return self._reading is None or self._reading.corrected
 
     def as_sent(self) -> msgspec.Raw | None:
-        """The upstream's own object with its counts corrected; None if there is none to pass on, or it is suspect."""
+        """Returns the upstream's own object with its counts corrected; None if there is none to pass on, or it is
+        suspect.
+        """
         if self._last is None or self._reading is None or self._reading.usage.source is UsageSource.PARTIAL:
             return None
         if self._reading.suspect:
@@ -314,7 +318,7 @@ class UsageReports:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """For the record: doubt, extras, and the cost if the upstream named one (OpenRouter does)."""
+        """Returns marks for the record: doubt, extras, and the cost if the upstream named one (OpenRouter does)."""
         doubt: tuple[str, ...] = (SUSPECT,) if self.suspect else ()
         if not self._variant and PLAIN.issuperset(self._known):
             return doubt
@@ -322,7 +326,7 @@ class UsageReports:
 
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:
-    """A report that is not at the top: Groq's, Moonshot's."""
+    """Returns a report that is not at the top: Groq's, Moonshot's."""
     report = _member(chunk["x_groq"], "usage") if "x_groq" in chunk else None
     if report is None and b'"usage"' in bytes(chunk.get("choices", rawjson.NULL)):
         report = _moonshot(chunk["choices"])
@@ -337,7 +341,7 @@ def _member(holder: msgspec.Raw, name: str) -> msgspec.Raw | None:
 
 
 def _moonshot(choices: msgspec.Raw) -> msgspec.Raw | None:
-    """Usage inside the first choice."""
+    """Returns the usage inside the first choice."""
     try:
         found = rawjson.objects(choices)
     except ValueError:

@@ -1,9 +1,8 @@
-"""What is known of vendors and model servers, as one table. Model line-ups change: rows, not code.
+"""Vendors: what is known about vendors and model servers, as one table. Models change: rows, not code.
 
-A new preset is a ``Vendor`` and its name in ``PRESETS``.
-
-A channel's row is found by its preset, else by the host of its base URL; an unknown upstream gets ``PLAIN``. Facts are
-from the vendors' documentation and sources, read in the middle of 2026.
+A new preset is a ``Vendor`` and its name in ``PRESETS``. A channel's row is found by its preset, else by the host of
+its base URL; an unknown upstream gets ``PLAIN``. Facts are from the vendors' documentation and sources, read in the
+middle of 2026.
 """
 
 from fnmatch import fnmatchcase
@@ -18,7 +17,7 @@ from gateway.domain.channel import Dialect, TokenLimitField
 
 
 class ValueName(msgspec.Struct, frozen=True):
-    """A value that has another name there. Values are JSON texts."""
+    """A value with another name there. Values are JSON texts."""
 
     field: str
     """Top-level field."""
@@ -32,7 +31,7 @@ _OPENAI_ONLY = frozenset(
         *("safety_identifier", "service_tier", "store", "verbosity", "web_search_options"),
     }
 )
-"""What few others than OpenAI know. Strict ones refuse it, many name only the first they find."""
+"""Fields that few vendors but OpenAI know. Strict ones refuse them, and many name only the first they find."""
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,59 +41,59 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     dialect: Dialect = Dialect.OPENAI
     """The dialect of its channels by default."""
     base_url: str = ""
-    """Empty: it has no fixed place."""
+    """The base URL; empty: it has no fixed one."""
     key_variable: str = ""
-    """The environment variable in which its own documentation keeps the key; empty: it needs none, or names none."""
+    """The environment variable of the key in its own documentation; empty: it needs none, or names none."""
     hosts: tuple[str, ...] = ()
     """Host patterns, with ``:port`` for servers known by their port."""
     key_header: str = ""
-    """The header that has the key; empty: it goes along as a bearer."""
+    """The header of the key; empty: it is sent as a bearer token."""
     token_limit_field: TokenLimitField = TokenLimitField.KEEP
     reasoning_models: tuple[str, ...] = ()
-    """Upstream names, as in a shell, of models that take ``max_completion_tokens`` instead."""
+    """Patterns of the models that take ``max_completion_tokens`` instead."""
     allow: frozenset[str] = frozenset()
     """If not empty: only these top-level fields are accepted there."""
     deny: frozenset[str] = frozenset()
-    """Top-level fields it refuses."""
+    """Top-level fields that it refuses."""
     rename: tuple[tuple[str, str], ...] = ()
-    """Top-level fields that have another name there."""
+    """Top-level fields with another name there."""
     suspects: tuple[frozenset[str], ...] = (_OPENAI_ONLY,)
-    """Top-level fields that are refused together: if it refuses one of a set for a model, all of that set are left out
-    for a while."""
+    """Top-level fields that are refused together: if it refuses one of a set for a model, the whole set is left out for
+    a while."""
     swaps: tuple[ValueName, ...] = ()
     message_allow: frozenset[str] = frozenset()
     """If not empty: only these fields of a message are accepted there."""
     message_deny: frozenset[str] = frozenset()
     strict_messages: bool = False
-    """It refuses a message with fields that it does not know."""
+    """Whether it refuses a message with unknown fields."""
     completions_root: str = ""
     """What follows the host for ``/completions``; empty: they are below the base URL like everything else."""
     stream_options: bool = True
-    """It can be asked for the usage of a stream."""
+    """Whether it accepts a request for the usage of a stream."""
     empty_content: bool = False
-    """``content: null`` of a message without tool calls must be sent as ``""``."""
+    """Whether ``content: null`` of a message without tool calls must be sent as ``""``."""
     drop_nulls: bool = False
-    """Null fields of assistant messages must be left out."""
+    """Whether null fields of assistant messages must be left out."""
     short_tool_ids: bool = False
-    """Ids of tool calls must be nine letters and digits."""
+    """Whether ids of tool calls must be nine letters and digits."""
     reasoning_back: bool = False
-    """It refuses tool calls that come back without the ``reasoning_content`` that came before them."""
+    """Whether it refuses tool calls that return without their preceding ``reasoning_content``."""
     heeds_tool_choice: bool = True
-    """In Anthropic's dialect: the model calls the tool that a request demands, and none if it forbids that."""
+    """In Anthropic's dialect: whether the model calls the tool that a request demands, and none if it forbids that."""
 
     responses: bool | None = None
     """Whether it has the Responses API; None: its first call finds that out."""
     reads_reasoning: bool = True
-    """Assistant messages may have ``reasoning_content``."""
+    """Whether assistant messages may have ``reasoning_content``."""
     reads_developer: bool = True
-    """Messages may have the role ``developer``; else it is called ``system``."""
+    """Whether messages may have the role ``developer``; otherwise it is called ``system``."""
     reads_signatures: bool = False
-    """Tool calls may have Google's thought signatures."""
+    """Whether tool calls may have Google's thought signatures."""
     edits_messages: bool = False
-    """Whether the messages must be opened. It follows from the rest."""
+    """Whether the messages must be decoded. Derived from the rest."""
     quiet: bool = True
-    """Whether a request goes out unchanged, except for its model, its output limit and what streams need. So does
-    this."""
+    """Whether a request goes out unchanged, except for its model, its output limit and what streams need. Derived as
+    well."""
 
     def __post_init__(self) -> None:
         edits = (self.message_allow, self.message_deny, self.empty_content, self.drop_nulls, self.short_tool_ids)
@@ -103,32 +102,34 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
         force_setattr(self, "quiet", not any(edited))
 
     def accepts(self, name: str) -> bool:
-        """Whether a top-level field is accepted there."""
+        """Returns whether a top-level field is accepted there."""
         return name not in self.deny and (not self.allow or name in self.allow)
 
     def limit_field(self, upstream_model: str) -> TokenLimitField:
-        """The name of the output limit that this model takes."""
+        """Returns the name of the output limit for this model."""
         reasons = any(fnmatchcase(upstream_model, pattern) for pattern in self.reasoning_models)
         return TokenLimitField.MAX_COMPLETION_TOKENS if reasons else self.token_limit_field
 
 
 PLAIN = Vendor(name="")
-"""Nothing is known: the request goes out as it came."""
+"""An unknown vendor: the request goes out as it came."""
 
 _SAMPLING = frozenset({"temperature", "top_p", "frequency_penalty", "presence_penalty"})
-"""What models that think leave to their makers."""
+"""Sampling parameters that thinking models refuse."""
 
 _REASONING = ("o1*", "o3*", "o4*", "gpt-5*", "gpt-6*")
 
 
 def _remote(name: str, base_url: str, **facts: Any) -> Vendor:
-    """A vendor at its own host, whose documentation keeps the key in a variable of its name unless it is given."""
+    """Returns a vendor at its own host. Its documentation keeps the key in a variable of its name unless another is
+    given.
+    """
     known = {"hosts": (urlsplit(base_url).netloc,), "key_variable": f"{name.upper()}_API_KEY"}
     return Vendor(name=name, base_url=base_url, **known | facts)
 
 
 def _local(name: str, port: int, **facts: Any) -> Vendor:
-    """A server that usually runs on this machine, known by the port of its own documentation."""
+    """Returns a server that usually runs on this machine, known by the port in its documentation."""
     return Vendor(name=name, base_url=f"http://127.0.0.1:{port}/v1", hosts=(f"*:{port}",), **facts)
 
 
@@ -143,10 +144,10 @@ OPENAI = _remote(
 )
 
 ANTHROPIC = _remote("anthropic", "https://api.anthropic.com/v1", dialect=Dialect.ANTHROPIC, responses=False)
-"""The place of the vendor's own dialect and of OpenAI's."""
+"""The row of the vendor's own dialect and of OpenAI's."""
 
 GEMINI = _remote("gemini", "https://generativelanguage.googleapis.com/v1beta", dialect=Dialect.GEMINI, hosts=())
-"""Its host is that of its OpenAI surface, whose row is below."""
+"""Its host is that of its OpenAI-compatible API, whose row is below."""
 
 OPENROUTER = _remote(
     "openrouter",
@@ -267,7 +268,7 @@ PRESETS = {
         _local(
             "ollama",
             11434,
-            token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored: the output has no bound
+            token_limit_field=TokenLimitField.MAX_TOKENS,  # the other one is silently ignored: the output has no limit
             empty_content=True,
             heeds_tool_choice=False,
             reads_developer=False,
@@ -288,16 +289,16 @@ PRESETS = {
         Vendor(name="plain", suspects=()),
     )
 }
-"""By name; the order is the one to offer them in."""
+"""The presets by name, in the order in which they are offered."""
 
 
 LOCAL = tuple(row.name for row in PRESETS.values() if row.base_url.startswith("http://127.0.0.1:"))
-"""Servers that usually run on this machine, at the ports of their own documentation."""
+"""Servers that usually run on this machine, at the ports in their own documentation."""
 
 
 @lru_cache(maxsize=256)
 def vendor_of(preset: str, base_url: str) -> Vendor:
-    """The row for a channel's preset and base URL. An unknown preset changes nothing."""
+    """Returns the row for a channel's preset and base URL. An unknown preset changes nothing."""
     if preset:
         return PRESETS.get(preset, PLAIN)
     try:

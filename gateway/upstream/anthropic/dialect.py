@@ -34,17 +34,17 @@ _NO_MARKS = re.compile(
     r"|prompt caching[^.]{0,40}\bnot\b|\bnot (?:support|allow)[^.]{0,40}\bprompt caching",
     re.IGNORECASE,
 )
-"""How upstreams refuse marks for the prompt cache; a wrong mark, or one too many, is refused in other words."""
+"""How upstreams refuse cache marks; a wrong mark, or one too many, is refused in other words."""
 
 
 class AnthropicDialect(ChannelDialect):
-    """The API wants the thoughts before tool calls back."""
+    """Anthropic's dialect. The API wants the thoughts before tool calls back."""
 
     base_url = ANTHROPIC.base_url
     own_names = _OWN_NAMES
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Raises AttemptFailed for a request that has no counterpart there."""
+        """Returns the request. Raises AttemptFailed for one without a counterpart there."""
         return request.prepare(order, channel, served, learned, partial(self._memory.recall, order.owner))
 
     def reader(self, order: Order, channel: Channel) -> MessageReader:
@@ -66,7 +66,7 @@ class AnthropicDialect(ChannelDialect):
         return True
 
     def ask_models(self, channel: Channel, after: str) -> PreparedRequest:
-        """A thousand a page."""
+        """Returns the request for a page of a thousand models."""
         url = endpoint(request.root(channel), "/v1/models") + "?limit=1000"
         if after:
             url += "&after_id=" + quote(after, safe="")

@@ -1,8 +1,8 @@
 """A conversation as Anthropic wants it: user and assistant in turn, results first, nothing empty.
 
-The rules of the API: the first message is the user's; a message is not empty; all results of one assistant message
-stand at the beginning of the next user message; system messages among the messages, where the model takes them, stand
-after a user's message and before an assistant's or at the end.
+The rules of the API: the first message is the user's; a message is not empty; all results of one assistant message are
+at the beginning of the next user message; system messages among the messages, where the model accepts them, follow a
+user's message and precede an assistant's or are last.
 """
 
 import base64
@@ -21,13 +21,13 @@ from gateway.upstream.translate.tool_names import Spelling
 
 Block = dict[str, Any]
 Recall = Callable[[str], bytes]
-"""What is kept of a tool call, by its id."""
+"""Returns what is kept of a tool call, by its id."""
 
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 
 def blocks_of(parts: Iterable[TextPart | MediaPart]) -> list[Block]:
-    """The blocks; blank texts, which the API refuses, are left out. Raises BadRequest for what it does not take."""
+    """Returns the blocks, without blank texts, which the API refuses. Raises BadRequest for what it does not accept."""
     return [
         text_block(part) if isinstance(part, TextPart) else _media_block(part)
         for part in parts
@@ -36,12 +36,12 @@ def blocks_of(parts: Iterable[TextPart | MediaPart]) -> list[Block]:
 
 
 def text_block(text: TextPart) -> Block:
-    """A text."""
+    """Returns a text block."""
     return _mark_cached({"type": "text", "text": text.raw}, text.cache)
 
 
 def result_block(result: ResultPart) -> Block:
-    """A tool's result. A cache breakpoint within it is one at its end."""
+    """Returns a tool's result. A cache breakpoint within it becomes one at its end."""
     inner = blocks_of(result.parts)
     caches = [block.pop("cache_control") for block in inner if "cache_control" in block]
     block: Block = {"type": "tool_result", "tool_use_id": TOOLS.sent(result.call_id)}
@@ -88,7 +88,7 @@ TOOLS = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,128}"), odd=re.compile(r"[^A-Z
 """Names of tools, and ids of their calls."""
 
 FILLER = "."
-"""Text of a message that must be there and has none."""
+"""The text of a required message without one."""
 
 
 class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,11 +97,11 @@ class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
     system: list[Block]
     messages: list[dict[str, Any]]
     thoughtless: bool
-    """The running tool loop calls tools, and its first message has no thought at its beginning."""
+    """Whether the running tool loop calls tools and its first message does not begin with a thought."""
 
 
 def dialogue(turns: Iterable[Turn], recall: Recall, *, system_inside: bool) -> Dialogue:
-    """The conversation. Raises BadRequest for parts that the API does not take."""
+    """Returns the conversation. Raises BadRequest for parts that the API does not accept."""
     turns = tuple(turns)
     writer = _Writer(recall, running=_running_loop(turns), system_inside=system_inside)
     for position, turn in enumerate(turns):
@@ -110,7 +110,7 @@ def dialogue(turns: Iterable[Turn], recall: Recall, *, system_inside: bool) -> D
 
 
 def _running_loop(turns: tuple[Turn, ...]) -> int:
-    """Where the turns begin that follow the user's last words: the model is still at work on those."""
+    """Returns where the turns after the user's last words begin: the model is still working on those."""
     return max((i for i, turn in enumerate(turns) if turn.role == "user"), default=-1) + 1
 
 
@@ -142,7 +142,9 @@ class _Writer:
                 self._add_assistant(turn, running=position >= self._running)
 
     def done(self) -> Dialogue:
-        """The whole. A last message of the assistant is one it shall continue: it must not end in blanks."""
+        """Returns the whole. If the last message is the assistant's, the model continues it, so it must not end in
+        whitespace.
+        """
         self._place_system()
         if not self._messages or self._messages[0]["role"] != "user":
             self._messages.insert(0, {"role": "user", "content": []})
@@ -154,14 +156,14 @@ class _Writer:
         return Dialogue(system=self._system, messages=self._messages, thoughtless=self._thoughtless)
 
     def _of(self, role: str) -> list[Any]:
-        """The content of the last message, which is made if it has another role."""
+        """Returns the content of the last message, creating one if it has another role."""
         if not self._messages or self._messages[-1]["role"] != role:
             self._messages.append({"role": role, "content": []})
         content: list[Any] = self._messages[-1]["content"]
         return content
 
     def _add_assistant(self, turn: Turn, *, running: bool) -> None:
-        """Thoughts and texts in their order, then the calls: the results must follow these."""
+        """Add thoughts and texts in their order, then the calls, because results must follow these."""
         calls, said = turn.calls, list[Any]()
         for block in turn.blocks:
             if isinstance(block, ThoughtPart):
@@ -190,7 +192,7 @@ class _Writer:
         return rawjson.items(kept) if kept else []
 
     def _place_system(self) -> None:
-        """The waiting texts go after the user's message, or to the top if there is none to follow."""
+        """Put the waiting texts after the user's message, or at the top if there is none to follow."""
         if self._waiting and self._messages[-1]["role"] == "user":
             self._messages.append({"role": "system", "content": self._waiting})
         else:

@@ -1,7 +1,7 @@
-"""What each of Anthropic's models takes, as one table. Model line-ups change: rows, not code.
+"""What each of Anthropic's models accepts, as one table. Models change: rows, not code.
 
-From the vendor's model pages and migration guides as of November 2026. Relays put something before the
-vendor's names (``anthropic/claude-…``), so patterns begin with a star.
+From the vendor's model pages and migration guides as of November 2026. Relays put something before the vendor's names
+(``anthropic/claude-…``), so patterns begin with a star.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ ALL_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 
 class AnthropicThinking(StrEnum):
-    """How a model is asked to think."""
+    """How a model is told to think."""
 
     NONE = "none"
     BUDGET = "budget"
@@ -28,30 +28,30 @@ class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of some models. The defaults are those of the newest ones."""
 
     patterns: tuple[str, ...]
-    """Upstream names, as in a shell, in lower case."""
+    """Patterns of upstream names, in lower case."""
     max_tokens: int = 32_000
-    """Output limit when the client names none; the API requires one."""
+    """The output limit if the client names none; the API requires one."""
     max_output: int | None = 128_000
-    """The largest output limit that the API takes, its betas included; it refuses a higher one. None: unknown."""
+    """The largest output limit that the API accepts, betas included; it refuses a higher one. None: unknown."""
     thinking: AnthropicThinking = AnthropicThinking.ADAPTIVE
     efforts: tuple[str, ...] = ALL_EFFORTS
     """Words for ``output_config.effort``, weakest first."""
     off: str = ""
-    """Type of ``thinking`` that turns it off, where it is on by default and can be turned off."""
+    """The type of ``thinking`` that turns it off, if it is on by default and can be turned off."""
     sampling: bool = False
-    """Takes ``temperature``, ``top_p`` and ``top_k``."""
+    """Whether it accepts ``temperature``, ``top_p`` and ``top_k``."""
     one_sampler: bool = False
-    """Of ``temperature`` and ``top_p`` only one."""
+    """Whether it accepts only one of ``temperature`` and ``top_p``."""
     forced_tools: bool = True
-    """A tool call can be demanded."""
+    """Whether a tool call can be demanded."""
     structured: bool = True
-    """``output_config.format`` and strict tools."""
+    """Whether it accepts ``output_config.format`` and strict tools."""
     system_inside: bool = True
-    """System messages may stand among the messages, right after the user's."""
+    """Whether system messages may be among the messages, right after the user's."""
 
 
 def _older(*patterns: str, **facts: Any) -> AnthropicModel:
-    """Models that take sampling parameters, and system messages only at the beginning."""
+    """Returns models that accept sampling parameters, and system messages only at the beginning."""
     return AnthropicModel(patterns=patterns, **{"sampling": True, "system_inside": False} | facts)
 
 
@@ -86,14 +86,14 @@ ROWS = (
     ),
     AnthropicModel(patterns=("*claude-*",), max_output=None),
 )
-"""The first row that fits counts. A Claude nobody knows yet is taken for a new one."""
+"""The first matching row counts. An unknown Claude counts as a new one."""
 
 UNKNOWN = _older(max_tokens=8192, max_output=None, thinking=_NONE, structured=False)
-"""For what is served in this dialect and is not a Claude: requests nothing that is not certain."""
+"""For models of this dialect that are not Claude: requests nothing uncertain."""
 
 
 @lru_cache(maxsize=1024)
 def row_of(upstream_model: str) -> AnthropicModel:
-    """The row of a model by its upstream name; ``4.6`` is read as ``4-6``."""
+    """Returns the row of a model by its upstream name; ``4.6`` is read as ``4-6``."""
     name = upstream_model.lower().replace(".", "-")
     return next((row for row in ROWS if any(fnmatchcase(name, pattern) for pattern in row.patterns)), UNKNOWN)

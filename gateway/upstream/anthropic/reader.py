@@ -1,8 +1,8 @@
 """Reads Anthropic's messages as parts of an answer: the events of a stream, or a whole one.
 
-Blocks are distinguished by their index, and end when the upstream says so. What a block's start already holds (text,
-thinking, the input of a tool) counts, unless deltas of it follow. The tools get the client's names again, and the
-thinking before each call is kept. The input of tools that the vendor runs itself is not passed on.
+Blocks are distinguished by their index, and end when the upstream says so. What a block's start already contains (text,
+thinking, the input of a tool) counts, unless deltas follow. The tools get the client's names again, and the thinking
+before each call is kept. The input of the vendor's own tools is not passed on.
 """
 
 from collections.abc import Iterator
@@ -43,25 +43,25 @@ from gateway.upstream.failures import truncation
 from gateway.upstream.translate.tool_names import ToolNames
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
-"""Types of the blocks that are reasoning."""
+"""The types of blocks that are reasoning."""
 _EMPTY = b'""'
 _KINDS = {"text": BlockKind.TEXT, "tool_use": BlockKind.TOOL_CALL, **dict.fromkeys(THOUGHTS, BlockKind.REASONING)}
 
 
 class _Block:
-    """A content block that is open."""
+    """An open content block."""
 
     def __init__(self, index: int, kind: str, fields: Fields) -> None:
         self.index = index
         self.kind = kind
         self.is_answer = False
-        """The input of this call of a tool is the answer itself."""
+        """Whether the input of this tool call is the answer itself."""
         self.begun = argument_text(fields.get("input"))
-        """The input that the block's start brought."""
+        """The input in the block's start."""
         self.piecewise = False
-        """Deltas brought its input."""
+        """Whether its input came in deltas."""
         self.thought: dict[str, Any] = {}
-        """What is to be kept of a thinking block."""
+        """What is kept of a thinking block."""
 
 
 class MessageReader(AnswerReader):
@@ -75,7 +75,7 @@ class MessageReader(AnswerReader):
         self._names = ToolNames(order, TOOLS)
         self._memory = memory
         self._thoughts: list[dict[str, Any]] = []
-        """Those since the last call of a tool."""
+        """The thoughts since the last tool call."""
         self._blocks: dict[int, _Block] = {}
         self._name = ""
         """The message's id."""
@@ -124,12 +124,12 @@ class MessageReader(AnswerReader):
         yield from self._finish(message)
 
     def end(self) -> Iterator[AnswerPart]:
-        """See ``AnswerReader``. The SDK, too, takes an answer without ``message_stop`` that said why it ended."""
+        """See ``AnswerReader``. The SDK also accepts an answer without ``message_stop`` that said why it ended."""
         for index in list(self._blocks):
             yield from self._close(index)
 
     def _begin(self, message: Fields) -> Iterator[AnswerPart]:
-        """A message begins. Another one in the same stream is an answer that was made again: the two do not mix."""
+        """Begins a message. A second one in the same stream is the answer made again: the two are not mixed."""
         name = _string(message, "id")
         yield from _usage(message, final=False)
         if self.has_content and self._name not in ("", name):
@@ -215,7 +215,7 @@ def _input(block: _Block, piece: bytes) -> Iterator[AnswerPart]:
 
 
 def _cite(found: Any, index: int) -> Iterator[AnswerPart]:
-    """A source with an address; others are named in the record."""
+    """Returns a source with an address; others are named in the record."""
     if not isinstance(found, dict):
         return
     url, title, cited = (found.get(name) for name in ("url", "title", "cited_text"))
@@ -232,12 +232,12 @@ def _keep(block: _Block, name: str, piece: bytes) -> None:
 
 
 def _inner(fields: Fields, name: str) -> Fields:
-    """The object in a field. Raises ValueError if there is none."""
+    """Returns the object in a field. Raises ValueError if there is none."""
     return rawjson.fields(fields.get(name, NULL))
 
 
 def _text(fields: Fields, name: str) -> bytes:
-    """The text in a field as it came; nothing of an empty one, or of null. Raises ValueError if there is none."""
+    """Returns the text in a field as it came; nothing for an empty one, or null. Raises ValueError if there is none."""
     if name not in fields:
         raise ValueError(f"no {name}")
     raw = fields[name]
@@ -247,14 +247,14 @@ def _text(fields: Fields, name: str) -> bytes:
 
 
 def _blocks(content: msgspec.Raw) -> list[Fields]:
-    """The blocks of a whole answer; a text may be without its block. Raises ValueError if there are none."""
+    """Returns the blocks of a whole answer; a text may be without its block. Raises ValueError if there are none."""
     if bytes(memoryview(content)[:1]) == b'"':
         return [{"type": rawjson.raw("text"), "text": content}]
     return rawjson.objects(content)
 
 
 def _other(kind: str, source: Any) -> AnswerPart:
-    """A block of another kind: an image is passed on, the rest is named in the record."""
+    """Takes a block of another kind: an image is passed on, the rest is named in the record."""
     if kind != "image" or not isinstance(source, dict):
         return AnswerMark("block_dropped")
     made, data, url = (str(source.get(name) or "") for name in ("media_type", "data", "url"))

@@ -18,15 +18,15 @@ from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpo
 from gateway.upstream.translate.request import Parameters, ResponseFormat, conversation_of, read_caps, refusal_of
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
-"""Tokens to think with. They count towards ``max_tokens`` and must stay below it."""
+"""Tokens for thinking. They count towards ``max_tokens`` and must stay below it."""
 LEAST_BUDGET = 1024
 
 
 def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, bound: bool) -> dict[str, Any] | None:
-    """``thinking`` and ``output_config``, where there are any; None: the effort could not be put into words.
+    """Returns ``thinking`` and ``output_config``, where needed; None: the effort cannot be expressed.
 
-    ``bound``: a tool call is demanded, or earlier thoughts are lost, and a thinking budget allows neither. Adaptive
-    thinking allows both.
+    ``bound``: a tool call is demanded, or earlier thoughts are lost; a thinking budget allows neither, adaptive
+    thinking both.
     """
     if effort is None:
         return {}
@@ -44,18 +44,19 @@ def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, b
 
 
 def _word(effort: str, row: AnthropicModel) -> str:
-    """The strongest word the model knows that is not stronger than the requested one."""
+    """Returns the model's strongest word that is not stronger than the requested one."""
     wanted = ALL_EFFORTS.index("low" if effort == "minimal" else effort)
     known = [word for word in row.efforts if ALL_EFFORTS.index(word) <= wanted]
     return known[-1] if known else row.efforts[0]
 
 
 VERSION = "2023-06-01"
-"""Of the API. For what is sent here 2026-10-21 differs only by refusing sampling parameters; older models take them."""
+"""The version of the API. For what is sent here 2026-10-21 differs only by refusing sampling parameters; older models
+accept them."""
 
 _TIERS = {"auto": "auto", "default": "standard_only"}
 _PERSONAL = re.compile(r".*@.*|\+?[\d\s()./-]{7,}")
-"""What looks like an e-mail address or a telephone number; the vendor wants neither."""
+"""What looks like an e-mail address or a telephone number, which the vendor does not want."""
 
 
 class _Metadata(msgspec.Struct):
@@ -68,7 +69,7 @@ _METADATA = msgspec.json.Decoder(_Metadata)
 def prepare(
     order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, recall: Recall
 ) -> PreparedRequest:
-    """The request. Raises AttemptFailed (``client``, not sent) for what Anthropic has no counterpart of."""
+    """Returns the request. Raises AttemptFailed (``client``, not sent) for what Anthropic has no counterpart of."""
     parameters, row = Parameters(order, learned), row_of(served.upstream_name)
     try:
         cap = parameters.output_cap
@@ -94,15 +95,15 @@ def prepare(
 
 
 def marks_cache(channel: Channel, learned: LearnedRefusals) -> bool:
-    """Whether requests to this channel get marks for the vendor's prompt cache where the client sets none."""
+    """Returns whether requests to this channel get cache marks if the client sets none."""
     wanted = channel.dialect is Dialect.ANTHROPIC and channel.cache_marks
     return wanted and cache_marks.FIELD not in learned.dropped
 
 
 def output_limit(fields: Fields, served: ServedModel) -> OutputLimit:
-    """The most output that the request allows as it goes out: ``max_tokens`` bounds thinking and text together.
+    """Returns the most output that the outgoing request allows: ``max_tokens`` limits thinking and text together.
 
-    A limit always goes out; only if the client named none, and the default is the gateway's own, may less be held.
+    A limit always goes out. Less may be held only if the client named none, and the default is the gateway's own.
     """
     cap, _ = read_caps(fields)
     max_tokens = _max_tokens(cap, row_of(served.upstream_name), served)
@@ -118,18 +119,18 @@ def output_limit(fields: Fields, served: ServedModel) -> OutputLimit:
 
 
 def _max_tokens(cap: int | None, row: AnthropicModel, served: ServedModel, budget: int | None = None) -> int:
-    """The client's limit or else the row's and what can be paid, but not more than the model can write."""
+    """Returns the client's limit, else the row's and what can be paid, but not more than the model can write."""
     wanted = cap or (row.max_tokens if budget is None else min(row.max_tokens, max(1, budget)))
     return wanted if served.max_output is None else min(wanted, served.max_output)
 
 
 def root(channel: Channel) -> str:
-    """The base URL, which may be given with ``/v1`` at its end."""
+    """Returns the base URL, which may be given with ``/v1`` at its end."""
     return channel.base_url.rstrip("/").removesuffix("/v1")
 
 
 def headers(channel: Channel, *, stream: bool) -> dict[str, str]:
-    """The request's headers, with the API's version unless the channel names another."""
+    """Returns the request's headers, with the API's version unless the channel names another."""
     out = dict(STREAM_HEADERS if stream else PLAIN_HEADERS)
     if not any(name.lower() == "anthropic-version" for name in channel.headers):
         out["anthropic-version"] = VERSION
@@ -171,7 +172,7 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
 
 
 def _refuse(parameters: Parameters) -> None:
-    """What cannot be left out without giving another answer than the requested one."""
+    """Raises BadRequest for what cannot be left out without a different answer."""
     if (parameters.take("n", int) or 1) > 1:
         raise parameters.refuse("n", "Anthropic returns one choice per call")
     modalities = parameters.take("modalities", list[str]) or ["text"]
@@ -196,7 +197,7 @@ def _thinking(parameters: Parameters) -> tuple[str | None, msgspec.Raw]:
 
 
 def _add_own_words(parameters: Parameters, body: dict[str, Any], thinking: msgspec.Raw) -> None:
-    """Fields in Anthropic's own words win."""
+    """Adds fields in Anthropic's own words, which override others."""
     own = {"thinking": thinking, "cache_control": parameters.raw("cache_control")}
     body |= {name: value for name, value in own.items() if not rawjson.is_null(value)}
     config = rawjson.maybe(parameters.raw("output_config"))
@@ -221,7 +222,7 @@ def _sampling(parameters: Parameters, row: AnthropicModel, *, thinking: bool) ->
 
 
 def _service(parameters: Parameters) -> dict[str, Any]:
-    """The user's id and the service tier."""
+    """Adds the user's id and the service tier."""
     out, metadata = dict[str, Any](), parameters.raw("metadata")
     safety, user = (parameters.take(name, str) or "" for name in ("safety_identifier", "user"))
     own = _user_of(metadata)
@@ -248,7 +249,7 @@ def _thinks(body: dict[str, Any]) -> bool:
 
 
 def _user_of(metadata: msgspec.Raw) -> Any:
-    """Its ``user_id``; what else there is may be a lot, and is not decoded."""
+    """Returns its ``user_id``; the rest may be large, and is not decoded."""
     try:
         return rawjson.maybe(_METADATA.decode(metadata).user_id)
     except msgspec.DecodeError:

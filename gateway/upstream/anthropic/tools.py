@@ -1,6 +1,6 @@
 """Tools: functions and the choice among them in Anthropic's words, and the form of the answer.
 
-A model that cannot be held to a JSON schema is given a tool instead, ``json_response``, whose input is the answer.
+A model that cannot be held to a JSON schema gets a tool instead, ``json_response``, whose input is the answer.
 """
 
 from typing import Any
@@ -29,13 +29,13 @@ class Equipment(msgspec.Struct, frozen=True, kw_only=True):
     format: dict[str, Any] | None = None
     """``output_config.format``."""
     line: str = ""
-    """One more system text."""
+    """A further system text."""
 
 
 def equip(
     conversation: Conversation, form: ResponseFormat | None, row: AnthropicModel, *, thinking: bool, single: bool
 ) -> Equipment:
-    """Tools, choice and form. ``single``: the client wants no parallel calls.
+    """Returns tools, choice and form. ``single``: the client wants no parallel calls.
 
     Raises BadRequest if the model cannot be made to call a tool.
     """
@@ -62,14 +62,14 @@ def equip(
 
 
 def _with_json_tool(choice: dict[str, Any] | None) -> dict[str, Any]:
-    """The choice that makes the model answer by the tool, unless it may call one of the client's first."""
+    """Returns the choice that makes the model answer by the tool, unless it may call one of the client's first."""
     if choice is None or choice["type"] == "none":
         return {"type": "tool", "name": JSON_TOOL}
     return {"type": "any"} if choice["type"] == "auto" else choice
 
 
 def answers_by_tool(order: Order) -> bool:
-    """Whether a call of ``json_response`` in the answer is the answer itself."""
+    """Returns whether a call of ``json_response`` in the answer is the answer itself."""
     form = rawjson.maybe(order.fields.get("response_format"))
     named = any(tool.name == JSON_TOOL for tool in conversation_of(order).tools)
     return isinstance(form, dict) and form.get("type") == "json_schema" and not named
@@ -87,7 +87,7 @@ def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:
 
 
 def _schema(offer: ToolOffer) -> dict[str, Any]:
-    """The schema of a function's arguments; the API insists on an object."""
+    """Returns the schema of a function's arguments; the API insists on an object."""
     if rawjson.is_null(offer.parameters):
         return _NO_ARGUMENTS
     fields = {"type": "object"} | schema_fields(offer)
@@ -99,7 +99,9 @@ _COMBINATIONS = frozenset({"anyOf", "oneOf", "allOf"})
 
 
 def _merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with the arguments of all its parts; of alternatives only what each of them requires is required."""
+    """Returns the schema with the arguments of all its parts; of alternatives, only what each of them requires is
+    required.
+    """
     properties, required = _arguments(schema)
     for name in sorted(_COMBINATIONS & schema.keys()):
         given = schema.pop(name)
@@ -115,7 +117,7 @@ def _merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(schema: Any) -> tuple[dict[str, Any], set[str]]:
-    """The arguments in a schema, and those that it requires."""
+    """Returns the arguments in a schema, and those that it requires."""
     found = schema if isinstance(schema, dict) else {}
     properties, required = found.get("properties"), found.get("required")
     names = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
@@ -123,7 +125,7 @@ def _arguments(schema: Any) -> tuple[dict[str, Any], set[str]]:
 
 
 def _resolve(part: Any, schema: dict[str, Any]) -> Any:
-    """A part of a schema, looked up if it is a reference to one of the schema's definitions."""
+    """Returns a part of a schema, looked up if it is a reference to one of the schema's definitions."""
     reference = part.get("$ref") if isinstance(part, dict) else None
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return part
@@ -134,7 +136,7 @@ def _resolve(part: Any, schema: dict[str, Any]) -> Any:
 
 
 def _earlier_tool(name: str) -> dict[str, Any]:
-    """A tool that was called earlier and is not on offer any more: the API wants it defined all the same."""
+    """Returns a tool that was called earlier and is not offered any more: the API wants it defined anyway."""
     return {"name": TOOLS.sent(name), "input_schema": _NO_ARGUMENTS}
 
 
@@ -150,7 +152,7 @@ def _choice(choice: ToolChoice) -> dict[str, Any] | None:
 
 
 def _limit_choice(choice: dict[str, Any] | None, *, single: bool) -> dict[str, Any] | None:
-    """The choice, with at most one call at a time if the client wants no parallel ones."""
+    """Returns the choice, with at most one call at a time if the client wants no parallel ones."""
     if not single or (choice or {}).get("type") == "none":
         return choice
     return {**(choice or {"type": "auto"}), "disable_parallel_tool_use": True}

@@ -25,13 +25,15 @@ _OWN_NAMES = {
 
 
 class GeminiDialect(ChannelDialect):
-    """The API wants the signatures of tool calls back. How long to wait is in the details of an error."""
+    """Google's dialect. The API wants the signatures of tool calls back. How long to wait is in the details of an
+    error.
+    """
 
     base_url = GEMINI.base_url
     own_names = _OWN_NAMES
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Raises AttemptFailed for a request that has no counterpart there."""
+        """Returns the request. Raises AttemptFailed for one without a counterpart there."""
         return request.prepare(order, channel, served, learned, partial(self._memory.recall, order.owner))
 
     def reader(self, order: Order, channel: Channel) -> ResponseReader:
@@ -47,7 +49,7 @@ class GeminiDialect(ChannelDialect):
         return True
 
     def ask_models(self, channel: Channel, after: str) -> PreparedRequest:
-        """A thousand a page."""
+        """Returns the request for a page of a thousand models."""
         url = request.root(channel) + "/models?pageSize=1000"
         if after:
             url += "&pageToken=" + quote(after, safe="")

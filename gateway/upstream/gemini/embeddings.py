@@ -25,7 +25,7 @@ from gateway.upstream.openai.dialect import PLAIN_HEADERS
 from gateway.upstream.openai.embeddings import EmbeddingsAdapter, Vector, answer_of, in_order, numbers
 
 BATCH = 100
-"""Texts of one request."""
+"""The most texts of one request."""
 UNDERSTOOD = frozenset({"model", "input", "encoding_format", "dimensions", "task_type", "taskType", "title"})
 """Fields with a counterpart."""
 
@@ -83,7 +83,7 @@ def _request(text: msgspec.Raw, fields: Mapping[str, msgspec.Raw]) -> dict[str, 
 
 
 def _vectors(answer: Fields) -> list[msgspec.Raw]:
-    """The vectors of one answer. Raises ValueError if it has none."""
+    """Returns the vectors of one answer. Raises ValueError if it has none."""
     if "embedding" in answer:
         found = [rawjson.fields(answer["embedding"])]
     else:
@@ -95,7 +95,7 @@ def _vectors(answer: Fields) -> list[msgspec.Raw]:
 
 
 def _scale(vector: msgspec.Raw, order: Order) -> msgspec.Raw:
-    """A vector that was shortened on request, with length 1."""
+    """Returns a vector that was shortened on request, scaled to length 1."""
     if rawjson.is_null(order.fields.get("dimensions")):
         return vector
     values = numbers(vector)
@@ -104,7 +104,7 @@ def _scale(vector: msgspec.Raw, order: Order) -> msgspec.Raw:
 
 
 def _head(answers: list[Fields]) -> Fields:
-    """The usage of all answers together, if each of them reports it."""
+    """Returns the usage of all answers together, if each of them reports it."""
     counts = [rawjson.maybe(answer.get("usageMetadata")) for answer in answers]
     found = [count.get("promptTokenCount") for count in counts if isinstance(count, dict)]
     tokens = [number for number in found if type(number) is int]

@@ -1,4 +1,4 @@
-"""What each of Google's models takes, as one table. Model line-ups change: rows, not code.
+"""What each of Google's models accepts, as one table. Models change: rows, not code.
 
 From the vendor's model pages and migration guides as of November 2026.
 """
@@ -27,30 +27,30 @@ class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of some models. The defaults are those of the newest ones."""
 
     patterns: tuple[str, ...]
-    """Upstream names, as in a shell, in lower case."""
+    """Patterns of upstream names, in lower case."""
     max_output: int | None = 65_536
-    """The largest ``maxOutputTokens`` that the API takes of any of them. None: unknown."""
+    """The largest ``maxOutputTokens`` that the API accepts for any of them. None: unknown."""
     thinking: GeminiThinking = GeminiThinking.LEVEL
     levels: tuple[str, ...] = LEVELS[1:]
     """Words for ``thinkingLevel``, weakest first; none of them turns thinking off."""
     budget_off: int = 0
-    """The budget that thinks least; 0 is not at all."""
+    """The smallest budget; 0 is no thinking at all."""
     budget_minimal: int = 128
     sampling: bool = False
-    """Takes ``temperature``, ``topP`` and ``topK``; others ignore or refuse them."""
+    """Whether it accepts ``temperature``, ``topP`` and ``topK``; others ignore or refuse them."""
     penalties: bool = False
-    """Takes ``presencePenalty`` and ``frequencyPenalty``; others refuse them."""
+    """Whether it accepts ``presencePenalty`` and ``frequencyPenalty``; others refuse them."""
     logprobs: bool = False
     signatures: bool = True
-    """Function calls must come back with the signature they came with."""
+    """Whether function calls must be sent back with their signatures."""
     urls: bool = True
-    """Fetches media from https addresses itself."""
+    """Whether it fetches media from https addresses itself."""
     media_results: bool = True
-    """Function responses may hold media."""
+    """Whether function responses may contain media."""
 
 
 def _older(*patterns: str, **facts: Any) -> GeminiModel:
-    """Models that take sampling parameters and penalties, sign nothing, and want media beside results."""
+    """Returns models that accept sampling parameters and penalties, sign nothing, and want media beside results."""
     known: dict[str, Any] = {
         "sampling": True,
         "penalties": True,
@@ -76,14 +76,14 @@ ROWS = (
     _older("*gemini-2.0-*", "*gemini-1*", thinking=GeminiThinking.NONE, urls=False),
     GeminiModel(patterns=("*gemini-*",), max_output=None),
 )
-"""The first row that fits counts. A Gemini nobody knows yet is taken for a new one."""
+"""The first matching row counts. An unknown Gemini counts as a new one."""
 
 UNKNOWN = _older(max_output=None, thinking=GeminiThinking.NONE, logprobs=False, urls=False)
-"""For what is served in this dialect and is not a Gemini: requests nothing that is not certain."""
+"""For models of this dialect that are not Gemini: requests nothing uncertain."""
 
 
 @lru_cache(maxsize=1024)
 def row_of(upstream_model: str) -> GeminiModel:
-    """The row of a model by its upstream name."""
+    """Returns the row of a model by its upstream name."""
     name = upstream_model.lower()
     return next((row for row in ROWS if any(fnmatchcase(name, pattern) for pattern in row.patterns)), UNKNOWN)

@@ -36,18 +36,18 @@ from gateway.upstream.gemini.request import TOOLS, camel
 from gateway.upstream.translate.tool_names import ToolNames
 
 BLOCKED = "PROHIBITED_CONTENT"
-"""Finish reason of the one candidate there would be, had the prompt not been blocked."""
+"""The finish reason for a blocked prompt, which has no candidate."""
 REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 """Finish reasons by their numbers."""
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 """One step of a JSON path."""
 _BILLS_ANSWERS = re.compile(r"gemini-(?:pro|[12])(?:[.-]|$)")
-"""Models with a price for each answer that is grounded, not for each query."""
+"""Models with a price for each grounded answer, not for each query."""
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 _PARTS = frozenset(
     {"text", "inlineData", "inline_data", "fileData", "executableCode", "codeExecutionResult", "thoughtSignature"}
 )
-"""What is read of parts that call nothing. Others are of tools that the vendor runs, and not passed on."""
+"""Fields read from parts without calls. Others belong to the vendor's own tools, and are not passed on."""
 
 
 class _Candidate:
@@ -56,13 +56,13 @@ class _Candidate:
     def __init__(self, index: int) -> None:
         self.index = index
         self.reason = ""
-        """The finish reason. It may come before the last parts do, or more than once."""
+        """The finish reason. It may come before the last parts, or more than once."""
         self.produced = False
         self.calls = 0
         self.open: dict[str, Any] | None = None
         """The call whose arguments come in parts."""
         self.arguments: Any = {}
-        """Those of it so far."""
+        """Its arguments so far."""
         self.cited: set[str] = set()
 
 
@@ -76,10 +76,10 @@ class ResponseReader(AnswerReader):
         self._memory = memory
         self._candidates: dict[int, _Candidate] = {}
         self._queries: set[str] = set()
-        """Those that the vendor searched the web with."""
+        """The queries of the vendor's web searches."""
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
-        if event.data.strip() == b"[DONE]":  # some relays send it; the bytes end all the same
+        if event.data.strip() == b"[DONE]":  # some relays send it; the bytes still end
             return
         try:
             for response in split(event.data):
@@ -110,7 +110,9 @@ class ResponseReader(AnswerReader):
         self.done = True
 
     def _response(self, response: Fields) -> Iterator[AnswerPart]:
-        """The parts of one more response. Raises AttemptFailed if it is an error, ValueError if it is odd."""
+        """Returns the parts of one more response. Raises AttemptFailed if it is an error, ValueError if it is
+        invalid.
+        """
         if not rawjson.is_null(response.get("usageMetadata")):
             yield UsageSeen({"usage": response["usageMetadata"]})
         if (failure := failure_in(self._channel, response)) is not None:
@@ -126,9 +128,9 @@ class ResponseReader(AnswerReader):
             yield from self._searches(fields, _string(response, "modelVersion") or self._order.model)
 
     def _searches(self, fields: Fields, model: str) -> Iterator[AnswerPart]:
-        """The searches in the words of a report that counts them: Gemini's own reports do not.
+        """Returns the searches as a usage report would count them: Gemini's own reports do not.
 
-        Each query is billed, once; of models before Gemini 3 the whole answer, however many there were.
+        Each query is billed once; before Gemini 3 the whole answer is, however many there were.
         """
         grounding = rawjson.maybe(fields.get("groundingMetadata"))
         lists = map(grounding.get, ("webSearchQueries", "imageSearchQueries")) if isinstance(grounding, dict) else ()
@@ -176,7 +178,7 @@ class ResponseReader(AnswerReader):
             yield AnswerMark("block_dropped")
 
     def _call(self, candidate: _Candidate, part: dict[str, Any], call: dict[str, Any]) -> Iterator[AnswerPart]:
-        """A call that is complete by now."""
+        """Takes a complete call."""
         pieces = call.get("partialArgs")
         if candidate.open is None and not any(call.values()):
             return  # the end of one that has ended
@@ -192,7 +194,7 @@ class ResponseReader(AnswerReader):
             yield from self._close(candidate)
 
     def _close(self, candidate: _Candidate) -> Iterator[AnswerPart]:
-        """The call under the client's name of the function; its signature goes along, and is kept here, too."""
+        """Returns the call under the client's function name. Its signature is sent along, and kept here too."""
         call, candidate.open = candidate.open, None
         if call is None:
             return
@@ -212,7 +214,7 @@ class ResponseReader(AnswerReader):
         )
 
     def _endings(self) -> Iterator[AnswerPart]:
-        """The finish reasons. Raises AttemptFailed if the model failed and nothing came."""
+        """Returns the finish reasons. Raises AttemptFailed if the model failed and nothing came."""
         for candidate in self._candidates.values():
             yield from self._close(candidate)
         for _, candidate in sorted(self._candidates.items()):
@@ -231,7 +233,7 @@ class ResponseReader(AnswerReader):
 
 
 def split(data: bytes) -> list[Fields]:
-    """The responses in a body or an event: one, or an array of them. Raises ValueError if there are none."""
+    """Returns the responses in a body or an event: one, or an array of them. Raises ValueError if there are none."""
     data = data.strip().removeprefix(b"\xef\xbb\xbf")
     if any(sign in data for sign in _SNAKES):
         data = rawjson.encode(_camel_names(rawjson.value(data)))
@@ -243,7 +245,7 @@ _SNAKES = (b'"finish_reason"', b'"usage_metadata"', b'"function_call"')
 
 
 def _camel_names(value: Any) -> Any:
-    """The same with the names that the API has, but not in what is the model's own."""
+    """Returns the same with the API's names, but leaves the model's own objects alone."""
     if isinstance(value, list):
         return [_camel_names(item) for item in value]
     if not isinstance(value, dict):
@@ -252,7 +254,7 @@ def _camel_names(value: Any) -> Any:
 
 
 def _parts(fields: Fields) -> list[dict[str, Any]]:
-    """The parts; a candidate without content has none. Raises ValueError if they are none."""
+    """Returns the parts; a candidate without content has none. Raises ValueError for anything else."""
     content = rawjson.value(fields.get("content"))
     parts = content.get("parts") if isinstance(content, dict) else content
     if parts is None:
@@ -275,7 +277,7 @@ def _medium(found: dict[str, Any], index: int) -> AnswerPart:
 
 
 def _set(arguments: Any, piece: dict[str, Any]) -> Any:
-    """The arguments with one more part of a value, whose place is a JSON path; texts grow."""
+    """Adds a part of a value to the arguments, at a JSON path; texts grow."""
     path = piece.get("jsonPath")
     name = next((name for name in _VALUES if name in piece), "")
     if not isinstance(path, str) or not name:
@@ -305,7 +307,7 @@ def _put(holder: Any, steps: list[str | int], value: Any) -> Any:
 
 
 def _sources(candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
-    """What the answer was grounded on, each source once."""
+    """Returns the sources of the answer, each once."""
     grounding, cited = (rawjson.maybe(fields.get(name)) for name in ("groundingMetadata", "citationMetadata"))
     names = ("web", "retrievedContext", "maps", "image")
     if isinstance(grounding, dict):
@@ -323,7 +325,7 @@ def _sources(candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
 
 
 def _places(supports: Any) -> dict[int, dict[str, Any]]:
-    """Where the text is that each source supports first."""
+    """Returns where the text is that each source supports first."""
     places: dict[int, dict[str, Any]] = {}
     for support in supports if isinstance(supports, list) else ():
         segment = support.get("segment") if isinstance(support, dict) else None
@@ -348,7 +350,7 @@ def _source(candidate: _Candidate, url: Any, title: Any, place: dict[str, Any]) 
 
 
 def logprobs_of(result: Any) -> list[dict[str, Any]]:
-    """The probabilities of the text's tokens, in the words of chat completions."""
+    """Returns the probabilities of the text's tokens, in the words of chat completions."""
     chosen = result.get("chosenCandidates") if isinstance(result, dict) else None
     if not isinstance(chosen, list):
         return []

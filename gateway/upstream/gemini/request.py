@@ -42,7 +42,9 @@ _BUDGETS = {1: 1024, 2: 8192, 3: 24576}
 
 
 def config_of(parameters: Parameters, row: GeminiModel, cap: int | None, *, own_cap: bool = False) -> dict[str, Any]:
-    """The config with this output limit. ``own_cap``: the gateway chose it, and half of it is left to the answer."""
+    """Returns the config with this output limit. ``own_cap``: the gateway chose it, and half of it is left to the
+    answer.
+    """
     choices = parameters.take("n", int)
     out: dict[str, Any] = {
         "maxOutputTokens": cap,
@@ -70,7 +72,7 @@ def config_of(parameters: Parameters, row: GeminiModel, cap: int | None, *, own_
 
 
 def _rename_values(parameters: Parameters, kinds: Mapping[str, type[float]], *, supported: bool) -> dict[str, Any]:
-    """The parameters of these types under Google's names, unless the model does not take them."""
+    """Returns the parameters of these types under Google's names, unless the model refuses them."""
     values = {name: parameters.take(name, kind) for name, kind in kinds.items()}
     fields = {name: value for name, value in values.items() if value is not None}
     if supported:
@@ -80,7 +82,7 @@ def _rename_values(parameters: Parameters, kinds: Mapping[str, type[float]], *, 
 
 
 def camel(name: str) -> str:
-    """A name with underscores as Google's APIs write it."""
+    """Returns a name with underscores as Google's APIs write it."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
@@ -96,7 +98,7 @@ def _probabilities(parameters: Parameters, row: GeminiModel) -> dict[str, Any]:
 
 
 def _form(form: ResponseFormat | None) -> dict[str, Any]:
-    """The form of the answer. A JSON schema goes as it is: ``responseSchema`` would take a subset only."""
+    """Sets the form of the answer. A JSON schema is sent unchanged: ``responseSchema`` would accept a subset only."""
     if form is None or form.type not in {"json_object", "json_schema"}:
         return {}
     schema = {} if rawjson.is_null(form.schema) else {"responseJsonSchema": form.schema}
@@ -104,7 +106,7 @@ def _form(form: ResponseFormat | None) -> dict[str, Any]:
 
 
 def _modalities(parameters: Parameters) -> dict[str, Any]:
-    """Whether the answer may have images. Models that make images do so by default."""
+    """Sets whether the answer may have images. Models that make images do so by default."""
     wanted = parameters.take("modalities", list[str]) or ["text"]
     if "audio" in wanted:
         raise parameters.refuse("modalities", "Gemini's chat models have no audio output")
@@ -112,7 +114,7 @@ def _modalities(parameters: Parameters) -> dict[str, Any]:
 
 
 def _thinking(effort: str | None, row: GeminiModel) -> dict[str, Any] | None:
-    """The thinking config; None if there is nothing to say, or no way to say it."""
+    """Returns the thinking config; None if it is not needed, or cannot be expressed."""
     if effort is None or row.thinking is GeminiThinking.NONE or effort not in {"none", *_EFFORTS}:
         return None
     if effort == "none":
@@ -127,7 +129,7 @@ def _thinking(effort: str | None, row: GeminiModel) -> dict[str, Any] | None:
 
 Part = dict[str, Any]
 Recall = Callable[[str], bytes]
-"""The signature that is kept of a tool call, by its id."""
+"""Returns the signature kept of a tool call, by its id."""
 
 _TYPES = {
     "png": "image/png",
@@ -137,11 +139,11 @@ _TYPES = {
     "gif": "image/gif",
     "pdf": "application/pdf",
 }
-"""By the ending of an address."""
+"""Media types by the ending of an address."""
 
 
 def parts_of(parts: Iterable[TextPart | MediaPart], row: GeminiModel) -> list[Part]:
-    """The parts; empty texts are left out. Raises BadRequest for what the model does not take."""
+    """Returns the parts, without empty texts. Raises BadRequest for what the model does not accept."""
     return [
         {"text": part.raw} if isinstance(part, TextPart) else _media(part, row)
         for part in parts
@@ -150,7 +152,7 @@ def parts_of(parts: Iterable[TextPart | MediaPart], row: GeminiModel) -> list[Pa
 
 
 def result_parts(result: ResultPart, row: GeminiModel) -> list[Part]:
-    """A tool's result, and beside it the media that the model does not take inside."""
+    """Returns a tool's result, and beside it the media that the model does not accept inside."""
     texts = [part for part in result.parts if isinstance(part, TextPart)]
     media = [_media(part, row) for part in result.parts if isinstance(part, MediaPart)]
     given = _response(texts, failed=result.failed)
@@ -161,9 +163,8 @@ def result_parts(result: ResultPart, row: GeminiModel) -> list[Part]:
 
 
 def _response(texts: list[TextPart], *, failed: bool) -> Part:
-    """Must be an object. The text goes as it is, even if it is JSON: else its layout and large numbers would be lost.
-
-    ``output`` and ``error`` are the keys that the vendor documents.
+    """Returns the response, which must be an object. The text is sent unchanged, even if it is JSON: otherwise its
+    layout and large numbers would be lost. ``output`` and ``error`` are the vendor's documented keys.
     """
     return {"error" if failed else "output": join_texts((part.raw for part in texts), b"")}
 
@@ -185,14 +186,14 @@ TOOLS = Spelling(
 """Names of functions."""
 
 PLACEHOLDER = base64.b64encode(b"skip_thought_signature_validator").decode()
-"""Google's documented way to replay a call that it did not sign."""
+"""Google's documented value for a call that it did not sign."""
 
 FILLER = "."
-"""What the user says first in a conversation of system messages alone, or one that the model begins."""
+"""What the user says first in a conversation of only system messages, or one that the model begins."""
 
 
 def talk(turns: Iterable[Turn], recall: Recall, row: GeminiModel) -> dict[str, Any]:
-    """``contents`` and ``systemInstruction``. Raises BadRequest for parts that the model does not take."""
+    """Returns ``contents`` and ``systemInstruction``. Raises BadRequest for parts that the model does not accept."""
     system: list[Part] = []
     contents: list[dict[str, Any]] = []
     for turn in turns:
@@ -220,7 +221,7 @@ def _parts(turn: Turn, recall: Recall, row: GeminiModel) -> list[Part]:
 
 
 def _calls(calls: list[CallPart], recall: Recall, row: GeminiModel) -> list[Part]:
-    """Of parallel calls only the first must be signed."""
+    """Returns the calls. Of parallel ones only the first must be signed."""
     parts: list[Part] = []
     for call in calls:
         part: Part = {"functionCall": {"id": call.id, "name": TOOLS.sent(call.name), "args": call.arguments}}
@@ -237,7 +238,7 @@ _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "named": "ANY"}
 
 
 def tools_of(conversation: Conversation) -> dict[str, Any]:
-    """The fields ``tools`` and ``toolConfig`` of the request, if there are any tools."""
+    """Returns the fields ``tools`` and ``toolConfig`` of the request, if it has any tools."""
     offers, choice = conversation.allowed_tools, conversation.choice
     if not offers:
         return {}
@@ -255,9 +256,9 @@ _SAYS_NOTHING = frozenset({"type", "title", "description", "required", "addition
 
 
 def _declaration(offer: ToolOffer) -> dict[str, Any]:
-    """A function. An object without properties is refused as a schema, so none is given then.
+    """Returns a function. A schema of an object without properties is refused, so it is left out then.
 
-    A schema of alternatives (``anyOf`` and the like) is one of an object, whether it says so or not.
+    A schema of alternatives (``anyOf`` and others) is one of an object, whether it says so or not.
     """
     out: dict[str, Any] = {"name": TOOLS.sent(offer.name)}
     if offer.description:
@@ -277,7 +278,9 @@ def _has_arguments(schema: Fields) -> bool:
 
 
 def _is_own(thought: ThoughtPart) -> bool:
-    """Whether Gemini made it, which reads the signatures of its thoughts at the calls, or nothing is in it."""
+    """Returns whether Gemini made it, which reads the signatures of its thoughts at the calls, or whether it
+    is empty.
+    """
     return thought.maker is SealKind.GEMINI or thought.empty
 
 
@@ -288,7 +291,7 @@ _VERSION = re.compile(r"/v\d\w*\Z")
 def prepare(
     order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, recall: Recall
 ) -> PreparedRequest:
-    """The request. Raises AttemptFailed (``client``, not sent) for what Gemini has no counterpart of."""
+    """Returns the request. Raises AttemptFailed (``client``, not sent) for what Gemini has no counterpart of."""
     parameters, row = Parameters(order, learned), row_of(served.upstream_name)
     try:
         asked = parameters.output_cap
@@ -307,7 +310,9 @@ def prepare(
 
 
 def output_limit(fields: Fields, served: ServedModel) -> OutputLimit:
-    """The most output that the request allows as it goes out: ``maxOutputTokens`` bounds thoughts and text together."""
+    """Returns the most output that the outgoing request allows: ``maxOutputTokens`` limits thoughts and text
+    together.
+    """
     cap, choices = read_caps(fields)
     if cap is not None:
         return limit_of(_lower_cap(cap, served), choices=max(1, choices))
@@ -317,31 +322,33 @@ def output_limit(fields: Fields, served: ServedModel) -> OutputLimit:
 
 
 def _budget(effort: object, row: GeminiModel) -> int:
-    """Tokens to think with that the request allows; 0 where it names no number."""
+    """Returns the tokens for thinking that the request allows; 0 if it names no number."""
     thinking = _thinking(effort, row) if isinstance(effort, str) else None
     return 0 if thinking is None else thinking.get("thinkingBudget", 0)
 
 
 def _chosen_cap(order: Order) -> int | None:
-    """The limit that the hold pays for, where the client names none and the hold covers less than a usual answer."""
+    """Returns the limit that the hold pays for, if the client names none and the hold covers less than a typical
+    answer.
+    """
     if order.output_budget is None:
         return None
     return max(1, order.output_budget // max(1, read_caps(order.fields)[1]))  # the hold pays for one at least
 
 
 def _lower_cap(cap: int | None, served: ServedModel) -> int | None:
-    """The client's limit, but not more than the model can write."""
+    """Returns the client's limit, but not more than the model can write."""
     return cap if cap is None or served.max_output is None else min(cap, served.max_output)
 
 
 def root(channel: Channel) -> str:
-    """The base URL with the API's version, which may be left out; that of the compatible surface does as well."""
+    """Returns the base URL with the API's version, which may be omitted; that of the compatible API works as well."""
     base = channel.base_url.rstrip("/").removesuffix("/openai")
     return base if _VERSION.search(base) else endpoint(base, "/v1beta")
 
 
 def _path(model: str, *, stream: bool) -> str:
-    """A model keeps its place in the path whatever it is called; only tuned ones have a collection of their own."""
+    """Returns the path of a model. Only tuned ones have a collection of their own."""
     collection, slash, name = model.partition("/")
     if not slash or collection not in _COLLECTIONS or "/" in name or name in {".", ".."}:
         collection, name = "models", model

@@ -1,10 +1,10 @@
-"""One HTTP/1.1 connection to an upstream: requests out, one at a time, and the bytes that answer them in.
+"""One HTTP/1.1 connection to an upstream: requests go out, one at a time, and their answers come in.
 
-It decides when a connection may be used again: only after an answer that came whole, that did not ask to close, and
-that nothing followed. Every other one is closed, so that no answer can reach the wrong call.
+It decides when a connection may be used again: only after an answer that came whole, did not ask to close, and was
+followed by nothing. Every other one is closed, so that no answer can reach the wrong call.
 
-The head of nearly every request is like the one before, so its bytes are kept. A large body goes out piece by piece, as
-it is taken, with turns for others in between: sent at once, 30 MB hold up the event loop, because the system copies
+The head of nearly every request equals the one before, so its bytes are kept. A large body goes out piece by piece, as
+it is taken, with turns for other work in between: sent at once, 30 MB hold up the event loop, because the system copies
 them, TLS encrypts them, and what is not taken at once is copied again to wait.
 """
 
@@ -24,7 +24,7 @@ from gateway.upstream.http.parser import Parser, WireAnswer
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a URL means on the wire."""
+    """A URL as it is sent."""
 
     line: bytes
     """The rest of the request line, and the Host header."""
@@ -32,14 +32,14 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class RequestHeads:
-    """The request heads of one channel, whose own headers are given."""
+    """The request heads of one channel with these headers of its own."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self._headers = dict(headers)
         self._known: dict[tuple[tuple[str, str], ...], bytes] = {}
 
     def head(self, method: str, target: Target, prepared: PreparedRequest) -> bytes:
-        """Raises ValueError for a header that cannot be sent, without showing its value."""
+        """Returns a head. Raises ValueError for a header that cannot be sent, without showing its value."""
         key = tuple(prepared.headers.items())
         lines = self._known.get(key)
         if lines is None:
@@ -61,7 +61,7 @@ def _lines(headers: Mapping[str, str]) -> bytes:
 
 @lru_cache(maxsize=256)
 def target_of(text: str) -> Target:
-    """Of a whole URL."""
+    """Returns the target of a whole URL."""
     url = yarl.URL(text)
     host, port = url.raw_host or "", url.port or 0
     shown = f"[{host}]" if ":" in host else host
@@ -72,7 +72,7 @@ def target_of(text: str) -> Target:
 
 @lru_cache(maxsize=1)
 def tls_context() -> ssl.SSLContext:
-    """Certificates and names are checked, TLS 1.2 at least: Python's own defaults."""
+    """Returns a context that checks certificates and names and requires TLS 1.2: Python's defaults."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -82,14 +82,14 @@ def tls_context() -> ssl.SSLContext:
 AT_ONCE = 256 * 1024
 """Bytes of a body that are given to the connection at once."""
 READ_SIZE = 64 * 1024
-"""Bytes that one read may bring: what waits for a slower reader is never more than a few of them."""
+"""The most bytes of one read: no more than a few of them ever wait for a slow reader."""
 
 
 class UpstreamConnection(asyncio.BufferedProtocol):
     """One connection. ``idle`` is called when it may serve again, ``gone`` once when it is lost.
 
-    It reads into a ``buffer`` of ``READ_SIZE`` that it shares with other connections: whatever comes leaves it before
-    the loop looks at the next one.
+    It reads into a ``buffer`` of ``READ_SIZE`` that it shares with other connections: the bytes are taken out before
+    the loop turns to the next one.
     """
 
     def __init__(
@@ -108,22 +108,20 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self._unsent: memoryview[int] | bytes = b""
         """What is left of a large body."""
         self._full = self._soon = False
-        """Whether so much waits that no more should come; whether more goes in the loop's next turn."""
+        """Whether too much waits to read more; whether more is sent in the loop's next turn."""
         self.used = False
-        """It has served before."""
+        """Whether it has served before."""
         self.idle_since = 0.0
 
     @property
     def alive(self) -> bool:
-        """Whether it is connected."""
+        """Returns whether it is connected."""
         return self._transport is not None and not self._transport.is_closing()
 
     def ask(self, head: bytes, body: bytes, *, together: bool = False) -> WireAnswer:
-        """Send a request. Raises ConnectionBroken if the connection is closed.
+        """Send a request, a large one as the upstream takes it. Raises ConnectionBroken if the connection is closed.
 
-        A large one goes as the upstream takes it.
-
-        ``together``: in the loop's next turn, with what others send then. To wake the receiver costs more than to send,
+        ``together``: in the loop's next turn, with what others send then. Waking the receiver costs more than sending,
         and it is woken once for all of them.
         """
         if self._transport is None or self._transport.is_closing():
@@ -148,7 +146,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def abort(self) -> None:
-        """Close at once; what was not sent is not sent."""
+        """Close at once, without sending the rest."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -161,7 +159,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """See asyncio. Bytes that nobody asked for close the connection."""
+        """See asyncio. Unexpected bytes close the connection."""
         answer = self._answer
         if answer is None:
             self.abort()
@@ -181,12 +179,12 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
-        """See asyncio. Close at once: an upstream that has finished will not take what is still to send."""
+        """See asyncio. Close at once: an upstream that has finished will not accept the rest of the request."""
         self.abort()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio. A body of unknown length ends with its connection; any other one was cut."""
+        """See asyncio. A body of unknown length ends with its connection; any other one was cut off."""
         self._transport, self._unsent = None, b""
         answer, self._answer = self._answer, None
         if answer is not None:
@@ -211,13 +209,13 @@ class UpstreamConnection(asyncio.BufferedProtocol):
     def _send(self, head: bytes, body: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if len(body) <= 16 * 1024:  # one buffer is sent with a fraction of the work for two
+        if len(body) <= 16 * 1024:  # sending one buffer takes a fraction of the work for two
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
 
     def _send_piece(self) -> None:
-        """More of a large body, if there is room for it: the next piece now, the one after it in the next turn."""
+        """Send more of a large body, if there is room for it: the next piece now, the one after it in the next turn."""
         self._soon = False
         if self._full or not self._unsent or self._transport is None or self._transport.is_closing():
             return
@@ -228,7 +226,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self._send_piece)
 
     def _served(self) -> None:
-        """The answer is whole, and nothing came behind it."""
+        """The answer is complete, and nothing followed it."""
         self._answer = None
         if self._paused:
             self.go_on()

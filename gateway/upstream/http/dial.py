@@ -1,9 +1,10 @@
-"""From a host and a port to a connection: names are looked up in threads, addresses raced, a proxy's tunnel opened.
+"""Dialling: from a host and a port to a connection: names are looked up in threads, addresses raced, a proxy's tunnel
+opened.
 
-The event loop's executor has a handful of threads and is shared; a name server that does not answer holds one for half
-a minute. Here a look-up has a deadline, and a stuck thread counts against its own channel only. The threads are
+The event loop's executor has a handful of threads and is shared; a name server that does not answer blocks one for half
+a minute. Here a look-up has a deadline, and a stuck thread counts only against its own channel. The threads are
 daemons: a stuck one does not keep the process alive. A tunnel (CONNECT, RFC 9110 section 9.3.6) is opened on a socket
-that nobody else reads yet; whatever fails there was never sent to the upstream.
+that nothing else reads yet; if it fails, nothing was sent to the upstream.
 """
 
 import asyncio
@@ -32,14 +33,14 @@ _Asked = tuple[str, int, socket.AddressFamily]
 
 
 class NameLookups:
-    """The look-ups of one channel. A dial to a name that is being looked up waits for the same answer."""
+    """The look-ups of one channel. Dials to a name that is being looked up wait for the same answer."""
 
     def __init__(self) -> None:
         self._running = 0
         self._asked: dict[_Asked, asyncio.Future[list[Address]]] = {}
 
     async def look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[Address]:
-        """Raises OSError with a text for people."""
+        """Look a name up. Raises OSError with a text for people."""
         asked = (host, port, family)
         found = self._asked.get(asked) or self._start(asked)
         try:
@@ -67,7 +68,7 @@ class NameLookups:
         self._running -= 1
         self._forget(asked, found)
         if not found.cancelled():
-            found.exception()  # nobody may be waiting for it any more
+            found.exception()  # the caller may have stopped waiting
 
     def _forget(self, asked: _Asked, found: asyncio.Future[list[Address]]) -> None:
         if self._asked.get(asked) is found:
@@ -75,7 +76,7 @@ class NameLookups:
 
 
 def _ask(told: Future[list[Address]], host: str, port: int, family: socket.AddressFamily) -> None:
-    """In the thread."""
+    """Runs in the thread."""
     try:
         infos = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as exc:
@@ -88,7 +89,7 @@ _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n")
 
 
 async def tunnel(sock: socket.socket, proxy: Proxy, host: str, port: int) -> None:
-    """Have the proxy connect to a host. Raises OSError saying what it answered; then the socket is closed."""
+    """Have the proxy connect to a host. Raises OSError with its answer; then the socket is closed."""
     try:
         await asyncio.get_running_loop().sock_sendall(sock, _request(proxy, host, port))
         _check(await _head(sock), proxy)
@@ -98,7 +99,7 @@ async def tunnel(sock: socket.socket, proxy: Proxy, host: str, port: int) -> Non
 
 
 async def _head(sock: socket.socket) -> bytes:
-    """All that comes up to the end of the head, or to where it is no longer valid."""
+    """Returns everything up to the end of the head, or to where it becomes invalid."""
     head = b""
     while b"\r\n\r\n" not in head and len(head) < 16 * 1024:
         data = await asyncio.get_running_loop().sock_recv(sock, 4096)
@@ -139,16 +140,16 @@ class DialTarget(msgspec.Struct, frozen=True):
     """Where to connect to."""
 
     host: str
-    """Name or address."""
+    """A name or an address."""
     port: int
     tls: ssl.SSLContext | None
     """None: without TLS."""
 
 
 class Dialer:
-    """The way to the hosts of one channel. Remembers the addresses of names for a while.
+    """Connects to the hosts of one channel. Remembers the addresses of names for a while.
 
-    With a proxy its address is the one that is looked up; it finds the hosts itself.
+    With a proxy, its address is looked up; it finds the hosts itself.
     """
 
     def __init__(self, proxy: Proxy | None = None) -> None:
@@ -157,7 +158,7 @@ class Dialer:
         self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
 
     async def dial(self, where: DialTarget, make: Callable[[], Made]) -> Made:
-        """A connection with its protocol. Raises OSError (certificate errors, too)."""
+        """Returns a connection with its protocol. Raises OSError (certificate errors too)."""
         loop = asyncio.get_running_loop()
         sock = await self._tunnel(where, self._proxy) if self._proxy else await self._connect(where.host, where.port)
         name = where.host if where.tls is not None else None
@@ -169,7 +170,7 @@ class Dialer:
     async def _connect(self, host: str, port: int) -> socket.socket:
         addresses = await self._addresses(host, port)
         infos = [(family, socket.SOCK_STREAM, proto, "", (host, port)) for family, proto, host, port in addresses]
-        try:  # each address gets a quarter of a second before the next is tried beside it (RFC 8305)
+        try:  # each address gets a quarter of a second before the next one is tried in parallel (RFC 8305)
             return await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=0.25)
         except BaseException:  # its host may have moved
             self._known.pop((host, port), None)

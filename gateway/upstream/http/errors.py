@@ -1,4 +1,4 @@
-"""What sockets, TLS and connections raise, turned into failures of an attempt. Everything foreign ends here."""
+"""Turns what sockets, TLS and connections raise into failures of an attempt. No foreign exception passes."""
 
 import os
 import socket
@@ -13,21 +13,21 @@ from gateway.upstream import failures
 
 
 class ConnectionBroken(ConnectionError):
-    """Why an answer will not come, or not whole."""
+    """Why an answer will not come, or not completely."""
 
     def __init__(self, text: str, *, sent: bool = True, spoke: bool = False, malformed: bool = False) -> None:
         super().__init__(text)
         self.text = text
         self.sent = sent
-        """The request may have reached the upstream."""
+        """Whether the request may have reached the upstream."""
         self.spoke = spoke
-        """At least a byte of an answer had come."""
+        """Whether at least a byte of an answer came."""
         self.malformed = malformed
-        """It was not HTTP."""
+        """Whether it was not HTTP."""
 
 
 def text_of(exc: Exception) -> str:
-    """What went wrong, in a few words."""
+    """Returns what went wrong, in a few words."""
     if isinstance(exc, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {exc.verify_message}"
     if isinstance(exc, ssl.SSLError):
@@ -38,7 +38,7 @@ def text_of(exc: Exception) -> str:
 
 
 def _system_text(exc: OSError) -> str:
-    """The system's words: asyncio puts others in their place. Errors of look-ups have numbers of their own."""
+    """Returns the system's words, which asyncio replaces. Errors of look-ups have numbers of their own."""
     if exc.errno and not isinstance(exc, socket.gaierror):
         return os.strerror(exc.errno)
     closed = "it closed the connection" if isinstance(exc, ConnectionError) else type(exc).__name__
@@ -46,7 +46,7 @@ def _system_text(exc: OSError) -> str:
 
 
 def connect_failure(channel: Channel, exc: Exception, seconds: float, address: str) -> Failure:
-    """Why there is no connection: nothing was sent. ``address`` is what was to be reached."""
+    """Returns why there is no connection: nothing was sent. ``address`` is what was to be reached."""
     if isinstance(exc, TimeoutError) and not exc.strerror:
         slow = failures.too_slow(channel, "connect", seconds, sent=False)
         return msgspec.structs.replace(slow, kind=FailureKind.NETWORK)
@@ -54,7 +54,7 @@ def connect_failure(channel: Channel, exc: Exception, seconds: float, address: s
 
 
 def exchange_failure(channel: Channel, exc: ConnectionBroken) -> Failure:
-    """Why a request has no answer."""
+    """Returns why a request has no answer."""
     if exc.malformed:
         return failures.bad_response(channel, exc.text)
     return failures.unreachable(channel, exc.text, sent=exc.sent)

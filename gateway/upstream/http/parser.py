@@ -1,4 +1,4 @@
-"""The answers in the bytes of one connection, found by httptools, the C parser of Node, within our limits.
+"""Parser: the answers in the bytes of one connection, parsed by httptools (Node's C parser) within our limits.
 
 Compressed bodies are unpacked in bounded pieces, so that a bomb is noticed before it explodes.
 """
@@ -14,29 +14,29 @@ import msgspec
 from gateway.upstream.http.errors import ConnectionBroken
 
 HIGH_WATER = 32 * 1024
-"""Bytes that may wait for their reader before the upstream has to wait."""
+"""How many bytes may wait for their reader before the upstream has to wait."""
 
 
 class WireLine(Protocol):
-    """The connection an answer comes over."""
+    """The connection that an answer comes over."""
 
     def go_on(self) -> None:
-        """There is room for more."""
+        """The reader has room for more."""
 
     def abort(self) -> None:
         """Close it at once."""
 
 
 class WireAnswer(msgspec.Struct, eq=False):
-    """One answer on its way."""
+    """One answer being received."""
 
     _line: WireLine | None
     status: int = 0
-    """0: the head is not whole."""
+    """The status; 0: the head is not complete."""
     headers: dict[str, str] = {}
-    """By lower-case name; repeated ones are joined with a comma (RFC 9110, 5.3)."""
+    """Headers by lower-case name; repeated ones are joined with a comma (RFC 9110, 5.3)."""
     complete: bool = False
-    """The whole body has come, though perhaps it has not been read."""
+    """Whether the whole body arrived, though perhaps unread."""
     _parts: list[bytes] = []
     _size: int = 0
     _waiter: asyncio.Future[None] | None = None
@@ -45,11 +45,11 @@ class WireAnswer(msgspec.Struct, eq=False):
 
     @property
     def full(self) -> bool:
-        """So much waits for its reader that the upstream should wait, too."""
+        """Returns whether so much waits for its reader that the upstream should wait too."""
         return self._size > HIGH_WATER
 
     def rest(self) -> bytes:
-        """What waits for its reader, without waiting; of a complete answer that is all."""
+        """Returns what has arrived, without waiting; of a complete answer that is everything."""
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._size = 0
@@ -58,7 +58,7 @@ class WireAnswer(msgspec.Struct, eq=False):
         return data
 
     async def receive(self) -> bytes:
-        """The next bytes of the body as they came; none at the end. Raises ConnectionBroken or ``fail``'s error."""
+        """Returns the next bytes of the body; empty at the end. Raises ConnectionBroken or ``fail``'s error."""
         while not self._parts:
             if self.complete:
                 return b""
@@ -72,14 +72,14 @@ class WireAnswer(msgspec.Struct, eq=False):
         return part
 
     def fail(self, error: Exception) -> None:
-        """Whoever reads gets this; the connection is closed at once."""
+        """Raise this error in the reader, and close the connection at once."""
         if self._error is None:
             self._error = error
         self.abort()
         self.wake()
 
     def drop(self, seconds: float) -> None:
-        """Nobody reads any more: the connection is kept if the rest comes within so many seconds."""
+        """Stop reading. The connection is kept if the rest comes within so many seconds."""
         if self._line is not None and self._dropped is None:
             self._dropped = asyncio.get_running_loop().call_later(seconds, self.abort)
             self._parts.clear()
@@ -87,27 +87,27 @@ class WireAnswer(msgspec.Struct, eq=False):
             self._line.go_on()
 
     def abort(self) -> None:
-        """Nobody reads any more: close the connection unless it has gone its own way already."""
+        """Stop reading, and close the connection unless it already serves another answer."""
         if self._line is not None:
             self._parts.clear()
             self._size = 0
             self._line.abort()
 
     def take(self, data: bytes) -> None:
-        """The parser's: more of the body."""
+        """Called by the parser: more of the body."""
         if self._dropped is None:
             self._parts.append(data)
             self._size += len(data)
 
     def finish(self) -> None:
-        """The parser's: the body is whole; the wire goes its own way."""
+        """Called by the parser: the body is complete, and the connection is released."""
         self.complete = True
         self._line = None
         if self._dropped is not None:
             self._dropped.cancel()
 
     def lose(self, error: Exception) -> None:
-        """The wire's: it broke."""
+        """Called by the connection: it broke."""
         if self._error is None:
             self._error = error
         self._line = None
@@ -116,12 +116,12 @@ class WireAnswer(msgspec.Struct, eq=False):
         self.wake()
 
     def wake(self) -> None:
-        """The wire's: bytes of the answer have come and were parsed. Whoever waits looks for what they brought."""
+        """Called by the connection after it parsed bytes of the answer: wakes the reader."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Until more of the answer may be there. Raises ConnectionBroken or ``fail``'s error."""
+        """Wait until more of the answer may have arrived. Raises ConnectionBroken or ``fail``'s error."""
         if self._error is not None:
             # An error leads to the frames that it was raised in, and these to this answer and all that was gathered of
             # it: if the error stayed in either place, nothing of that would be free before the garbage collector looks.
@@ -138,11 +138,11 @@ class WireAnswer(msgspec.Struct, eq=False):
 
 
 HEAD_LIMIT = 64 * 1024
-"""Bytes of an answer's head, and of what may come in a row without being part of a body: framing, trailers."""
+"""The most bytes of an answer's head, and of framing and trailers in a row."""
 
 
 class Parser:
-    """Reads one answer at a time. The methods named ``on_`` are called by httptools."""
+    """Parses one answer at a time. httptools calls the methods named ``on_``."""
 
     def __init__(self) -> None:
         self._body: list[bytes] = []
@@ -155,26 +155,26 @@ class Parser:
         """Bytes since the last one of a body."""
         self._informed = 0
         self.spoke = False
-        """Anything has come of this answer."""
+        """Whether anything of this answer has come."""
         self.reusable = False
-        """The answer came whole and its sender keeps the connection."""
+        """Whether the answer is complete and its sender keeps the connection."""
 
     def begin(self, answer: WireAnswer) -> None:
-        """The next answer goes here."""
+        """Begin the next answer."""
         self._answer = answer
         self._headers, self._no_body, self._informed = {}, 0, 0
         self.spoke = self.reusable = False
 
     def close(self) -> None:
-        """Nothing more comes. httptools keeps our methods: without this the two would keep each other alive, and with
-        them an answer that nobody reads, until the garbage collector looks.
+        """Release the parser. httptools keeps our methods: otherwise the two would keep each other alive, and with them
+        an unread answer, until the garbage collector runs.
         """
         del self._http
         self._answer = None
         self._body.clear()
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Raises ConnectionBroken if this is not HTTP, more than an answer, or beyond a limit."""
+        """Parse bytes. Raises ConnectionBroken if they are not HTTP, more than an answer, or beyond a limit."""
         self.spoke = True
         self._no_body += len(data)
         try:
@@ -192,7 +192,7 @@ class Parser:
             raise _malformed_error(f"it has more than {HEAD_LIMIT >> 10} KiB {where}")
 
     def ends(self) -> bool:
-        """Whether the end of the connection is the end of the answer: it has neither a length nor chunks."""
+        """Returns whether the end of the connection ends the answer: it has neither a length nor chunks."""
         headers = self._headers
         whole_head = self._answer is not None and self._answer.status > 0
         return whole_head and "content-length" not in headers and "transfer-encoding" not in headers
@@ -202,7 +202,7 @@ class Parser:
             raise ValueError("it sent more than one answer")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Of the head, or of the trailers: those are not looked at (RFC 9110, 6.5.1)."""
+        """Takes a header of the head; trailers are ignored (RFC 9110, 6.5.1)."""
         answer, headers, key = self._answer, self._headers, _key(name)
         if answer is None or answer.status:
             return
@@ -233,7 +233,7 @@ class Parser:
             self._answer.status, self._answer.headers = status, headers
 
     def on_message_complete(self) -> None:
-        """A status of 1xx is a message, too."""
+        """Takes the end of a message; a status of 1xx is one too."""
         if self._answer is not None and self._answer.status:
             self.reusable = self._http.should_keep_alive()
             if self._body:
@@ -242,7 +242,7 @@ class Parser:
             self._answer = None
 
     def _pass_on(self) -> None:
-        """The pieces of the body that came with this read, as one."""
+        """Passes on the pieces of the body in this read, as one."""
         self._no_body = 0
         body = self._body
         if self._answer is not None:
@@ -260,7 +260,7 @@ def _malformed_error(text: str) -> ConnectionBroken:
 
 @lru_cache(maxsize=512)
 def _key(name: bytes) -> str:
-    """Upstreams send the same few names again and again."""
+    """Returns a header's name. Cached, because upstreams send the same few names."""
     return name.decode("latin-1").lower()
 
 
@@ -268,13 +268,13 @@ class Inflater:
     """One compressed body. ``gzip`` may have several members; ``deflate`` comes with or without zlib's frame."""
 
     def __init__(self, coding: str) -> None:
-        """Raises ValueError for a coding that was never asked for."""
+        """Raises ValueError for a coding that was not requested."""
         if coding not in ("gzip", "x-gzip", "deflate"):
             msg = f"it is packed as '{coding[:20]}', which was not requested"
             raise ValueError(msg)
         self._gzip = coding != "deflate"
         self.pending = b""
-        """What has come and is not unpacked."""
+        """What has arrived and is not unpacked."""
         self._unpacker: zlib._Decompress | None = None
 
     def feed(self, data: bytes) -> bytes:
@@ -290,13 +290,13 @@ class Inflater:
         return b""
 
     def end(self) -> None:
-        """Nothing more comes. Raises ValueError if something was still to come."""
+        """Take the end of the bytes. Raises ValueError if something is missing."""
         if self.pending or self._unpacker is not None:
             msg = "its packed body ends too early"
             raise ValueError(msg)
 
     def _unpack(self) -> bytes:
-        """What the next step brings, which may be nothing."""
+        """Returns the next piece, which may be empty."""
         if self._unpacker is None:
             self._unpacker = zlib.decompressobj(self._window(self.pending[0]))
         out = self._unpacker.decompress(self.pending, 32 * 1024)
@@ -307,7 +307,9 @@ class Inflater:
         return out
 
     def _window(self, first: int) -> int:
-        """Zlib's frame begins with a byte whose low half is 8; without one the data is bare (RFC 9110, 8.4.1.2)."""
+        """Returns zlib's window: its frame begins with a byte whose low half is 8; without one the data is raw (RFC
+        9110, 8.4.1.2).
+        """
         if self._gzip:
             return 16 + zlib.MAX_WBITS
         return zlib.MAX_WBITS if first & 0x0F == 8 else -zlib.MAX_WBITS

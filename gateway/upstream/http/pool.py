@@ -1,11 +1,9 @@
-"""The connections of one channel. No redirects, no cookies, no proxies but the channel's own.
+"""Pool: the connections of one channel. No redirects, no cookies, no proxies but the channel's own.
 
-Why not a client library: aiohttp's client was two thirds of all that a call costs. Little is needed here, and the rules
-for reusing a connection are better seen than trusted (see ``connection``).
-
-How many calls of a channel run at once is its owner's to say, so a call that finds no idle connection gets a new one.
-All pools together have no more than there are open files for. When these are used up, an idle connection of any pool is
-closed for the one that is needed.
+A client library is not used because aiohttp's client was two thirds of a call's cost. Little is needed here, and the
+rules for reusing a connection should be visible (see ``connection``). A channel's owner decides how many calls run at
+once, so a call that finds no idle connection gets a new one. All pools together have no more connections than the
+system has open files for. When these are used up, an idle connection of any pool is closed for the one that is needed.
 """
 
 import asyncio
@@ -28,25 +26,25 @@ from gateway.upstream.http.parser import WireAnswer
 from gateway.upstream.http.reply import DeadlineTimer, HttpReply
 
 KEEP_ALIVE_S = 30.0
-"""A connection that has been idle for longer is not used again."""
+"""Seconds after which an idle connection is not used again."""
 LOG_S = 60.0
-"""Between two lines in the log that say the same."""
+"""Seconds between two equal lines in the log."""
 
 _log = logging.getLogger("tollkeeper")
 
 
 class OpenConnections:
-    """How many connections all pools together have, or are about to have."""
+    """How many connections all pools together have, or are about to open."""
 
     def __init__(self, most: Callable[[], int] = lambda: 0) -> None:
-        """``most`` says how many there may be; 0: any number."""
+        """``most`` returns how many are allowed; 0: any number."""
         self._most = most
         self._logged = -LOG_S
         self.count = 0
         self.pools: WeakSet[Pool] = WeakSet()
 
     def add(self) -> bool:
-        """Count one more; whether an idle one was closed for it. Raises Unavailable if all are in use."""
+        """Count one more. Returns whether an idle one was closed for it. Raises Unavailable if all are in use."""
         most = self._most()
         full = most > 0 and self.count >= most
         if full and not any(pool.close_one() for pool in self.pools):
@@ -57,7 +55,7 @@ class OpenConnections:
         return full
 
     def used_up(self, why: str) -> Unavailable:
-        """The error of a call that needs a connection and can have none. No channel is at fault."""
+        """Returns the error of a call that cannot get a connection. No channel is at fault."""
         if (now := monotonic()) - self._logged >= LOG_S:
             self._logged = now
             _log.warning("no upstream can be reached: %s", why)
@@ -81,7 +79,7 @@ class Pool:
         self._total.pools.add(self)
         self._open: set[UpstreamConnection] = set()
         self._idle: list[UpstreamConnection] = []
-        """Of those that are open: the one that became idle last is used first."""
+        """Idle connections; the one that became idle last is used first."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
         self._buffer = memoryview(bytearray(READ_SIZE))
@@ -90,10 +88,10 @@ class Pool:
         self.head_s = {stream: channel.timeouts.head_s(stream=stream) for stream in (False, True)}
         """How long the head of an answer may take, by whether it is streamed."""
         self.busy = 0
-        """Answers under way."""
+        """The number of answers in progress."""
 
     def fits(self, channel: Channel) -> bool:
-        """Whether these connections are as the channel wants them."""
+        """Returns whether these connections are as the channel wants them."""
         mine = self.channel
         return mine is channel or (
             mine.base_url == channel.base_url
@@ -106,7 +104,7 @@ class Pool:
         )
 
     async def close(self) -> None:
-        """Breaks what is under way."""
+        """Close all connections, also those in use."""
         self._closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -119,7 +117,7 @@ class Pool:
         self._deadlines.close()
 
     def close_one(self) -> bool:
-        """Close the connection that has been idle for longest; False if none is idle."""
+        """Close the connection that has been idle for longest. Returns False if none is idle."""
         if not self._idle:
             return False
         wire = self._idle[0]
@@ -128,7 +126,7 @@ class Pool:
         return True
 
     async def send(self, method: str, prepared: PreparedRequest, head_s: float) -> HttpReply:
-        """The answer's head. Raises AttemptFailed."""
+        """Send a request. Returns the answer once its head has arrived. Raises AttemptFailed."""
         began = self._loop.time()
         self.busy += 1
         try:
@@ -180,7 +178,7 @@ class Pool:
         return None
 
     async def _dial(self, target: Target) -> UpstreamConnection:
-        """A new connection. Raises AttemptFailed, or Unavailable when there is no open file for it."""
+        """Opens a connection. Raises AttemptFailed, or Unavailable when no open file is left for it."""
         seconds = self.channel.timeouts.connect
         try:
             async with asyncio.timeout(seconds):
@@ -206,7 +204,7 @@ class Pool:
         return wire
 
     def _note(self, wire: UpstreamConnection) -> None:
-        """A connection was made; meanwhile it may be lost, or the pool closed."""
+        """Keep a new connection, which may be lost by now, or the pool closed."""
         self._open.add(wire)
         if not wire.alive:
             self._forget(wire)
@@ -224,7 +222,7 @@ class Pool:
             self._sweeping = self._loop.call_later(KEEP_ALIVE_S, self._sweep)
 
     def _forget(self, wire: UpstreamConnection) -> None:
-        """A connection is lost, or as good as lost."""
+        """A connection is lost, or about to be."""
         if wire in self._idle:
             self._idle.remove(wire)
         if wire in self._open:

@@ -1,4 +1,6 @@
-"""How far a channel's host can be reached: its name, a connection, its certificate. Nothing is requested from it."""
+"""Reachability: how far a channel's host can be reached: its name, a connection, its certificate. Nothing is requested
+from it.
+"""
 
 import asyncio
 import ipaddress
@@ -15,7 +17,7 @@ from gateway.upstream.http.errors import text_of
 
 
 class Stage(StrEnum):
-    """What has to go well, in this order."""
+    """What has to succeed, in this order."""
 
     NAME = "name"
     CONNECTION = "connection"
@@ -23,7 +25,7 @@ class Stage(StrEnum):
 
 
 class Reachability(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found out. ``failed`` is None if all went well."""
+    """What was found out. ``failed`` is None if all succeeded."""
 
     host: str
     port: int
@@ -31,15 +33,15 @@ class Reachability(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     """Why it failed."""
     addresses: tuple[str, ...] = ()
-    """Of a name."""
+    """The addresses of a name."""
     tls: str = ""
-    """Version; empty without TLS."""
+    """The TLS version; empty without TLS."""
     expires_s: float | None = None
     """When the certificate ends, in seconds since the epoch."""
 
 
 class _Peek(asyncio.Protocol):
-    """A connection that is only looked at."""
+    """A connection that is only inspected."""
 
     transport: asyncio.BaseTransport
 
@@ -50,7 +52,7 @@ class _Peek(asyncio.Protocol):
 async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None = None) -> Reachability:
     """Go up to the point at which a request could be sent, within so many seconds for each stage.
 
-    Through a proxy no name is looked up here but the proxy's own.
+    Through a proxy only the proxy's own name is looked up here.
     """
     place, most = target_of(base_url).place, min(seconds, 5.0)
     reached = Reachability(host=place.host, port=place.port)
@@ -76,7 +78,7 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
 
 
 async def _addresses(place: DialTarget) -> tuple[str, ...]:
-    """Of a host that is a name; none of one that is an address itself."""
+    """Returns the addresses of a name; none for an address."""
     try:
         ipaddress.ip_address(place.host)
     except ValueError:

@@ -22,9 +22,9 @@ from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import Inflater, WireAnswer
 
 STREAM_LIMIT = 256 * 1024 * 1024
-"""Bytes of one streamed answer, decompressed."""
+"""The most bytes of one streamed answer, decompressed."""
 LINGER_S = 0.5
-"""How long the rest of an answer that nobody wants may take before its connection is closed."""
+"""Seconds that the rest of an unwanted answer may take before its connection is closed."""
 
 
 class ReplyPool(Protocol):
@@ -32,11 +32,11 @@ class ReplyPool(Protocol):
 
     channel: Channel
     busy: int
-    """Answers under way."""
+    """The number of answers in progress."""
 
 
 class HttpReply:
-    """An answer whose head has come. Implements ``adapter.Reply``."""
+    """An answer whose head has arrived. Implements ``adapter.Reply``."""
 
     __slots__ = ("_answer", "_began", "_ended", "_inflater", "_pool", "_timer", "channel", "headers", "status")
 
@@ -80,7 +80,7 @@ class HttpReply:
         return gathered.getvalue()
 
     async def _wait(self, memory: Memory, size: int) -> float:
-        """The seconds it took: the upstream waits, too, and they are not counted against it."""
+        """Waits for memory. Returns the seconds it took: the upstream waits too, and they do not count against it."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         self._disarm()
@@ -91,7 +91,7 @@ class HttpReply:
         return Incoming(self, signs, self._began)
 
     async def receive(self) -> bytes:
-        """The next bytes; none at the end. Raises AttemptFailed."""
+        """Returns the next bytes; empty at the end. Raises AttemptFailed."""
         try:
             if self._inflater is None:
                 return await self._answer.receive()
@@ -101,7 +101,7 @@ class HttpReply:
             raise AttemptFailed(failures.bad_response(self.channel, f"it was cut off: {exc}")) from exc
 
     async def _unpacked(self, inflater: Inflater) -> bytes:
-        """Raises ValueError when the packed body is damaged, or ends too early."""
+        """Unpacks. Raises ValueError when the packed body is damaged, or ends too early."""
         while True:
             if inflater.pending and (data := inflater.feed(b"")):
                 return data
@@ -122,12 +122,12 @@ class HttpReply:
             raise AttemptFailed(failures.bad_response(self.channel, str(exc))) from exc
 
     def arm(self, at: float, callback: Callable[..., None], *args: object) -> None:
-        """Replaces the timer; it ends with the reply."""
+        """Replace the timer, which ends with the reply."""
         self._disarm()
         self._timer = asyncio.get_running_loop().call_at(at, callback, *args)
 
     def expire(self, deadline: str, seconds: float) -> None:
-        """A deadline has passed: whoever waits for bytes gets an error that names it."""
+        """A deadline has passed: the reader gets an error that names it."""
         self._answer.fail(AttemptFailed(failures.too_slow(self.channel, deadline, seconds, sent=True)))
         self._end()
 
@@ -172,17 +172,19 @@ class Incoming:
         self._size = 0
         self._waiting = False
         self._left = asyncio.get_running_loop().time()
-        """When the last bytes were given, and whoever reads went on with them."""
+        """When the reader got the last bytes."""
         self._arm(self.due()[0])
 
     def __aiter__(self) -> "Incoming":
         return self
 
     async def __anext__(self) -> bytes:
-        """A connection that breaks in the middle of the events ends them: what they were tells what that means."""
+        """Returns the next bytes. A connection that breaks in the middle of the events ends them: they decide what that
+        means.
+        """
         loop = asyncio.get_running_loop()
         now = loop.time()
-        self._event_at += now - self._left  # time the client takes is not counted
+        self._event_at += now - self._left  # the client's time does not count
         self._sign_at += now - self._left
         self.look(now)
         if (at := self.due()[0]) < self._armed:  # the idle deadline may be shorter than what is left for the head
@@ -208,7 +210,7 @@ class Incoming:
         return data
 
     def look(self, now: float) -> None:
-        """Notes whether there were signs of life since the last look."""
+        """Note whether there was progress since the last check."""
         if self._signs.events != self._events:
             self._events = self._signs.events
             self._event_at = self._sign_at = now
@@ -217,7 +219,9 @@ class Incoming:
             self._sign_at = now
 
     def due(self) -> tuple[float, float, str]:
-        """The deadline that passes first if nothing more comes: its moment, its length in seconds, and its name."""
+        """Returns the deadline that passes first if nothing more comes: its moment, its length in seconds, and its
+        name.
+        """
         timeouts = self._timeouts
         name, seconds = ("idle", timeouts.idle) if self._events else ("first event", timeouts.head)
         silent = self._sign_at + seconds, seconds, name
@@ -225,7 +229,7 @@ class Incoming:
         return silent if silent[0] <= chatting[0] else chatting
 
     def _check(self) -> None:
-        """The timer's: a deadline has passed, or was put off meanwhile."""
+        """Called by the timer: a deadline has passed, or was extended meanwhile."""
         now = asyncio.get_running_loop().time()
         self.look(now)
         at, seconds, name = self.due()
@@ -245,26 +249,26 @@ Item = TypeVar("Item")
 
 
 class DeadlineTimer(Generic[Item]):
-    """Calls ``expire`` for what is still noted when its time is over, no more than a turn of the loop later."""
+    """Calls ``expire`` for what is still noted when its time is over, at most a turn of the loop later."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[Item, float], None]) -> None:
         self._loop = loop
         self._expire = expire
         self.due: dict[Item, tuple[float, float]] = {}
-        """The moment, and how many seconds were given. What has come to its end is taken out."""
+        """The deadline of each item, and its seconds. Ended items are taken out."""
         self._next = 0.0
-        """When the timer goes off, if there is one."""
+        """When the timer fires, if there is one."""
         self._timer: asyncio.TimerHandle | None = None
 
     def note(self, item: Item, seconds: float) -> None:
-        """It must be taken out of ``due`` within so many seconds."""
+        """Note an item, which must be taken out of ``due`` within so many seconds."""
         at = self._loop.time() + seconds
         self.due[item] = at, seconds
         if self._timer is None or at < self._next:
             self._set(at)
 
     def close(self) -> None:
-        """Nothing expires any more."""
+        """Stop the timer."""
         self.due.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -21,10 +21,10 @@ from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpo
 from gateway.upstream.vendors import Vendor, vendor_of
 
 USUAL_OUTPUT = msgspec.Raw(b"16")
-"""Tokens of an answer by default."""
+"""Output tokens by default."""
 _USAGE_WANTED = msgspec.Raw(b'{"include_usage":true}')
 _NO_PATH = frozenset({404, 405, 501})
-"""Statuses by which a server says that it has no such path, if they do not concern the model."""
+"""Statuses of a server without this path, if they are not about the model."""
 
 
 class CompletionsDialect(RequestWriter):
@@ -100,7 +100,7 @@ class CompletionReader(AnswerReader):
 
 
 def _parts(answer: Fields) -> Iterator[AnswerPart]:
-    """Of an answer or a chunk. Raises ValueError if it has no choices, or one of them no text."""
+    """Returns the parts of an answer or chunk. Raises ValueError if it has no choices, or one of them no text."""
     choices = rawjson.objects(answer.get("choices", rawjson.NULL))
     yield UsageSeen(answer)
     name = rawjson.maybe(answer.get("id"))

@@ -1,4 +1,4 @@
-"""The contents of a message in the forms that others than OpenAI send: parts, reasoning by other names, media."""
+"""The contents of a message in forms of other vendors than OpenAI: parts, reasoning under other names, media."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from gateway.domain.rawjson import Fields
 
 
 def normalize_texts(holder: Fields) -> None:
-    """Makes strings of content parts (Mistral, Databricks), and keeps one of two names of the same reasoning.
+    """Turns content parts (Mistral, Databricks) into strings, and keeps one of two names of the same reasoning.
 
     Raises ValueError.
     """
@@ -28,13 +28,13 @@ def normalize_texts(holder: Fields) -> None:
 
 
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_text", "thinking"})
-"""Names of the reasoning. The last two are Copilot's and those of small servers: clients get another one beside it."""
+"""Names of the reasoning. The last two are those of Copilot and of small servers: clients get another one beside it."""
 _INNER = ("text", "summary", "thinking", "content", "reasoning")
-"""Where parts of reasoning have their texts."""
+"""The fields with the text of a part of reasoning."""
 
 
 def _even_reasoning(holder: Fields, name: str) -> None:
-    """Reasoning that is an object or a list becomes its text."""
+    """Turns reasoning that is an object or a list into its text."""
     raw = holder[name]
     if bytes(memoryview(raw)[:1]) in (b"[", b"{"):
         raw = holder[name] = rawjson.raw(_thought_in(rawjson.value(raw)))
@@ -65,7 +65,7 @@ def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
 
 
 def _join_details(holder: Fields, details: msgspec.Raw) -> None:
-    """OpenRouter's details are reasoning, too, where nothing else is."""
+    """Uses OpenRouter's details as reasoning if nothing else is."""
     parts = [part for part in items_in(details) if isinstance(part, dict)]
     texts = [part.get("text") or part.get("summary") for part in parts]
     said = "".join(text for text in texts if isinstance(text, str))
@@ -81,7 +81,8 @@ def _text_of(part: object) -> str:
 
 
 def media_in(message: Fields, index: int) -> Iterator[AnswerPart]:
-    """Images in OpenRouter's form, ``{"type": "image_url", "image_url": {"url": ...}}``, and the transcript of speech.
+    """Returns images in OpenRouter's form, ``{"type": "image_url", "image_url": {"url": ...}}``, and the transcript of
+    speech.
 
     The speech is OpenAI's, which clients of other APIs have no place for.
     """
@@ -97,7 +98,7 @@ def media_in(message: Fields, index: int) -> Iterator[AnswerPart]:
 
 
 def medium_of(url: str, choice: int = 0) -> Medium:
-    """The image behind an address, or in a data URL."""
+    """Returns the image at an address, or in a data URL."""
     head, comma, data = url.partition(",")
     if comma and head.startswith("data:") and head.endswith(";base64"):
         return Medium(head.removeprefix("data:").removesuffix(";base64"), data, choice=choice)
@@ -105,6 +106,6 @@ def medium_of(url: str, choice: int = 0) -> Medium:
 
 
 def items_in(raw: msgspec.Raw | None) -> list[Any]:
-    """The items of a list; none of anything else."""
+    """Returns the items of a list; none for anything else."""
     found = rawjson.maybe(raw)
     return found if isinstance(found, list) else []

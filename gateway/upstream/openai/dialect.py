@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, as spoken by OpenAI and by nearly everyone else: the dialect, and how requests fit it.
+"""OpenAI's chat completions, spoken by OpenAI and nearly everyone else: the dialect, and how requests fit it.
 
 A client's request is fitted to a channel by the smallest edit. What is not named here goes out as the bytes it came as;
 see ``vendors`` for who needs what.
@@ -37,7 +37,7 @@ _NOTHING_LEARNED = LearnedRefusals()
 
 
 def _fits(order: Order, traits: Vendor, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> bool:
-    """Whether the client's body is what this channel needs, so that it does not have to be built again."""
+    """Returns whether the client's body is what this channel needs, so that it need not be built again."""
     if not order.body or order.stream or not traits.quiet or learned.dropped or order.output_budget is not None:
         return False
     if order.model != (served.upstream or served.name) or (not traits.reads_developer and _has_developer(order.fields)):
@@ -54,7 +54,7 @@ def _fits(order: Order, traits: Vendor, channel: Channel, served: ServedModel, l
 
 @lru_cache(maxsize=256)
 def endpoint(base_url: str, path: str) -> str:
-    """A path below the base URL, whose query is kept."""
+    """Returns a path below the base URL, whose query is kept."""
     if "?" not in base_url:
         return base_url.rstrip("/") + path
     parts = urlsplit(base_url)
@@ -62,7 +62,9 @@ def endpoint(base_url: str, path: str) -> str:
 
 
 def _limit_field(traits: Vendor, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> TokenLimitField:
-    """The name of the limit there. A name that is not accepted there is never chosen: the output would be unlimited."""
+    """Returns the name of the limit there. A name that is not accepted there is never chosen: the output would be
+    unlimited.
+    """
     if traits.allow or traits.deny:
         accepted = [name for name in CAPS if traits.accepts(name)]
         if len(accepted) == 1:
@@ -71,14 +73,14 @@ def _limit_field(traits: Vendor, channel: Channel, served: ServedModel, learned:
 
 
 def _most(served: ServedModel, learned: LearnedRefusals) -> int | None:
-    """The model's own output limit, if it is known: a learned one is lower than one that was accepted before."""
+    """Returns the model's own output limit, if known: a learned one is lower than one that was accepted before."""
     return served.max_output if learned.max_output is None else learned.max_output
 
 
 def _limit_output(fields: Fields, field: TokenLimitField, most: int | None) -> int | None:
     """Puts the output limit under the name it has there; of two limits the newer name's wins.
 
-    What is above the model's own limit is lowered to that, which is returned then.
+    A limit above the model's own is lowered to that, which is then returned.
     """
     if not any(name in fields for name in CAPS):
         return None
@@ -92,17 +94,15 @@ def _limit_output(fields: Fields, field: TokenLimitField, most: int | None) -> i
 
 
 def _may_limit(channel: Channel, learned: LearnedRefusals) -> bool:
-    """Whether the upstream and the channel's owner let a request have an output limit."""
+    """Returns whether the upstream and the channel's owner let a request have an output limit."""
     removed = channel.overrides.remove if channel.overrides is not None else ()
     return not any(name in removed or name in learned.dropped for name in CAPS)
 
 
 def _choose_limit(fields: Fields, output_budget: int, field: TokenLimitField, most: int | None) -> int | None:
-    """Puts in the limit of each choice that the money left pays for, and returns it; None if there is one already.
+    """Sets the limit of each choice that the money left pays for, and returns it; None if there is one already.
 
-    It is never above the model's own.
-
-    What is not bounded by it, such as thinking at some vendors, must be paid as well.
+    It is never above the model's own. What it does not limit, such as thinking at some vendors, must be paid as well.
     """
     found = read_limit(fields)
     limit = output_budget // found.choices - max(0, found.expected - DEFAULT_OUTPUT)
@@ -119,7 +119,7 @@ def _above(cap: msgspec.Raw | None, most: int) -> bool:
 
 
 def _fit_parameters(fields: Fields, traits: Vendor, learned: LearnedRefusals) -> list[str]:
-    """Takes out or renames what the upstream would refuse; returns the client's names of what is missing then."""
+    """Removes or renames what the upstream would refuse. Returns the client's names of what is missing then."""
     dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
     if NO_EFFORT in learned.dropped and "tools" in fields:
         dropped += [EFFORT] if fields.get(EFFORT, _NONE) != _NONE else []
@@ -132,7 +132,7 @@ def _fit_parameters(fields: Fields, traits: Vendor, learned: LearnedRefusals) ->
 
 
 def _ask_usage(fields: Fields, *, wanted: bool) -> None:
-    """Usage of streams is always asked for, beside the client's own options."""
+    """Requests the usage of streams, beside the client's own options."""
     options = fields.get("stream_options")
     if not wanted:
         fields.pop("stream_options", None)
@@ -154,7 +154,7 @@ def _translate(fields: Fields, traits: Vendor) -> None:
 
 
 def _admit(fields: Fields, traits: Vendor) -> list[str]:
-    """Takes out what is not accepted there; returns what the client calls it."""
+    """Removes what is not accepted there. Returns the client's names for it."""
     here = {there: name for name, there in traits.rename}
     refused = [name for name in fields if not traits.accepts(name)]
     for name in refused:
@@ -167,7 +167,7 @@ def _has_developer(fields: Fields) -> bool:
 
 
 def _opens_messages(fields: Fields, traits: Vendor, learned: LearnedRefusals) -> bool:
-    """Whether something in a message may have to be changed."""
+    """Returns whether something in a message may have to be changed."""
     learned_fields = any(name.startswith(MESSAGES) for name in learned.dropped)
     return traits.edits_messages or learned_fields or (not traits.reads_developer and _has_developer(fields))
 
@@ -213,7 +213,7 @@ def _mend_content(message: Fields, traits: Vendor) -> None:
 
 
 def _shorten_ids(message: Fields) -> None:
-    """Both sides of a tool call get the same short id."""
+    """Gives both sides of a tool call the same short id."""
     if "tool_call_id" in message:
         message["tool_call_id"] = _shorten(message["tool_call_id"])
     if rawjson.is_null(message.get("tool_calls")):
@@ -239,10 +239,10 @@ def _shorten(value: msgspec.Raw) -> msgspec.Raw:
 
 
 class OpenAIDialect(ChannelDialect):
-    """OpenAI's words; also for ``mock``, which answers so, too."""
+    """OpenAI's dialect, also for ``mock``, which answers the same way."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Dropped are named those parameters of the client that are missing in it."""
+        """Returns the request. ``dropped`` names the client's parameters that are missing in it."""
         traits = vendor_of(channel.preset, channel.base_url)
         if _fits(order, traits, channel, served, learned):
             url = endpoint(channel.base_url, "/chat/completions")
@@ -276,7 +276,9 @@ class OpenAIDialect(ChannelDialect):
         return ReasoningReader(order, channel, self._memory) if remembers else ChatReader(order, channel)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-        """What is learned meanwhile only leaves parameters out, lowers the limit, or gives it its other name."""
+        """Returns the most output. What is learned later only leaves parameters out, lowers the limit, or gives it its
+        other name.
+        """
         traits, fields = vendor_of(channel.preset, channel.base_url), dict(fields)
         _limit_output(fields, _limit_field(traits, channel, served, _NOTHING_LEARNED), served.max_output)
         _fit_parameters(fields, traits, _NOTHING_LEARNED)
@@ -286,7 +288,7 @@ class OpenAIDialect(ChannelDialect):
         return vendor_of(channel.preset, channel.base_url).reasoning_back
 
     def ask_models(self, channel: Channel, after: str) -> PreparedRequest | None:
-        """All models come at once."""
+        """Returns the request for all models at once."""
         return (
             None
             if after

@@ -1,8 +1,8 @@
 """Embeddings in OpenAI's form: the request goes out as it came, the answer is checked.
 
-Clients decode what comes in the form they requested, whatever it is: numbers where base64 was requested become another
-vector, without an error. So vectors in the wrong form are converted, their order is that of the inputs, and an answer
-with too few of them is an error.
+Clients decode what they get in the form they requested, whatever it is: numbers instead of base64 become another
+vector, without an error. So vectors in the wrong form are converted, they are put in the order of the inputs, and an
+answer with too few of them is an error.
 """
 
 import base64
@@ -32,7 +32,7 @@ from gateway.upstream.usage_counts import PLAUSIBLE
 from gateway.upstream.usage_report import read
 
 NO_PATH = frozenset({404, 405, 501})
-"""Statuses by which a server says that it has no such path, if they do not concern the model."""
+"""Statuses of a server without this path, if they are not about the model."""
 
 _FLOATS = msgspec.json.Decoder(list[float])
 _TYPE = "f"
@@ -46,7 +46,7 @@ class EmbeddingsAdapter(Adapter):
         raise InternalError("embeddings are never streamed")
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """A channel that lacks only this API is not at fault."""
+        """Returns the failure. A channel that lacks only this API is not at fault."""
         error = read_error(body)
         found = classify(channel, status, error, headers)
         if status not in NO_PATH or found.kind is FailureKind.MISSING or found.kind is FailureKind.AUTH:
@@ -89,7 +89,7 @@ class _Answer(msgspec.Struct):
 
 
 class _RegularAnswer(msgspec.Struct, forbid_unknown_fields=True):
-    """One that has no other fields: one decode of what may be 130 MB tells."""
+    """An answer without other fields: one decode, of perhaps 130 MB, decides."""
 
     object: str
     data: list[Vector]
@@ -112,7 +112,7 @@ class EmbeddingsWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
 
 
 def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-    """Raises ValueError if there are no embeddings in it, AttemptFailed if it is an error."""
+    """Returns the answer. Raises ValueError if it has no embeddings, AttemptFailed if it is an error."""
     try:
         found = _REGULAR.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -138,7 +138,7 @@ def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
 
 
 def in_order(data: list[Vector], wanted: int) -> list[Vector]:
-    """The vectors in the order of the inputs. Raises ValueError unless there is one for each."""
+    """Returns the vectors in the order of the inputs. Raises ValueError unless there is one for each."""
     if len(data) != wanted:
         msg = f"{len(data)} of {wanted} came"
         raise ValueError(msg)
@@ -153,9 +153,9 @@ def in_order(data: list[Vector], wanted: int) -> list[Vector]:
 
 
 def answer_of(vectors: list[Vector], order: Order, answer: Fields, body: bytes = b"") -> WholeAnswer:
-    """The answer with its vectors in the form that was requested.
+    """Returns the answer with its vectors in the requested form.
 
-    ``answer`` has the upstream's other fields, ``body`` all of it, if it may go to the client as it is.
+    ``answer`` has the upstream's other fields, ``body`` all of it, if it may go to the client unchanged.
     """
     requested = rawjson.maybe(order.fields.get("encoding_format")) or "float"
     typed = rawjson.maybe(order.fields.get("output_dtype")) in (None, "float")
@@ -175,7 +175,7 @@ def answer_of(vectors: list[Vector], order: Order, answer: Fields, body: bytes =
 
 
 def as_requested(embedding: msgspec.Raw, requested: str) -> msgspec.Raw:
-    """A vector as numbers or as base64. Raises ValueError if it is neither, or empty."""
+    """Returns a vector as numbers or as base64. Raises ValueError if it is neither, or empty."""
     first = bytes(memoryview(embedding)[:1])
     if first not in (b"[", b'"') or len(memoryview(embedding)) <= len(b"[]"):
         msg = f"a vector is {excerpt(bytes(embedding)[:100])}"
@@ -188,7 +188,7 @@ def as_requested(embedding: msgspec.Raw, requested: str) -> msgspec.Raw:
 
 
 def numbers(embedding: msgspec.Raw) -> list[float]:
-    """Raises ValueError if it is not an array of numbers."""
+    """Returns the numbers. Raises ValueError if it is not an array of numbers."""
     try:
         return _FLOATS.decode(embedding)
     except msgspec.DecodeError as error:
@@ -197,12 +197,12 @@ def numbers(embedding: msgspec.Raw) -> list[float]:
 
 
 def pack_vector(values: list[float]) -> str:
-    """The numbers in base64."""
+    """Returns the numbers in base64."""
     return base64.b64encode(_little_endian(array(_TYPE, values)).tobytes()).decode()
 
 
 def unpack_vector(text: str) -> list[float]:
-    """The reverse. Raises ValueError if it is not base64 of whole numbers."""
+    """Returns the reverse. Raises ValueError if it is not base64 of whole numbers."""
     values: array[float] = array(_TYPE)
     values.frombytes(base64.b64decode(text, validate=True))
     return list(_little_endian(values))
@@ -215,7 +215,7 @@ def _little_endian(values: "array[float]") -> "array[float]":
 
 
 def usage_of(report: msgspec.Raw | None) -> Usage | None:
-    """The input tokens that the upstream reports; None if it reports none that can be true."""
+    """Returns the reported input tokens; None without a believable number."""
     found = rawjson.maybe(report)
     if not isinstance(found, dict):
         return None

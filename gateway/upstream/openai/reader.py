@@ -36,7 +36,7 @@ from gateway.upstream.openai.contents import items_in, media_in, normalize_texts
 from gateway.upstream.openai.template import Template, learn
 
 ID_LIMIT = 200
-"""Characters of an upstream's id; a longer one is replaced by ours."""
+"""The most characters of an upstream's id; a longer one is replaced by ours."""
 
 _REPORTS = ("usage", "x_groq", "timings", "service_tier")
 _REASONING = ("reasoning_content", "reasoning")
@@ -44,9 +44,9 @@ _USUAL = frozenset({"role", "content", "refusal", "tool_calls", "function_call",
 """Fields of a message that are read one by one."""
 _SOURCES = ("search_results", "citations")
 _BARE = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "obfuscation"})
-"""Fields of a chunk that has neither."""
+"""Fields of a chunk without content."""
 _REGULAR = _BARE | {"usage", "service_tier"}
-"""A chunk with no other field is an error only if the word is in it."""
+"""A chunk with only these fields is an error only if it contains the word."""
 
 
 class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -70,7 +70,7 @@ class _Choice(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _TextChunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A chunk that brings a piece of text and nothing else."""
+    """A chunk with a piece of text and nothing else."""
 
     choices: list[_Choice]
     id: str = ""
@@ -88,21 +88,21 @@ _TEXT_CHUNK = msgspec.json.Decoder(_TextChunk)
 
 
 LESSONS = 12
-"""Templates that are learned of an answer; where each event needs another one, no more are."""
+"""How many templates are learned from an answer; if each event needs another one, no more are."""
 
 
 class OpenedChoice(msgspec.Struct, gc=False):
-    """A choice as it was read; what is changed in it changes nothing that was read."""
+    """A choice as it was read; changing it does not change what was read."""
 
     index: int
     fields: dict[str, Any]
-    """Its values are raw, as those of the message."""
+    """Its fields; the values are raw, as those of the message."""
     message: dict[str, Any]
-    """Its delta or message, with the texts made even."""
+    """Its delta or message, with its texts normalized."""
     calls: list[Fields]
-    """The tool calls in it, or the function call of old: each of them was one part."""
+    """Its tool calls, or its old function call: each of them was one part."""
     whole: bool
-    """It is complete, and not a delta."""
+    """Whether it is complete, and not a delta."""
 
 
 class ChatReader(AnswerReader):
@@ -112,7 +112,7 @@ class ChatReader(AnswerReader):
         self.opened: dict[str, Any] = {}
         """The last chunk, or the whole answer."""
         self.choices: list[OpenedChoice] = []
-        """Those in it."""
+        """Its choices."""
         self._parts: list[AnswerPart] = []
         """Of it."""
         self._order = order
@@ -128,7 +128,7 @@ class ChatReader(AnswerReader):
         self._cited = False
 
     def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
-        """See ``AnswerReader``: most events are nothing but text, and the same around it."""
+        """See ``AnswerReader``: most events have only text, and the same around it."""
         texts: list[bytes] = []
         while events.startswith(b"data: {", start):
             run = self._template.run(events, start) if self._template is not None else None
@@ -185,7 +185,7 @@ class ChatReader(AnswerReader):
         return self._parts
 
     def forget(self) -> None:
-        """Keep nothing of what was read last."""
+        """Forget what was read last."""
         self.opened, self.choices, self._parts = {}, [], []
 
     def _add_reports(self, chunk: Fields) -> None:
@@ -202,7 +202,7 @@ class ChatReader(AnswerReader):
             self._parts.append(UsageSeen(found))
 
     def _add_choices(self, chunk: Fields, holder: str) -> bool:
-        """Whether there are any."""
+        """Returns whether there are any."""
         raw = chunk.get("choices", NULL)
         choices = [] if raw == NULL else rawjson.objects(raw)
         if choices and not self._name:
@@ -244,7 +244,7 @@ class ChatReader(AnswerReader):
             add(part_of(call, index, place if numbered else None))
 
     def _add_extras(self, message: Fields, index: int) -> None:
-        """What is not in every message."""
+        """Adds what is not in every message."""
         self._parts += media_in(message, index)
         for annotation in items_in(message.get("annotations")):
             if (citation := url_citation(annotation)) is not None:
@@ -252,7 +252,7 @@ class ChatReader(AnswerReader):
                 self._parts.append(msgspec.structs.replace(citation, choice=index))
 
     def _cite(self, index: int) -> None:
-        """The sources that came beside the choices, unless the text named them itself."""
+        """Adds the sources beside the choices, unless the text named them itself."""
         if self._sources is None or self._cited:
             return
         self._cited = True
@@ -263,7 +263,7 @@ class ChatReader(AnswerReader):
 
 
 def _text_in(event: bytes) -> bytes | None:
-    """The text of the first choice that an event brings, a JSON string, if it brings nothing else."""
+    """Returns the first choice's text in an event, a JSON string, if it has nothing else."""
     try:
         chunk = _TEXT_CHUNK.decode(event[6:])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -276,7 +276,7 @@ def _text_in(event: bytes) -> bytes | None:
 
 
 def _chunk_of(data: bytes) -> Fields:
-    """The chunk. Raises ValueError for what is none."""
+    """Returns the chunk. Raises ValueError for anything else."""
     if data[:1] == b"[":
         found = rawjson.objects(data)
         errors = [item for item in found if reports_error(item)]
@@ -287,7 +287,7 @@ def _chunk_of(data: bytes) -> Fields:
 
 
 def _open(fields: Fields, position: int, holder: str) -> OpenedChoice:
-    """The choice. Raises ValueError if it is none."""
+    """Returns the choice. Raises ValueError for anything else."""
     whole, given = holder == "message", rawjson.value(fields.get("index"))
     raw = fields.get(holder, NULL)
     if raw == NULL and not whole:
@@ -305,13 +305,15 @@ def _open(fields: Fields, position: int, holder: str) -> OpenedChoice:
 
 
 def _is_withheld(choice: Fields) -> bool:
-    """Whether a filter took the message (Azure)."""
+    """Returns whether a filter removed the message (Azure)."""
     word = rawjson.value(choice.get("finish_reason"))
     return isinstance(word, str) and finish_reason(word, tools=False) == "content_filter"
 
 
 def upstream_id(answer: Fields, screen: Screen) -> str:
-    """The id the upstream gave, made harmless and cut to ``ID_LIMIT``; empty if there is none, or it shows a secret."""
+    """Returns the upstream's id, made harmless and cut to ``ID_LIMIT``; empty if there is none, or it shows a
+    secret.
+    """
     found = rawjson.value(answer.get("id"))
     if not isinstance(found, str) or screen.shows(found):
         return ""
@@ -320,7 +322,7 @@ def upstream_id(answer: Fields, screen: Screen) -> str:
 
 
 def _text(raw: msgspec.Raw | None) -> bytes:
-    """A JSON string that is not empty, else nothing. Raises ValueError for anything else that is not null."""
+    """Returns a JSON string that is not empty, else nothing. Raises ValueError for anything else that is not null."""
     if raw is None or rawjson.is_null(raw):
         return b""
     data = bytes(raw)
@@ -330,7 +332,7 @@ def _text(raw: msgspec.Raw | None) -> bytes:
 
 
 def _logprobs(raw: msgspec.Raw) -> bytes:
-    """The probabilities of the text's tokens, a JSON array that is not empty; else nothing."""
+    """Returns the probabilities of the text's tokens, a JSON array that is not empty; else nothing."""
     if rawjson.is_null(raw):
         return b""
     try:

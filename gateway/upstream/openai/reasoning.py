@@ -1,10 +1,10 @@
 """Reasoning that an upstream wants back: DeepSeek and Moonshot refuse a tool call that returns without it.
 
-They answer with ``reasoning_content`` and expect it in that assistant message again, as long as the conversation lasts.
-Clients drop fields that are not OpenAI's. So the reasoning before tool calls is kept in ``call_memory`` and put back by
-the call. An id alone does not tell a call, because Moonshot counts them in each conversation (``functions.read:0``);
-its name and arguments belong to it. Where the reasoning is lost, or there was none, the field is sent empty, which both
-accept.
+They answer with ``reasoning_content`` and expect it in that assistant message again, for the whole conversation.
+Clients drop fields that are not OpenAI's. So the reasoning before tool calls is kept in ``call_memory`` and restored by
+the call. An id alone does not identify a call, because Moonshot counts them in each conversation
+(``functions.read:0``); its name and arguments belong to it. If the reasoning is lost, or there was none, the field is
+sent empty, which both accept.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.openai.reader import ChatReader
 
 SIZE = 4 << 20
-"""Bytes of the reasoning of one answer that is kept."""
+"""The most bytes of one answer's reasoning that are kept."""
 
 _EMPTY = msgspec.Raw(b'""')
 _ASSISTANT = b'"assistant"'
@@ -49,7 +49,7 @@ _CALLS = msgspec.json.Decoder(list[_Call])
 
 
 def put_back(fields: Fields, owner: str, memory: CallMemory) -> None:
-    """Give the assistant messages of a request their reasoning again, if there are tool calls in the conversation."""
+    """Restores the reasoning of a request's assistant messages, if the conversation has tool calls."""
     messages = _messages(fields)
     if messages is None or not any(_keys(message) for message in messages):
         return
@@ -73,7 +73,7 @@ def _lacks_reasoning(message: Fields) -> bool:
 
 
 def _keys(message: Fields) -> list[tuple[str, str]]:
-    """What the calls in a message are known by."""
+    """Returns the keys of the calls in a message."""
     found = message.get("tool_calls", rawjson.NULL)
     try:
         return [] if rawjson.is_null(found) else [_key(call) for call in _CALLS.decode(found)]
@@ -82,7 +82,7 @@ def _keys(message: Fields) -> list[tuple[str, str]]:
 
 
 def _key(call: _Call) -> tuple[str, str]:
-    """The id of a call, and a digest of it with the name and the arguments, however its client writes JSON."""
+    """Returns the id of a call, and a digest of it with the name and the arguments, however its client writes JSON."""
     function = call.function or _Function()
     text = function.arguments or "{}"
     with suppress(msgspec.DecodeError, RecursionError, UnicodeEncodeError):
@@ -92,7 +92,7 @@ def _key(call: _Call) -> tuple[str, str]:
 
 
 class ReasoningReader(ChatReader):
-    """A reader whose answers' reasoning is remembered before the client can call again."""
+    """A reader that remembers an answer's reasoning before the client can call again."""
 
     watches = True
 
@@ -100,9 +100,9 @@ class ReasoningReader(ChatReader):
         super().__init__(order, channel)
         self._memory = memory
         self._reasoning: dict[int, list[str]] = {}
-        """By choice."""
+        """The reasoning by choice."""
         self._calls: dict[tuple[int, int], tuple[ToolCallBegan, list[str]]] = {}
-        """By choice and number, with the pieces of their arguments."""
+        """The calls by choice and number, with the pieces of their arguments."""
         self._size = 0
 
     def watch(self, event: AnswerEvent) -> None:
@@ -119,7 +119,7 @@ class ReasoningReader(ChatReader):
             self._keep(event.choice)
 
     def _keep(self, choice: int) -> None:
-        """The end of a choice. Without an owner nothing is kept."""
+        """Takes the end of a choice. Without an owner nothing is kept."""
         reasoning = "".join(self._reasoning.pop(choice, ()))
         if not reasoning or self._size > SIZE or not self._order.owner:
             return

@@ -1,6 +1,6 @@
 """A conversation as a chat completion request, for clients of other APIs.
 
-Texts of a message become one, with blank lines between: not every model server takes parts. A result is text, so the
+Texts of a message become one, with blank lines between: not every model server accepts parts. A result is text, so the
 media of results follow as what the user shows. Reasoning and signatures go to vendors that read them.
 """
 
@@ -33,14 +33,16 @@ OPENAI_TOOLS = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,64}"), odd=re.compile(r
 MOST_STOPS = 4
 """OpenAI's limit of stop sequences."""
 _ONLY_OPENAI = ("safety_identifier", "service_tier")
-"""Parameters that other vendors may refuse, and that a client who gives them in other words does not mean for them."""
+"""Parameters that other vendors may refuse, and that a client of another API does not mean for them."""
 _LABELS = {"image": "image", "audio": "audio"}
 
 Doc = dict[str, Any]
 
 
 def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
-    """The translated order as a chat completion request; ``removed`` names what this vendor has no place for."""
+    """Returns the translated order as a chat completion request; ``removed`` names what this vendor has no
+    place for.
+    """
     conversation = conversation_of(order)
     fields, dropped = _fit_parameters(order.fields, conversation.words, vendor)
     writer = _Writer(vendor)
@@ -62,7 +64,7 @@ def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
 
 
 def _fit_parameters(given: Fields, words: Mapping[str, str], vendor: Vendor) -> tuple[Fields, list[str]]:
-    """The parameters that this vendor takes, and the names of the others."""
+    """Returns the parameters that this vendor accepts, and the names of the others."""
     fields = {name: raw for name, raw in given.items() if not rawjson.is_null(raw)}
     lost = ["top_k"] if vendor is OPENAI else [name for name in _ONLY_OPENAI if name in words]
     dropped = [name for name in lost if not is_nothing(fields.pop(name, NULL))]
@@ -78,13 +80,13 @@ class _Writer:
     def __init__(self, vendor: Vendor) -> None:
         self._vendor = vendor
         self._system_first = vendor.name in LOCAL
-        """Templates of local servers take one system message, at the beginning only."""
+        """Templates of local servers accept one system message, at the beginning only."""
         self._messages: list[Doc] = []
         self._shown: list[Doc] = []
         """Media of results, for the user's next message."""
 
     def add(self, turn: Turn) -> None:
-        """One more turn."""
+        """Add a turn."""
         match turn.role:
             case "system":
                 self._add_system(turn)
@@ -99,7 +101,7 @@ class _Writer:
                 self._messages.append({"role": "user", "content": self._content(turn.parts, shown)})
 
     def done(self) -> list[Doc]:
-        """All messages."""
+        """Returns all messages."""
         self._show()
         return self._messages
 
@@ -153,7 +155,7 @@ class _Writer:
         return made
 
     def _content(self, parts: list[TextPart | MediaPart], shown: list[Doc] | None = None) -> Any:
-        """Texts as one text, unless something else is among them."""
+        """Returns texts as one text, unless something else is among them."""
         written = [*(shown or ()), *(self._part(part) for part in parts if not _is_empty(part))]
         if all(part.keys() == {"type", "text"} for part in written):
             return join_texts([part["text"] for part in written])
@@ -170,7 +172,7 @@ class _Writer:
 
 
 def _reads(vendor: Vendor, thought: ThoughtPart) -> bool:
-    """Whether a vendor reads this reasoning, or nothing is in it."""
+    """Returns whether a vendor reads this reasoning, or it is empty."""
     reads = vendor.reads_reasoning and not vendor.strict_messages
     return thought.empty or (reads and not rawjson.is_null(thought.text))
 

@@ -1,7 +1,7 @@
-"""Template: what is the same around the text of one event after another, so that only the text is looked at.
+"""Template: what is the same around the text of consecutive events, so that only the text is examined.
 
-A template is learned from an event that was handled in full and in which nothing happened but one text. An event that
-has the same bytes before and after a valid JSON string would be handled the same way, so it is put together from them.
+A template is learned from an event that was handled in full and contained only one text. An event with the same bytes
+before and after a valid JSON string would be handled the same way, so it is built from them.
 """
 
 from bisect import bisect_left
@@ -17,16 +17,16 @@ _BAD = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 class Run(msgspec.Struct, frozen=True, gc=False):
-    """Events that fitted, one after the other."""
+    """Consecutive events that matched."""
 
     out: bytes
     """For the client."""
     size: int
-    """Bytes they took."""
+    """The bytes that they took."""
     texts: list[bytes]
-    """What is between the quotes in each of them."""
+    """The content between the quotes in each of them."""
     said: str
-    """All that they say."""
+    """Their whole text."""
 
 
 class Template:
@@ -35,7 +35,7 @@ class Template:
     __slots__ = ("_foot", "_head", "_joint", "_out_foot", "_out_head", "_out_joint", "_same")
 
     def __init__(self, came: tuple[bytes, bytes], goes: tuple[bytes, bytes]) -> None:
-        """``came`` and ``goes``: what stands before and after the text, without the blank line."""
+        """``came`` and ``goes``: what precedes and follows the text, without the blank line."""
         self._head, self._foot = came[0], came[1] + BLANK
         self._out_head, self._out_foot = goes[0], goes[1] + BLANK
         self._joint = self._foot + self._head
@@ -74,11 +74,11 @@ class Template:
         return Run(self._out_head + self._out_joint.join(middles) + self._out_foot, size, middles, said)
 
     def _begins(self, events: bytes, start: int, middles: list[bytes]) -> bool:
-        """Whether events with these texts are there."""
+        """Returns whether the bytes are events with these texts."""
         return events.startswith(self._joint.join(middles) + self._foot, start + len(self._head))
 
     def _one(self, events: bytes, start: int, stop: int) -> Run | None:
-        """The event at ``start``, which ends at ``stop``; None if it does not fit."""
+        """Returns the event at ``start``, which ends at ``stop``; None if it does not match."""
         begin, end = start + len(self._head), stop - len(self._foot)
         if end < begin or not (events.startswith(self._head, start) and events.startswith(self._foot, end)):
             return None
@@ -93,7 +93,7 @@ class Template:
 
 
 def _texts(middles: list[bytes]) -> list[str] | None:
-    """The texts, checked as one array; None if one of them is broken.
+    """Returns the texts, checked as one array; None if one of them is invalid.
 
     Each text adds an even number of unescaped quotes to the two of its own, so the array has as many strings as there
     are texts exactly if no text has any. A text must not end in a backslash, which would escape the quote after it.
@@ -109,7 +109,7 @@ def _texts(middles: list[bytes]) -> list[str] | None:
 
 
 def learn(event: bytes, out: bytes, text: bytes) -> Template | None:
-    """The template of an event that was handled in full; None if the place of its text is not certain.
+    """Returns the template of an event that was handled in full; None if the place of its text is not certain.
 
     ``text`` is the JSON string with its quotes, ``event`` and ``out`` are without blank lines.
     """

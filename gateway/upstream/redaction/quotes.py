@@ -20,14 +20,14 @@ from gateway.domain import rawjson
 from gateway.domain.secret_search import SearchView, Span, views
 
 LONG = 24
-"""Characters; of text in other scripts so many bytes of UTF-8."""
+"""Characters; for text in other scripts, bytes of UTF-8."""
 SHORT = 8
 """Characters of a whole text, as they are compared."""
 LIMIT = 2 * 1024 * 1024
-"""Bytes of a request that is compared; of a longer one no message of the upstream's is kept."""
+"""Bytes of a request that is compared; for a longer one no message of the upstream is kept."""
 WORD = 8
 RUN = 2 * WORD - 1
-"""Bytes in common that hold an aligned word for certain."""
+"""How many bytes in common certainly contain an aligned word."""
 
 _TEXTS = frozenset({"content", "text", "arguments", "input", "refusal", "reasoning_content", "prompt"})
 _DROPPED = bytes(range(0x21)) + b"\"'`\\\x7f"
@@ -42,26 +42,26 @@ class Quotes:
 
     def __init__(self, fields: Fields) -> None:
         self.comparable = sum(len(memoryview(raw)) for raw in fields.values()) <= LIMIT
-        """False: it is too long."""
+        """False: the request is too long."""
         self._fields = fields
         self._text: bytes | None = None
         self._words: array[int] = array("Q")
         self._shorts: list[bytes] = []
 
     def spans(self, message: str) -> list[Span]:
-        """Where a message quotes the request."""
+        """Returns where a message quotes the request."""
         if self._text is None:
             self._read()
         return [span for view in views(message) for span in self._spans_in(view)]
 
     def hold(self, word: str) -> bool:
-        """Whether an identifier is from the request; of one that is too long only as a whole."""
+        """Returns whether an identifier is from the request; one that is too long only as a whole."""
         if self.comparable:
             return bool(self.spans(word))
         return len(word) >= SHORT and any(word.encode() in bytes(raw) for raw in self._fields.values())
 
     def _read(self) -> None:
-        """Make the texts ready to be compared with."""
+        """Prepare the texts for comparison."""
         longs: list[bytes] = []
         for name, raw in self._fields.items():
             if name == "model":
@@ -72,7 +72,7 @@ class Quotes:
                     longs.append(plain)
                 elif whole and len(plain) >= SHORT:
                     self._shorts.append(plain)
-        del self._shorts[:-2000]  # the last ones are looked for
+        del self._shorts[:-2000]  # the last ones are searched for
         self._text = text = _END.join(longs)
         self._words.frombytes(text[: len(text) // WORD * WORD])
 
@@ -88,7 +88,9 @@ class Quotes:
             yield view.starts[owners[begin]], view.ends[owners[end - 1]]
 
     def _runs(self, message: bytes) -> Iterator[Span]:
-        """Parts of the message that are also in a long text; all of it if it repeats itself too much to be sure."""
+        """Yields parts of the message that are also in a long text; all of it if it repeats itself too much
+        to be sure.
+        """
         text = self._text or b""
         shifted = (array("Q", message[shift:][: (len(message) - shift) // WORD * WORD]) for shift in range(WORD))
         if not text or set().union(*shifted).isdisjoint(self._words):
@@ -110,7 +112,7 @@ class Quotes:
                     yield begin, end
 
     def _wholes(self, message: bytes) -> Iterator[Span]:
-        """Shorter texts that are in the message."""
+        """Yields shorter texts that are in the message."""
         for short in self._shorts:
             start = message.find(short)
             while start >= 0:
@@ -119,7 +121,7 @@ class Quotes:
 
 
 def _grown(message: bytes, start: int, text: bytes, place: int) -> Span:
-    """The part of the message around ``start`` that is the same as the text around ``place``."""
+    """Returns the part of the message around ``start`` that equals the text around ``place``."""
     begin, end = start, start + WORD
     shift = place - start
     while begin > 0 and begin + shift > 0 and message[begin - 1] == text[begin + shift - 1]:
@@ -130,7 +132,7 @@ def _grown(message: bytes, start: int, text: bytes, place: int) -> Span:
 
 
 def _strings(value: Any, name: str) -> Iterator[tuple[str, bool]]:
-    """All strings of a JSON value, and of each whether it is a text by itself: something that people read."""
+    """Yields all strings of a JSON value, and whether each is a text that people read."""
     left: list[tuple[Any, str]] = [(value, name)]
     while left:
         found, name = left.pop()
@@ -149,7 +151,7 @@ def _comparable(text: str) -> bytes:
 
 
 def _owners(text: str) -> list[int]:
-    """Which character each byte of the comparable text comes from."""
+    """Returns which character each byte of the comparable text comes from."""
     out: list[int] = []
     for number, char in enumerate(text):
         out += [number] * len(_comparable(char))

@@ -42,7 +42,7 @@ PLACEHOLDERS = frozenset(
         *("test-key", "undefined", "your-api-key"),
     }
 )
-"""Long enough to be looked for, but no secret."""
+"""Long enough to be searched for, but not secret."""
 
 PUBLIC_HEADERS = frozenset(
     {
@@ -53,7 +53,7 @@ PUBLIC_HEADERS = frozenset(
 
 
 def secrets_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
-    """The secrets, of any length; a reference that leads nowhere is none."""
+    """Returns the secrets, of any length, without references to unset variables."""
     found = set(keys_of(channel, environ))
     for name, value in channel.headers.items():
         if name.lower() not in PUBLIC_HEADERS:
@@ -64,7 +64,7 @@ def secrets_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def keys_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
-    """The keys alone."""
+    """Returns only the keys."""
     return _true(_resolve(key, environ) for key in channel.all_keys)
 
 
@@ -73,14 +73,16 @@ def _true(values: Iterable[str]) -> frozenset[str]:
 
 
 def _resolve(value: str, environ: Mapping[str, str]) -> str:
-    """As ``credentials`` sends it."""
+    """Returns the value as ``credentials`` sends it."""
     if value.startswith(REFERENCE):
         value = environ.get(value.removeprefix(REFERENCE), "")
     return value.strip()
 
 
 def _of_header(value: str) -> Iterator[str]:
-    """The value, the credentials behind a scheme (``Bearer ...``), and what those of HTTP's Basic scheme stand for."""
+    """Yields the value, the credentials after a scheme (``Bearer ...``), and what those of HTTP's Basic scheme stand
+    for.
+    """
     yield value
     scheme, _, credentials = value.partition(" ")
     yield credentials.strip()
@@ -105,16 +107,16 @@ def _of_proxy(url: str) -> Iterator[str]:
 
 
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_.\-\[\]/:]{1,64}")
-"""A code, a type, the path of a parameter."""
+"""Matches a code, a type, the path of a parameter."""
 _ID = re.compile(r"[A-Za-z0-9_.\-/:+=]{1,120}")
 
 _WORDS = re.compile(r"[a-z_]*")
-"""Words of the trade such as ``content_policy_violation``, of which a request may speak, too."""
+"""Matches terms such as ``content_policy_violation``, which a request may contain too."""
 
 _NOTHING: Fields = {}
 
 _Key = tuple[ChannelId, str]
-"""Channel and key: of several keys each has a channel of its own."""
+"""Channel and key: each of several keys has a channel of its own."""
 
 
 class Redaction:
@@ -129,16 +131,16 @@ class Redaction:
         self._screens: dict[_Key, tuple[Channel, Screen]] = {}
 
     def adopt(self, channels: Mapping[ChannelId, Channel]) -> None:
-        """These are the channels from now on."""
+        """Use these channels from now on."""
         self._channels, self._known = channels, None
         self._screens = {key: made for key, made in self._screens.items() if key[0] in channels}
 
     def protect(self, secret: str) -> None:
-        """A secret of the gateway's own."""
+        """Add a secret of the gateway itself."""
         self._own, self._known = (*self._own, secret), None
 
     def screen(self, channel: Channel) -> Screen:
-        """What its good answers pass."""
+        """Returns the check of its successful answers."""
         key = channel.id, channel.key
         made = self._screens.get(key)
         if made is None or (made[0] is not channel and not _alike(made[0], channel)):
@@ -146,52 +148,55 @@ class Redaction:
         return made[1]
 
     def error(self, failure: Failure, channel: Channel, fields: Fields = _NOTHING, token: str = "") -> UpstreamError:
-        """What a failure is for client and record. ``fields`` is what the client asked for, ``token`` its key."""
+        """Returns the error of a failure for client and record. ``fields`` is the client's request, ``token``
+        its key.
+        """
         return self.maker(failure, channel, fields, token)()
 
     def maker(self, failure: Failure, channel: Channel, fields: Fields, token: str) -> Callable[[], UpstreamError]:
-        """Makes the same error. Any thread may call it: nothing of this object is used then."""
+        """Returns a function that makes the same error. Any thread may call it: it does not use this object."""
         return partial(_error, failure, channel, fields, self._search(channel, token))
 
     @contextmanager
     def errors_of(self, channel: Channel) -> Iterator[None]:
-        """Attempts at this channel that fail in the block raise an UpstreamError instead of AttemptFailed."""
+        """Turns AttemptFailed of this channel inside of the block into UpstreamError."""
         try:
             yield
         except AttemptFailed as failed:
             raise self.error(failed.failure, channel) from failed
 
     def text(self, text: str, channel: Channel | None = None) -> str:
-        """Any text without secrets."""
+        """Returns any text without secrets."""
         return _clear_text(self._search(channel, ""), text)
 
     def trace(self, error: BaseException, fields: Fields) -> str:
-        """A bug's traceback for the log: without secrets, and without quotes of what the client asked for."""
+        """Returns a bug's traceback for the log, without secrets and without quotes of the client's request."""
         text = _clear_text(self._search(None, ""), "".join(traceback.format_exception(error)))
         quotes = Quotes(fields)
         return blank_spans(text, quotes.spans(text)) if quotes.comparable else type(error).__name__
 
     def models(self, models: Iterable[ServedModel], channel: Channel) -> list[ServedModel]:
-        """A list of models without those whose names show a key of the channel or a piece of one, or another secret.
+        """Returns a list of models without those whose names show a key of the channel or a piece of one, or another
+        secret.
 
-        Of another secret only the whole counts: a header may well name a model.
+        Another secret counts only as a whole: a header may well name a model.
         """
         keys, secrets = needles(sorted(keys_of(channel, self._environ))), self.screen(channel).needles
         return [model for model in models if not keys.spans(model.name) and not secrets.stands_in(model.name)]
 
     def _search(self, channel: Channel | None, token: str) -> list[Needles]:
-        """What is looked for in a text that has to do with a channel and a token."""
+        """Returns what is searched for in a text about a channel and a token."""
         if self._known is None:
             parts = [self.screen(one).needles for one in self._channels.values()]
             self._known = join_needles([*parts, needles(self._own)])
         out = [self._known]
         if channel is not None and not self.screen(channel).needles.values <= self._known.values:
-            out.append(self.screen(channel).needles)  # it is not saved yet, or was changed since the call began
+            out.append(self.screen(channel).needles)  # not saved yet, or changed since the call began
         return [*out, needles((token,))] if token else out
 
 
 class LogFilter(logging.Filter):
-    """Clears what is logged of secrets: words of exceptions may repeat an upstream's."""
+    """Removes secrets from log lines: exceptions may quote an upstream."""
 
     LOGGERS = ("tollkeeper", "asyncio", "aiohttp.server")
 
@@ -200,7 +205,7 @@ class LogFilter(logging.Filter):
         self._redaction = redaction
 
     def install(self) -> None:
-        """From now on, until ``remove``."""
+        """Install it until ``remove``."""
         for name in self.LOGGERS:
             logging.getLogger(name).addFilter(self)
 
@@ -217,7 +222,7 @@ class LogFilter(logging.Filter):
 
 
 def _alike(one: Channel, other: Channel) -> bool:
-    """Whether two versions of a channel have the same secrets; their key is the same."""
+    """Returns whether two versions of a channel have the same secrets; their key is the same."""
     return one is other or (one.keys, one.headers, one.proxy) == (other.keys, other.headers, other.proxy)
 
 
@@ -260,7 +265,7 @@ def _message(text: UpstreamText, channel: Channel, search: Sequence[Needles]) ->
 
 
 def _repeats(failure: Failure) -> bool:
-    """Whether its message may repeat the request; else it has only words of our own."""
+    """Returns whether its message may quote the request; otherwise it has only our own words."""
     if failure.kind in (FailureKind.AUTH, FailureKind.QUOTA):
         return failure.for_owner is not None
     return bool(failure.status) or failure.code == BAD_RESPONSE
@@ -276,7 +281,7 @@ def _quoteless(message: str, quotes: Quotes, failure: Failure, channel: Channel)
 
 
 def _identifiers(origin: OrderOrigin, search: Iterable[Needles], quotes: Quotes) -> dict[str, str | None]:
-    """The upstream's identifiers; None for what is none, or shows what it should not."""
+    """Returns the upstream's identifiers; None for anything else, or what shows a secret or the request."""
 
     def read(text: UpstreamText, form: re.Pattern[str]) -> str | None:
         raw = text.cleared(lambda found: found if form.fullmatch(found) else "")
@@ -294,7 +299,7 @@ def _identifiers(origin: OrderOrigin, search: Iterable[Needles], quotes: Quotes)
 
 
 def _added_fields(channel: Channel) -> Fields:
-    """What the channel's owner adds to every request."""
+    """Returns what the channel's owner adds to every request."""
     overrides = channel.overrides
     if overrides is None:
         return _NOTHING

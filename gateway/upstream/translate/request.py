@@ -27,7 +27,7 @@ _NO_CONVERSATION = Conversation(turns=())
 
 
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """The form the answer must have."""
+    """The form that the answer must have."""
 
     schema: msgspec.Raw = NULL
     description: str | None = None
@@ -41,7 +41,7 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def schema(self) -> msgspec.Raw:
-        """The schema of the answer with the description of the answer, or null."""
+        """Returns the schema of the answer with the description of the answer, or null."""
         form = self.json_schema
         if form is None or self.type != "json_schema":
             return NULL
@@ -51,10 +51,10 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parameters:
-    """What a request asks for beside its conversation."""
+    """What a request sets beside its conversation."""
 
     def __init__(self, order: Order, learned: LearnedRefusals) -> None:
-        """What was learned of the upstream is left out."""
+        """What was learned about the upstream is left out."""
         self.conversation = conversation_of(order)
         self._fields = dict(order.fields)
         self._dropped = [name for name in learned.dropped if self._fields.pop(name, None) is not None]
@@ -65,11 +65,11 @@ class Parameters:
             self.drop("tool_choice")
 
     def raw(self, name: str) -> msgspec.Raw:
-        """A parameter as it came; null if there is none."""
+        """Returns a parameter as it came; null if there is none."""
         return self._fields.pop(name, NULL)
 
     def take(self, name: str, kind: Callable[..., T]) -> T | None:
-        """A parameter of this type; None if there is none. Raises BadRequest for another type."""
+        """Returns a parameter of this type; None if there is none. Raises BadRequest for another type."""
         found: T | None = self._read(name, _decoder(kind))
         return found
 
@@ -87,29 +87,29 @@ class Parameters:
             raise BadRequest(f"{word} is not valid JSON: {error}", code="invalid_json", param=word) from error
 
     def drop(self, *names: str) -> None:
-        """What was taken has no counterpart after all."""
+        """Mark a taken parameter as having no counterpart after all."""
         self._dropped += names
 
     def refuse(self, name: str, why: str) -> BadRequest:
-        """What has no counterpart and cannot be left out without giving another answer than the requested one."""
+        """Raises BadRequest for what cannot be left out without a different answer."""
         return unsupported_param(self.conversation.words.get(name, name), why)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The client's names of all that nobody took."""
+        """Returns the client's names of all parameters that were not taken."""
         left = (name for name, raw in self._fields.items() if not is_nothing(raw))
         words, extras = self.conversation.words, self.conversation.extras
         return tuple(dict.fromkeys((*(words.get(name, name) for name in (*self._dropped, *left)), *extras)))
 
     @property
     def output_cap(self) -> int | None:
-        """The output limit; of two the newer name's counts."""
+        """Returns the output limit; of two the newer name's counts."""
         new, old = (self.take(name, int) for name in ("max_completion_tokens", "max_tokens"))
         return old if new is None else new
 
     @property
     def stops(self) -> list[str]:
-        """The stop sequences, however they were given."""
+        """Returns the stop sequences, however they were given."""
         found: list[str] | str | None = self._read("stop", _STOPS)
         return [found] if isinstance(found, str) else found or []
 
@@ -120,12 +120,14 @@ def _decoder(kind: Any) -> "msgspec.json.Decoder[Any]":
 
 
 def conversation_of(order: Order) -> Conversation:
-    """The conversation of a translated order."""
+    """Returns the conversation of a translated order."""
     return order.conversation or _NO_CONVERSATION
 
 
 def schema_fields(tool: ToolOffer) -> rawjson.Fields:
-    """The schema of a function's arguments; empty if it says nothing. Raises BadRequest unless it is an object."""
+    """Returns the schema of a function's arguments; empty if it says nothing. Raises BadRequest unless it is
+    an object.
+    """
     if rawjson.is_null(tool.parameters) or bytes(tool.parameters) == b"true":
         return {}
     try:
@@ -136,9 +138,9 @@ def schema_fields(tool: ToolOffer) -> rawjson.Fields:
 
 
 def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:
-    """Of a request's top-level values the output limit and the number of choices.
+    """Returns the output limit and the number of choices in a request's top-level values.
 
-    Without a limit and one choice where they have another type: then nothing goes out at all.
+    With values of another type it returns no limit and one choice: then nothing goes out at all.
     """
     new, old, choices = (rawjson.maybe(fields.get(name)) for name in ("max_completion_tokens", "max_tokens", "n"))
     if any(value is not None and type(value) is not int for value in (new, old, choices)):
@@ -147,7 +149,7 @@ def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:
 
 
 def refusal_of(channel: Channel, fault: BadRequest) -> AttemptFailed:
-    """The fault as a failure of the attempt: status 400, the channel named, nothing sent."""
+    """Returns the fault as a failure of the attempt: status 400, the channel named, nothing sent."""
     text = f"channel '{channel.name}' cannot take this request: {plain(fault.message, 500)}"
     return AttemptFailed(
         Failure(

@@ -1,7 +1,7 @@
-"""What a client calls its tools and tool calls, as another dialect accepts it, and back.
+"""Tool names: a client's names of tools and tool calls, as another dialect accepts them, and back.
 
-A name that is fit stays as it is. Another one is spelled with fit letters and ends in a digest of the original, so that
-two names never become one, and the same name becomes the same whatever else is in the request.
+A valid name stays as it is. Another one is spelled with valid letters and ends in a digest of the original, so that two
+names never become one, and the same name always becomes the same.
 """
 
 import hashlib
@@ -22,16 +22,16 @@ class Spelling(msgspec.Struct, frozen=True):
     """What a dialect accepts."""
 
     fit: "re.Pattern[str]"
-    """The whole name."""
+    """Matches a valid name."""
     odd: "re.Pattern[str]"
-    """One character that is not accepted."""
+    """Matches one character that is not accepted."""
     limit: int
     """Characters."""
     first: str = ""
-    """What a changed name begins with, where not every character may come first."""
+    """The start of a changed name, if not every character may come first."""
 
     def sent(self, name: str) -> str:
-        """The name as it is sent."""
+        """Returns the name as it is sent."""
         if self.fit.fullmatch(name):
             return name
         digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:DIGEST]
@@ -39,7 +39,7 @@ class Spelling(msgspec.Struct, frozen=True):
 
 
 class ToolNames:
-    """The client's names for the tools an answer names. Looks into the request only if one may be a changed one."""
+    """The client's names for the tools in an answer. Reads the request only if one may be a changed name."""
 
     def __init__(self, order: Order, spelling: Spelling) -> None:
         self._order = order
@@ -47,7 +47,7 @@ class ToolNames:
         self._known: dict[str, str] | None = None
 
     def back(self, name: str) -> str:
-        """The client's name for one that was sent; one that was never sent stays as it is."""
+        """Returns the client's name for a sent one; a name that was never sent stays."""
         if not _CHANGED.fullmatch(name):
             return name
         if self._known is None:
@@ -56,6 +56,6 @@ class ToolNames:
 
 
 def _tool_names(order: Order) -> Iterable[str]:
-    """The names in the request."""
+    """Returns the names in the request."""
     conversation = conversation_of(order)
     return (*(tool.name for tool in conversation.tools), *conversation.called)
