@@ -1,21 +1,18 @@
-"""InboundApi: what an API that clients may speak has to provide. Each has its own package beside this file.
+"""InboundApi: what an inbound API has to provide. Each has its own package beside this file.
 
-The rest of the gateway handles every API alike. It knows a request as an ``InboundRequest`` and an answer as the
-``WholeAnswer`` or ``AnswerStream`` of an adapter. What differs from API to API is here: how a request is parsed, how a
+The rest of the gateway handles every API alike. It sees a request as an ``InboundRequest`` and an answer as the
+``WholeAnswer`` or ``AnswerStream`` of an adapter. What differs between APIs is here: how a request is parsed, how a
 channel is called and its answer written, and how errors, keep-alives and facts beside the answer look. An
 implementation is one value without state, and a row in ``v1.endpoints``; ``domain.addresses`` advises about addresses
-that no row has.
+without a row.
 
-A channel is called in one of two ways, which ``plan`` decides for each attempt. If the channel speaks the API, the
-request and the answer pass as they are (``relay``). Otherwise the request is read into a ``Conversation``, which the
-channel's dialect writes, and the answer is read as events and rendered (``rendering``).
+A channel is called in one of two ways, which ``plan`` decides for each attempt. If the channel speaks the API, request
+and answer pass unchanged (``relay``). Otherwise the request is read into a ``Conversation``, which the channel's
+dialect writes, and the answer is read as events and rendered (``rendering``).
 
 ``Pipeline`` calls ``parse`` and ``order``, ``Attempts`` ``plan``, ``LiveCalls`` sends ``keep_alive``; the web server
-writes the rest.
-
-A new API is an implementation of this protocol and a row in ``v1.endpoints``. Front ends do not see this package, so
-its smallest call is in ``SAMPLES`` of ``client.connect_card`` too, and in ``TESTED`` of ``client.test_call`` if
-``doctor --api`` is to make test calls with it.
+writes the rest. Front ends do not see this package, so an API's smallest call is also in ``SAMPLES`` of
+``client.connect_card``, and in ``TESTED`` of ``client.test_call`` if ``doctor --api`` should make test calls with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,12 +38,12 @@ from gateway.upstream.answer_reader import DialectAdapter
 EMPTY = msgspec.Raw(b"[]")
 OPENAI_DIALECTS = frozenset({Dialect.OPENAI, Dialect.MOCK})
 LARGE = 256 << 10
-"""Bytes of a body beyond which it is parsed beside the event loop."""
+"""The size in bytes above which a body is parsed beside the event loop."""
 ANSWER_LIMIT = 64 << 20
-"""Bytes of a plain answer, decompressed."""
+"""The most bytes of a plain answer, decompressed."""
 
 OutputRule = Callable[[Fields, Channel, ServedModel], OutputLimit]
-"""The most output that a request allows as it goes out to a channel, with the parameters of the channel's owner."""
+"""Returns the most output that an outgoing request allows, with the parameters of the channel's owner."""
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -56,7 +53,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     target: str
     """Path and query."""
     headers: Mapping[str, str]
-    """Names may be written in any case."""
+    """The headers; names may be in any case."""
     repeats: Mapping[str, msgspec.Raw] = {}
 
 
@@ -68,53 +65,53 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fields: Fields
     """The top level of the request in the API's own words, values as they were sent."""
     mask: bytes = b""
-    """Digit that replaces the first one of lone surrogates; empty: there are none (``json_body.unmask``)."""
+    """The digit that replaces the first one of lone surrogates; empty: there are none (``json_body.unmask``)."""
     model: str
     stream: bool = False
     include_usage: bool = True
-    """The client wants the usage at the end of a stream."""
+    """Whether the client wants the usage at the end of a stream."""
     choices: int = 1
     output_cap: int | None = None
     """The client's own limit of output tokens per choice."""
     plain: bool = False
-    """``output_cap`` and ``choices`` alone bear on the length of the output."""
+    """Whether only ``output_cap`` and ``choices`` affect the length of the output."""
     least_cap: int = 1
-    """The smallest limit that the API lets a request have."""
+    """The smallest limit that the API accepts."""
     input_bound: int
-    """Upper estimate of the input tokens, for the hold, without media."""
+    """An upper bound of the input tokens, for the hold, without media."""
     media: PromptMedia = NO_MEDIA
-    """What is not text; how many tokens it is depends on the model."""
+    """What is not text; its tokens depend on the model."""
     remote_input: bool = False
-    """Input tokens come on top that only the upstream knows: a part of the conversation is kept there."""
+    """Whether only the upstream knows further input tokens, because part of the conversation is kept there."""
     prompt: int | None = None
-    """Estimate of the input tokens, of a large request alone: it takes a while. Work on such a request is done beside
-    the event loop."""
+    """The estimated input tokens, for large requests only, because it takes a while. Work on such a request is done
+    beside the event loop."""
     output_rule: OutputRule | None = None
-    """None: that of the channel's dialect for chat completions (``dialects.chat_limit``)."""
+    """None: the rule of the channel's dialect for chat completions (``dialects.chat_limit``)."""
     turns: str = "messages"
-    """The field that holds the conversation."""
+    """The field with the conversation."""
     session: str = ""
-    """The client's own name of the conversation; empty: it gave none."""
+    """The client's own name of the conversation; empty: none."""
     kept_id: str = ""
-    """The answer that the request goes on from, kept by the upstream that gave it; empty: all is in the request."""
+    """The answer that the request continues, kept by its upstream; empty: everything is in the request."""
     lowered: int | None = None
-    """The output limit that it has instead of the client's, which the money left does not pay for."""
+    """The output limit that replaced the client's, which the money left does not pay for."""
     removed: tuple[str, ...] = ()
-    """Names of the client's fields that have no counterpart in the words of the API."""
+    """Names of the client's fields without a counterpart in the API."""
     form: AnswerForm = USUAL_FORM
     forward: Mapping[str, str] = {}
-    """The client's headers that go on to a channel that speaks the API. Names are in lower case."""
+    """The client's headers for a channel that speaks the API. Names are in lower case."""
     query: str = ""
-    """The part of the query that goes on to such a channel."""
+    """The part of the query for such a channel."""
 
     @property
     def conversation(self) -> Fields:
-        """The turns of the conversation, in the place where a chat completion request has them."""
+        """Returns the turns of the conversation, where a chat completion request has them."""
         return self.fields if self.turns == "messages" else {"messages": self.fields.get(self.turns, EMPTY)}
 
 
 def never_repaired(_: Failure) -> Order | None:
-    """Of a request that is sent as it is, or not at all."""
+    """Returns None: the request is sent as it is, or not at all."""
     return None
 
 
@@ -123,17 +120,18 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
 
     adapter: Adapter
     order: Order
-    """What is put to the adapter, with the overrides of the channel's owner in it."""
+    """The order for the adapter, with the overrides of the channel's owner."""
     native: bool
-    """The channel speaks the API."""
+    """Whether the channel speaks the API."""
     learns: bool = True
-    """Parameters that the upstream rejects by name are left out from then on. Otherwise the client deals with it."""
+    """Whether parameters that the upstream rejects by name are left out from then on. Otherwise the client deals with
+    it."""
     repaired: Callable[[Failure], Order | None] = never_repaired
-    """After a failure, the order by which the same channel is called once more; None: it would not help."""
+    """Returns, after a failure, the order for a second call of the same channel; None: it would not help."""
 
 
 def _lower_limit(request: InboundRequest, names: tuple[str, ...], limit: int) -> InboundRequest | None:
-    """The request with this limit, where it has a higher one under these names; None if that is not possible.
+    """Returns the request with this limit, where it has a higher one under these names; None if that is not possible.
 
     A budget for thinking in Anthropic's words stays below the limit, with room for an answer.
     """
@@ -155,40 +153,40 @@ def _exceeds(value: Any, limit: int) -> bool:
 
 
 class InboundApi(Protocol):
-    """One API. What has a default here is the same for most of them; a class that derives from this has it."""
+    """One API. Members with a default are the same for most APIs; a class that derives from this has them."""
 
     name: str
     stream_type: str
-    """Content-Type of a streamed answer."""
+    """The Content-Type of a streamed answer."""
     keep_alive: bytes
     """What shows a client that its stream is alive; empty: nothing can."""
     id_headers: tuple[str, ...] = ("x-request-id",)
-    """Names of the response headers that carry the call's id."""
+    """The response headers with the call's id."""
     id_prefix: str = "chatcmpl-"
-    """What ids of answers begin with that the gateway makes."""
+    """The start of the gateway's own answer ids."""
     stream_rules: Callable[[], Rules] | None = None
-    """The order of events that its clients demand; None: they demand none."""
+    """The order of events that its clients demand; None: any."""
     selective: bool = False
-    """Some channels cannot answer; see ``obstacle``."""
+    """Whether some channels cannot answer; see ``obstacle``."""
     obstacle_code: str = "unsupported_parameter"
-    """Code of the error if no channel can answer."""
+    """The code of the error if no channel can answer."""
     obstacle_param: str = "model"
     """The field that this error names."""
     respells: bool = False
-    """Programs write names of models in ways of their own; see ``other_names``."""
+    """Whether programs spell names of models in their own way; see ``other_names``."""
     falls_back: bool = True
-    """Another model may answer when no channel can serve the requested one."""
+    """Whether another model may answer when no channel can serve the requested one."""
     answer_limit: int = ANSWER_LIMIT
     sticky: bool = False
-    """A conversation stays with its channel, whatever its group says."""
+    """Whether a conversation stays at its channel, whatever its group says."""
     repeats_blindly: bool = False
-    """Clients repeat a failed request at once, whatever the answer says; see ``RecentFailures``."""
+    """Whether clients repeat a failed request at once, whatever the answer says; see ``RecentFailures``."""
     ability: str = ""
-    """What a channel may lack that has the rest of the API; empty: it is the API itself."""
+    """What a channel with the rest of the API may lack; empty: the API itself."""
     caps: tuple[str, ...] = ()
     """Fields that limit the output of each choice."""
     timed: bool = False
-    """Answers tell how long they took: orders have a clock."""
+    """Whether answers say how long they took: orders then have a clock."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """Check and read a request. Raises BadRequest, ``param`` naming the field at fault as the client knows it.
@@ -197,19 +195,21 @@ class InboundApi(Protocol):
         """
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """What the model may be called instead, if the token sees none of this name. Only asked if it ``respells``."""
+        """Returns other names of the model to try, if the token sees none of this name. Only called if it
+        ``respells``.
+        """
         return ()
 
     def prompt_tokens(self, request: InboundRequest) -> int:
-        """About how many input tokens the request has."""
+        """Returns about how many input tokens the request has."""
         return prompt_tokens(request.fields) if request.prompt is None else request.prompt
 
     def with_limit(self, request: InboundRequest, limit: int) -> InboundRequest | None:
-        """The request with this lower output limit of each choice; None if it cannot have one."""
+        """Returns the request with this lower output limit of each choice; None if it cannot have one."""
         return _lower_limit(request, self.caps, limit)
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
-        """The request as every attempt begins with it: in the words of the API."""
+        """Returns the request with which every attempt begins, in the words of the API."""
         return Order(
             fields=request.fields,
             body=request.body,
@@ -226,50 +226,54 @@ class InboundApi(Protocol):
         )
 
     def selects(self, request: InboundRequest) -> bool:
-        """Whether some channels cannot answer this request."""
+        """Returns whether some channels cannot answer this request."""
         return self.selective
 
     def keeps_answer(self, request: InboundRequest) -> bool:
-        """Whether an upstream that speaks the API may keep the answer, for later requests to go on from it."""
+        """Returns whether an upstream that speaks the API may keep the answer for later requests to continue."""
         return False
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """Why this channel cannot answer the request; empty if it can. Only called if the API ``selects``."""
+        """Returns why this channel cannot answer the request; empty if it can. Only called if the API ``selects``."""
         return ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """How this channel is called, with the overrides of its owner.
+        """Returns how this channel is called, with the overrides of its owner.
 
         An API that is translated for some channels decides it here, for each attempt. ``order`` is that of ``order``,
         perhaps for another model. ``chat`` is the channel's adapter for chat completions. ``lacking``: the channel was
-        found not to have the API, see ``Failure.lacks_api``. Raises BadRequest for what cannot be translated. Of a
-        large request in a thread.
+        found to lack the API, see ``Failure.lacks_api``. Raises BadRequest for what cannot be translated. Called in a
+        thread for a large request.
         """
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
-        """What shows a client after some silence that its stream is alive: ``keep_alive``, or what suits the answer."""
+        """Returns what shows a client after some silence that its stream is alive: ``keep_alive``, or what suits the
+        answer.
+        """
         return self.keep_alive
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
-        """Facts that clients ignore, in the middle of a stream; empty if there is no way to write them."""
+        """Returns facts in a form that clients ignore, for the middle of a stream; empty if the API has none."""
         return "".join([*(f": {name}: {value}\n" for name, value in facts.items()), "\n"]).encode()
 
     def status(self, error: GatewayError) -> int:
-        """The HTTP status of an error."""
+        """Returns the HTTP status of an error."""
         return error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
-        """The body of an error that is sent instead of an answer. ``call``: its id, if there is one."""
+        """Returns the body of an error that is sent instead of an answer. ``call``: its id, if there is one."""
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """The last bytes of a stream that broke."""
+        """Returns the last bytes of a stream that broke."""
 
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None) -> bytes:
-        """The same for an API whose last event depends on what came before: on ``stream``, if something came."""
+        """Returns the same for an API whose last event depends on what came before: on ``stream``, if
+        something came.
+        """
         return self.error_event(error, call)
 
 
 def parse_large(api: InboundApi, request: HttpRequest) -> InboundRequest:
-    """A checked request with the estimate of its input tokens. It takes a while: not for the event loop's thread."""
+    """Returns a checked request with the estimate of its input tokens. Too slow for the event loop's thread."""
     found = api.parse(request)
     return msgspec.structs.replace(found, prompt=api.prompt_tokens(found))

@@ -22,17 +22,18 @@ from gateway.domain.rawjson import Fields
 
 MAX_DEPTH = 64
 MAX_STRUCTURE = 200_000
-"""Objects, arrays and commas of one body; 8 MiB of ``[],`` would otherwise stop the event loop for a second."""
+"""The most objects, arrays and commas of one body; 8 MiB of ``[],`` would otherwise stop the event loop for a
+second."""
 MAX_FIELDS = 4096
-"""Fields at the top level; the decoder does not stop before it has read them all."""
+"""The most fields at the top level; the decoder does not stop before it has read them all."""
 MAX_BARE = 2 << 20
-"""Bytes outside of strings, blanks not counted."""
+"""The most bytes outside of strings, without whitespace."""
 MAX_QUOTES = 4 * MAX_STRUCTURE + 4
-"""Within ``MAX_STRUCTURE`` there is no room for more strings than these stand around."""
+"""The most quotes: ``MAX_STRUCTURE`` leaves no room for more strings."""
 
 
 class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a body may have that is not text."""
+    """How much of a body may be other than text."""
 
     structure: int = MAX_STRUCTURE
     bare: int = MAX_BARE
@@ -43,12 +44,12 @@ USUAL = BodyLimits()
 PIECE = 4 << 10
 """Bytes of a body that are split at once."""
 SHORT = 512
-"""Bytes of a skeleton that is remembered; as many of them are."""
+"""The most bytes of a skeleton that is remembered, and how many are."""
 
 BOM = b"\xef\xbb\xbf"
 BLANKS = b" \t\r\n"
 _HUGE = re.compile(rb"[^\d.]\d{20,}+(?![.eE])|[^\d.]\d{300,}+|\d[eE]\+?+0*+(?:[3-9]\d\d|[1-9]\d{3})")
-"""Integers beyond 19 digits, powers of ten beyond 299: other parsers read them as something else, or not at all."""
+"""Integers beyond 19 digits, powers of ten beyond 299: other parsers read them differently, or not at all."""
 
 _BETWEEN_NUMBERS = re.compile(rb"[^0-9.eE+-]")
 _STEP = [{ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}.get(byte, 0) for byte in range(256)]
@@ -56,7 +57,7 @@ _IS_COLON = [byte == ord(":") for byte in range(256)]
 _NO_MARKS = bytes(byte for byte in range(256) if byte not in b"{}[]:")
 
 STAND_INS = (b"e", b"f", b"a", b"b", b"c", b"9", b"8", b"7", b"6", b"5", b"4", b"3", b"2", b"1")
-"""First hex digits that can stand for the ``d`` of a surrogate's escape, private characters first."""
+"""First hex digits that can replace the ``d`` of a surrogate's escape, private characters first."""
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -64,7 +65,7 @@ Value = TypeVar("Value")
 
 
 def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
-    """The top level of the object, and the digit that surrogate escapes were masked with (empty: none was masked).
+    """Returns the top level of the object, and the digit that surrogate escapes were masked with (empty: none was).
 
     Raises BadRequest with the position where a parser would stop.
     """
@@ -91,7 +92,9 @@ def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
 
 
 def read_typed(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw, where: str) -> Value:
-    """A value of the body, decoded. Raises BadRequest that names the place at fault; ``where`` is the value's own."""
+    """Returns a decoded value of the body. Raises BadRequest that names the place at fault; ``where`` is the value's
+    own.
+    """
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
@@ -156,7 +159,9 @@ def _skeleton(body: bytes) -> bytes:
 
 
 def _keys(skeleton: bytes, limits: BodyLimits = USUAL) -> int:
-    """How many keys the outermost object has, repeated ones counted. Raises BadRequest for what is too much."""
+    """Returns how many keys the outermost object has, repeated ones included. Raises BadRequest for too much
+    structure.
+    """
     skeleton = skeleton.translate(None, BLANKS)
     _check_size(skeleton, limits)
     keys = _top_keys(skeleton)
@@ -202,7 +207,7 @@ def _top_keys(skeleton: bytes) -> int:
 
 
 def mask(body: bytes) -> tuple[bytes, bytes]:
-    r"""A lone surrogate escape is legal JSON, but no strict decoder takes it: put ordinary characters in their place.
+    r"""Replace lone surrogate escapes, which are legal JSON but which strict decoders refuse, by ordinary characters.
 
     Every escape ``\udXXX`` gets another first digit, pairs too, so that nothing has to be paired up. A digit is free if
     the body has no escape with it, so unmasking is exact. Returns the masked body and the digit, empty if nothing was
@@ -217,7 +222,7 @@ def mask(body: bytes) -> tuple[bytes, bytes]:
 
 
 def unmask(body: bytes, digit: bytes) -> bytes:
-    """Put the surrogate escapes back (the case of their ``d`` is not kept). Without a digit there are none."""
+    """Restore the surrogate escapes (the case of their ``d`` is not kept). Without a digit there are none."""
     if not digit:
         return body
     shielded = body.replace(b"\\\\", b"\0")

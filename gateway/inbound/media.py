@@ -14,7 +14,7 @@ _AUDIO_FORMAT = re.compile(r"[a-z0-9]{2,8}")
 
 
 def image_of(url: str, where: str, *, detail: str = "", cache: msgspec.Raw = NULL) -> MediaPart:
-    """An image. Raises BadRequest if its URL is neither data nor a web address."""
+    """Returns an image. Raises BadRequest if its URL is neither data nor a web address."""
     if match := _DATA.match(url):
         return _embedded_media(match, url, MediaPart(detail=detail, where=where, cache=cache))
     if url.startswith(("https://", "http://")):
@@ -23,14 +23,14 @@ def image_of(url: str, where: str, *, detail: str = "", cache: msgspec.Raw = NUL
 
 
 def sound_of(data: str, form: str, where: str) -> MediaPart:
-    """A sound in a format such as ``wav`` or ``mp3``. Raises BadRequest for another format."""
+    """Returns a sound in a format such as ``wav`` or ``mp3``. Raises BadRequest for another format."""
     if not _AUDIO_FORMAT.fullmatch(form):
         raise BadRequest(f"{where}.format: must be a format such as wav or mp3", param=f"{where}.format")
     return MediaPart(type=f"audio/{form}", data=data, where=where)
 
 
 def file_of(data: str, name: str, where: str, cache: msgspec.Raw = NULL) -> MediaPart:
-    """A document. Raises BadRequest if its data are not there: an id means something to its vendor only."""
+    """Returns a document. Raises BadRequest without its data: an id means something to its vendor only."""
     file = MediaPart(name=name, where=where, cache=cache)
     if match := _DATA.match(data):
         return _embedded_media(match, data, file)

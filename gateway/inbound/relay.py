@@ -42,23 +42,23 @@ _NEVER_FORWARDED = re.compile(
     r"|x-stainless-.*|user-agent|x-app|x-claude-code-.*|x-codex-.*|originator|session[-_]id|thread[-_]id"
     r"|x-client-request-id|openai-organization|openai-project|anthropic-dangerous-direct-browser-access"
 )
-"""What is the client's own, or was meant for this gateway."""
+"""Headers that are the client's own, or meant for this gateway."""
 MOST_FORWARDED = 32
 LONGEST_FORWARDED = 8 << 10
-"""Characters of one header with all its values."""
+"""The most characters of one header with all its values."""
 _HEADER = re.compile(r"[\x20-\x7e]*")
 
 CLIENT_STATUSES = frozenset({400, 413, 422})
-"""Of refusals that clients get in the upstream's own words."""
+"""Statuses of errors that clients get in the upstream's own words."""
 _ABSENT = frozenset({405, 501})
 PING = b"ping"
-"""The name of Anthropic's event that says nothing."""
+"""The name of Anthropic's empty event."""
 MOST_LEADING = 64 << 10
-"""Bytes of signs of life before an answer that are passed on; the gateway gives its own."""
+"""The most bytes of keep-alives before an answer that are passed on; the gateway sends its own."""
 
 
 def forwardable(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[str, str]:
-    """The client's headers of these names, in lower case, that may go on. One that came several times is joined."""
+    """Returns the client's headers of these names, in lower case, that may be passed on. Repeated ones are joined."""
     out: dict[str, str] = {}
     for given, value in headers.items():
         name = given.lower()
@@ -71,19 +71,20 @@ def forwardable(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[st
 
 
 def native_headers(order: Order, channel: Channel) -> dict[str, str]:
-    """The headers of a request without the channel's own and its key, which are added when it is sent."""
+    """Returns the headers of a request without the channel's own and its key, which are added when it is sent."""
     own = {name.lower() for name in channel.headers}
     forward = {name: value for name, value in order.forward.items() if name not in own}
     return {**(STREAM_HEADERS if order.stream else PLAIN_HEADERS), **forward}
 
 
 ChatWords = Mapping[str, str | None]
-"""What a parameter of chat completions is called in an API: the path of a field, ``output_config.effort``; None: it has
-no such parameter. A name that is missing is the same in both."""
+"""The name of a chat completion parameter in an API: the path of a field, ``output_config.effort``; None: it has no
+such parameter. A missing name is the same in both."""
 
 
 def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, required: frozenset[str]) -> Order:
-    """The order with the owner's parameters in the API's words; ``removed`` names what is gone, or has no word there.
+    """Returns the order with the owner's parameters in the API's words; ``removed`` names what is gone, or has no word
+    there.
 
     ``required`` are fields that the API insists on: they are never removed. The system prompt is not added here.
     """
@@ -124,7 +125,7 @@ def _put(fields: Fields, path: list[str], value: msgspec.Raw) -> Fields:
 
 
 def _remove(fields: Fields, path: list[str]) -> bool:
-    """Whether there was something to remove. An object that is empty then is removed too."""
+    """Remove a field. Returns whether it existed. An object left empty is removed too."""
     if len(path) == 1:
         return fields.pop(path[0], None) is not None
     inner = _fields_of(fields.get(path[0], rawjson.NULL))
@@ -144,7 +145,7 @@ def _fields_of(value: msgspec.Raw) -> Fields:
 
 
 def native_body(order: Order, changes: Fields) -> bytes:
-    """The body with these top-level values; the client's own bytes if all of them are as it sent them."""
+    """Returns the body with these top-level values; the client's own bytes if nothing changed."""
     changed = {name: value for name, value in changes.items() if order.fields.get(name) != value}
     if order.body and not changed:
         return order.body
@@ -152,13 +153,15 @@ def native_body(order: Order, changes: Fields) -> bytes:
 
 
 def lower_cap(fields: Fields, name: str, served: ServedModel) -> Fields:
-    """The output limit that goes out instead of one that is above the model's own; nothing if it stays."""
+    """Returns the output limit that replaces one above the model's own; None if it stays."""
     cap, most = rawjson.maybe(fields.get(name)), served.max_output
     return {name: rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
 
 
 def native_failure(found: Failure, body: bytes) -> Failure:
-    """A failure that the dialect's adapter found, as a relay knows it. Of what is refused it can only rename a role."""
+    """Returns a failure of the dialect's adapter with what a relay knows. A relay can only rename a role of what is
+    refused.
+    """
     found = msgspec.structs.replace(found, parameters=(ROLE,) if ROLE in found.parameters else (), max_output=None)
     if found.status in _ABSENT or (found.status == 404 and found.kind is FailureKind.SERVER):
         return msgspec.structs.replace(found, lacks_api=True)
@@ -171,7 +174,9 @@ def native_failure(found: Failure, body: bytes) -> Failure:
 
 
 def _names_something(failure: Failure) -> bool:
-    """Whether something in the request was not found, such as an item of an earlier answer, and not the address."""
+    """Returns whether something in the request was not found, such as an item of an earlier answer, rather than the
+    address.
+    """
     origin = failure.origin
     named = origin is not None and any(text.cleared(str) for text in (origin.param, origin.code))
     return named or failure.code != REJECTED
@@ -185,47 +190,47 @@ class NativeReader(AnswerFacts, Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether the answer said why it ended, so that it is whole although its terminal event did not come."""
+        """Returns whether the answer said why it ended, so that it is complete without its terminal event."""
 
     failure: Failure | None
     """Set when an event reports one; the event does not go to the client."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """How many events from ``start`` on are pieces of the answer in the usual form, and where they end.
+        """Returns how many events from ``start`` on are pieces of the answer in the usual form, and where they end.
 
-        They pass as they are. Whether later ones are is found out by the next call.
+        They pass unchanged. The next call finds out about later ones.
         """
 
     def take(self, event: SSEEvent) -> bytes | None:
-        """What the client gets instead of an event; None: the event as it came.
+        """Returns what the client gets instead of an event; None: the event as it came.
 
-        Of the terminal one, after which ``complete`` is true, the same. Raises ValueError if it is not valid.
+        The same for the terminal one, after which ``complete`` is true. Raises ValueError if it is invalid.
         """
 
     def replay(self, body: bytes) -> bytes:
-        """A whole answer that came where a stream was requested, as its events without the terminal one.
+        """Returns a whole answer that came instead of a stream as its events, without the terminal one.
 
         ``complete`` is true then. Raises AttemptFailed.
         """
 
     def cut_short(self) -> bytes:
-        """The events that end the answer here as at its length limit, without the terminal one."""
+        """Returns the events that end the answer here as at its length limit, without the terminal one."""
 
     def closing(self, usage: Usage, *, estimated: bool) -> bytes:
-        """The terminal event of an answer that brought none of its own."""
+        """Returns the terminal event of an answer without one of its own."""
 
 
 class NativeStream(SourceFacts, FramedStream):
-    """A streamed answer that passes as it is. Implements ``adapter.AnswerStream``."""
+    """A streamed answer that passes unchanged. Implements ``adapter.AnswerStream``."""
 
     def __init__(self, channel: Channel, reader: NativeReader) -> None:
         super().__init__(channel, RawFramer())
         self._source = self.reader = reader
         self.tally = reader.tally
         self._terminal = b""
-        """The event that is kept back."""
+        """The terminal event, kept back."""
         self._leading = b""
-        """Signs of life before the first event. They wait for it: until then another channel may answer."""
+        """Keep-alives before the first event. They wait for it: until then another channel may answer."""
 
     def cut_short(self) -> bytes:
         self.finished = True
@@ -245,7 +250,7 @@ class NativeStream(SourceFacts, FramedStream):
         return out
 
     def _read_events(self, events: bytes) -> bytes:
-        """All that lies between events that are replaced, in one piece."""
+        """Returns everything between replaced events in one piece."""
         out: list[bytes] = []
         start = passed = 0
         returns = b"\r" in events
@@ -269,7 +274,7 @@ class NativeStream(SourceFacts, FramedStream):
         return b"".join(out)
 
     def _look(self, block: bytes) -> bytes | None:
-        """What the client gets instead of one event, opened; None: the event as it came."""
+        """Returns what the client gets instead of one decoded event; None: the event as it came."""
         text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
         event = parse(text.strip(b"\n"))
         if has_comment(text):
@@ -294,7 +299,7 @@ class NativeStream(SourceFacts, FramedStream):
         return replaced
 
     def _wait(self, block: bytes) -> bytes | None:
-        """A comment, or another sign of life: it passes once there is an answer."""
+        """Takes a comment or another keep-alive: it passes once the answer began."""
         if self.started:
             return None
         if len(self._leading) + len(block) <= MOST_LEADING:
@@ -302,7 +307,9 @@ class NativeStream(SourceFacts, FramedStream):
         return b""
 
     def _read_body(self, body: WholeBody) -> bytes:
-        """A whole answer came instead of events: a client that gets it would call again, and pay twice."""
+        """Reads a whole answer that came instead of events: a client that gets it unchanged would call again, and pay
+        twice.
+        """
         data = body.take()
         self.held = 0
         try:
@@ -321,7 +328,7 @@ class NativeStream(SourceFacts, FramedStream):
 
 
 def events_in(body: bytes, stream: NativeStream) -> Iterator[Any]:
-    """The events of a stream that came where none was requested, decoded. Raises AttemptFailed if it is not whole."""
+    """Returns the decoded events of a stream that was not requested. Raises AttemptFailed if it is incomplete."""
     events = stream.feed(body) + stream.end()
     if stream.failure is not None:
         raise AttemptFailed(stream.failure)

@@ -31,25 +31,25 @@ class Renderer(Protocol):
     """Writes one streamed answer as an API's clients read it."""
 
     all_choices: bool = False
-    """Clients get every choice, and not the first alone."""
+    """Whether clients get every choice, and not only the first."""
     native: bool = False
-    """Clients know the upstream's words, and keep pieces of different blocks apart."""
+    """Whether clients know the upstream's words, and keep pieces of different blocks apart."""
     held: int = 0
     """Bytes that are kept for the end."""
 
     def shows(self, medium: Medium) -> bool:
-        """Whether clients can get it."""
+        """Returns whether clients can get it."""
         return medium.is_image
 
     def take(self, event: AnswerEvent) -> bytes:
-        """What the client gets for an event, at once; nothing of the end, which is ``tail``."""
+        """Returns what the client gets for an event at once, without the end, which is ``tail``."""
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
-        """The same for pieces of text in the middle of a block, JSON strings."""
+        """Returns the same for pieces of text in the middle of a block, JSON strings."""
         return b"".join([self.take(TextPiece(piece)) for piece in pieces])
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """Totals and the terminal event. It is sent once the call is recorded."""
+        """Returns totals and the terminal event, which are sent once the call is recorded."""
 
 
 class WholeBlock(msgspec.Struct):
@@ -58,7 +58,7 @@ class WholeBlock(msgspec.Struct):
     choice: int
     kind: BlockKind = BlockKind.TEXT
     pieces: list[bytes] = []
-    """Of its text, or of a call's arguments."""
+    """The pieces of its text, or of a call's arguments."""
     call: ToolCallBegan | None = None
     media: list[Medium] = []
     seal: Seal | None = None
@@ -68,12 +68,12 @@ class WholeBlock(msgspec.Struct):
 
     @property
     def text(self) -> msgspec.Raw:
-        """The text or the arguments, a JSON string."""
+        """Returns the text or the arguments, a JSON string."""
         return msgspec.Raw(join_strings(self.pieces))
 
     @property
     def arguments(self) -> Any:
-        """The arguments as an object on one line; what is none is kept as a text in one."""
+        """Returns the arguments as an object on one line; anything else becomes a text in one."""
         text = rawjson.text(self.text)
         found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
         if not isinstance(found, dict):
@@ -89,7 +89,7 @@ class WholeRenderer(Renderer):
         self.id = order.answer_id
         self.blocks: list[WholeBlock] = []
         self.finishes: dict[int, AnswerFinished] = {}
-        """By choice."""
+        """The ends by choice."""
         self._open: dict[int, WholeBlock] = {}
 
     def take(self, event: AnswerEvent) -> bytes:
@@ -118,12 +118,12 @@ class WholeRenderer(Renderer):
         return b""
 
     def text(self, *kinds: BlockKind, choice: int = 0) -> msgspec.Raw | None:
-        """The text of all blocks of these kinds, a JSON string; None if there are none."""
+        """Returns the text of all blocks of these kinds, a JSON string; None without any."""
         blocks = [block for block in self.blocks if block.kind in kinds and block.choice == choice]
         pieces = [piece for block in blocks for piece in block.pieces]
         return msgspec.Raw(join_strings(pieces)) if pieces else None
 
     @property
     def finish(self) -> str:
-        """Why the first choice ended."""
+        """Returns why the first choice ended."""
         return self.finishes[0].reason if 0 in self.finishes else "stop"

@@ -40,7 +40,7 @@ _SHOWN = (Medium, TextPiece, ToolCallBegan)
 
 
 class SourceFacts:
-    """Implements ``adapter.AnswerFacts`` by those of another."""
+    """Implements ``adapter.AnswerFacts`` with those of another object."""
 
     _source: AnswerFacts
 
@@ -72,21 +72,21 @@ class NativeTap(SourceFacts):
         self.reports = self._state.reports
         self.tally = self._state.tally
         self.complete = False
-        """The terminal event was read."""
+        """Whether the terminal event was read."""
         self.failure: Failure | None = None
 
     @property
     def began(self) -> bool:
-        """Whether there was something for the client."""
+        """Returns whether there was something for the client."""
         return self._state.began
 
     @property
     def ended(self) -> bool:
-        """Whether every choice that began has said why it ended."""
+        """Returns whether every choice that began has said why it ended."""
         return self._state.complete
 
     def see(self, parts: Iterable[AnswerPart]) -> None:
-        """Keep the books of these. Raises ValueError if one makes no sense, and what their reader raises."""
+        """Count these. Raises ValueError if one makes no sense, and what their reader raises."""
         for part in parts:
             self._state.take(part)
         self.failure = self.reader.failure
@@ -94,7 +94,7 @@ class NativeTap(SourceFacts):
             self.failure = failure_named(self._channel, self._state.broken)
 
     def end_all(self, word: str) -> list[int]:
-        """End the choices that have not ended, which are returned."""
+        """End the choices that have not ended. Returns them."""
         left = self._state.unfinished
         self._state.conclude(word)
         return left
@@ -104,7 +104,7 @@ class RenderedStream(SourceFacts, FramedStream):
     """A streamed answer of any dialect in the form of an API. Implements ``adapter.AnswerStream``."""
 
     _check: Callable[[bytes], None] = staticmethod(refuse_many_elements)
-    """Raises ValueError for an event, or a body, that is not to be decoded."""
+    """Raises ValueError for an event or a body that must not be decoded."""
 
     def __init__(self, reader: AnswerReader, order: Order, channel: Channel, renderer: Renderer) -> None:
         super().__init__(channel)
@@ -114,9 +114,9 @@ class RenderedStream(SourceFacts, FramedStream):
             order, all_choices=renderer.all_choices, native=renderer.native, stops=reader.stops
         )
         self._withheld = False
-        """The answer had a medium that this API has no place for."""
+        """Whether the answer had a medium that this API has no place for."""
         self._shown = False
-        """It had something else, too."""
+        """Whether it had something else too."""
         self.renderer = renderer
         self.tally = self._state.tally
 
@@ -147,14 +147,14 @@ class RenderedStream(SourceFacts, FramedStream):
         return b"".join(out)
 
     def _pass_texts(self, run: list[bytes]) -> bytes:
-        """Pieces of text that follow one another, each of them an event."""
+        """Passes consecutive pieces of text, each of them an event."""
         self.events += len(run)
         if self._state.count_texts(run):
             return self.renderer.take_texts(run)
         return b"".join([self._pass(SSEEvent(piece), [TextPiece(piece)]) for piece in run])
 
     def _read_event(self, part: bytes) -> bytes:
-        """What the client gets for one event, without its blank line."""
+        """Returns what the client gets for one event, given without its blank line."""
         if has_comment(part):
             self.comments += 1
         event = parse(part)
@@ -167,7 +167,7 @@ class RenderedStream(SourceFacts, FramedStream):
         return out
 
     def _read_rest(self, rest: bytes) -> bytes:
-        """The last event counts without its blank line, if it is whole."""
+        """Reads the last event, which counts without its blank line if it is complete."""
         rest = rest.strip(b"\n")
         event, out = parse(rest), b""
         if event is not None and (rawjson.maybe(event.data) is not None or event.data.strip() == b"[DONE]"):
@@ -178,12 +178,12 @@ class RenderedStream(SourceFacts, FramedStream):
         return out + self._conclude(done=self._reader.done)
 
     def _read_body(self, body: WholeBody) -> bytes:
-        """A whole answer, as the stream that was requested."""
+        """Reads a whole answer as the requested stream."""
         self.held = 0
         return self.read_whole(body.take(), split=True)
 
     def read_whole(self, body: bytes, *, split: bool = False) -> bytes:
-        """What the client gets for a whole answer; ``split``: long texts in pieces."""
+        """Returns what the client gets for a whole answer; ``split``: long texts in pieces."""
         try:
             self._check(body)
             parts = self._reader.read_whole(body)
@@ -197,7 +197,7 @@ class RenderedStream(SourceFacts, FramedStream):
         return out + self._conclude(done=True)
 
     def _pass(self, event: SSEEvent, parts: Iterable[AnswerPart] | None) -> bytes:
-        """What the client gets for one event; ``parts``: what it was read as, if it was."""
+        """Returns what the client gets for one event; ``parts``: what it was read as, if it was."""
         try:
             self._check(event.data)
             return self._render(self._parts(self._reader.read(event) if parts is None else parts))
@@ -227,14 +227,14 @@ class RenderedStream(SourceFacts, FramedStream):
         return b"".join(out)
 
     def _skip(self, event: SSEEvent) -> None:
-        """One event that cannot be read is left out; what follows it decides whether the answer was good."""
+        """Leaves out one unreadable event. What follows decides whether the answer was good."""
         self._state.garbled += 1
         if not self.started or self._state.garbled > 1 or self._order.strict_events:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
             self.failure = bad_response(self._channel, f"an event of the stream is not valid: {excerpt}")
 
     def _conclude(self, *, done: bool) -> bytes:
-        """The end of the answer, which is good only if every choice has ended."""
+        """Ends the answer, which is good only if every choice has ended."""
         self.failure = self.failure or self._reader.failure
         if self.failure:
             return b""
@@ -257,14 +257,14 @@ class RenderedStream(SourceFacts, FramedStream):
 
 
 def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
-    """The failure of an answer without an end."""
+    """Returns the failure of an answer without an end."""
     if state.garbled:
         return bad_response(channel, "an event of the stream is not valid, and the answer has no end")
     return truncation(channel, "it has no finish_reason" if state.began else "it has no choice")
 
 
 def _pieces_of(part: AnswerPart) -> Iterator[AnswerPart]:
-    """A long text as several, so that of an answer of any size only a piece is ever copied."""
+    """Yields a long text as several, so that only a piece of an answer is ever copied."""
     if isinstance(part, TextPiece) and is_long(part.piece) and not part.logprobs:
         for piece in pieces(part.piece):
             yield msgspec.structs.replace(part, piece=piece)
@@ -282,7 +282,7 @@ class RenderedWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
 
 
 def whole_of(facts: AnswerFacts, body: bytes, render: Callable[[Usage], bytes], *marks: str) -> RenderedWhole:
-    """The whole answer of which so much is known; ``marks`` are more of them."""
+    """Returns the whole answer with these facts; ``marks`` are further ones."""
     return RenderedWhole(
         body=body,
         reported=facts.reported,
@@ -312,7 +312,7 @@ class RenderingAdapter:
         return self._rendered(order, channel, self._renderer(order))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """A whole answer is read like a stream that brings it at once."""
+        """Reads a whole answer like a stream that brings it at once."""
         stream = self._rendered(order, channel, self._whole(order))
         streamed = is_stream(body)
         if streamed:

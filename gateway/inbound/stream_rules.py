@@ -14,7 +14,7 @@ from gateway.domain.text import plain
 
 _COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 _FITTING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "thinking"}
-"""Which block a delta belongs to, where there is only one."""
+"""The block kind of deltas that belong to only one."""
 _ANYWHERE = frozenset({"response.in_progress", "response.queued", "error"})
 """Events of a response that belong to no item."""
 _LAST = frozenset({"response.completed", "response.incomplete", "response.failed"})
@@ -24,13 +24,13 @@ Blame = Callable[[str], None]
 
 
 class Rules(Protocol):
-    """The rules of one API; one value for one stream."""
+    """The rules of one API, for one stream."""
 
     ended: bool
-    """The last event was there."""
+    """Whether the last event came."""
 
     def take(self, event: Event, blame: Blame) -> None:
-        """The next event."""
+        """Takes the next event."""
 
 
 class MessagesRules:
@@ -40,9 +40,9 @@ class MessagesRules:
         self.ended = False
         self._begun = False
         self._blocks = 0
-        """How many have begun."""
+        """How many blocks began."""
         self._open = ""
-        """The kind of the block that is open, or empty."""
+        """The kind of the open block, or empty."""
 
     def take(self, event: Event, blame: Blame) -> None:
         kind = event["type"]
@@ -90,7 +90,7 @@ class ResponsesRules:
         self.ended = False
         self._events = 0
         self._items: list[object] = []
-        """Ids of those that have begun."""
+        """The ids of items that began."""
         self._open = False
 
     def take(self, event: Event, blame: Blame) -> None:
@@ -146,12 +146,12 @@ class StreamCheck:
         self.faults: list[str] = []
 
     def feed(self, data: bytes) -> None:
-        """Any piece of the stream."""
+        """Takes any piece of the stream."""
         for event in filter(None, map(parse, self._framer.feed(data).split(BLANK))):
             self._take(event)
 
     def end(self) -> None:
-        """The stream has ended, and nobody broke it off."""
+        """The stream ended, and was not cut off."""
         if self._framer.held:
             self._blame("the last event is not complete")
         if not self._rules.ended:
@@ -169,7 +169,7 @@ class StreamCheck:
         self._rules.take(found, self._blame)
 
     def _blame(self, fault: str) -> None:
-        if len(self.faults) < 5:  # those that follow mostly come from the first
+        if len(self.faults) < 5:  # later ones usually follow from the first
             self.faults.append(fault)
 
 

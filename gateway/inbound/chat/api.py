@@ -33,7 +33,7 @@ from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.overrides import apply_overrides
 
 MAX_MODEL = 256
-"""Characters of a model name."""
+"""The most characters of a model name."""
 MAX_OUTPUT = MOST_TOKENS
 MAX_CHOICES = MOST_CHOICES
 
@@ -47,7 +47,7 @@ class _Options(msgspec.Struct, gc=False):
 
 
 class _ChatFields(msgspec.Struct, gc=False):
-    """What the gateway itself reads of a request."""
+    """The fields of a request that the gateway itself reads."""
 
     model: str | None = None
     messages: list[_ChatMessage] | msgspec.UnsetType = msgspec.UNSET
@@ -73,17 +73,17 @@ _WANTS = {
     **dict.fromkeys(("temperature", "top_p"), "a number or null"),
     **dict.fromkeys(("n", *CAPS), "an integer or null"),
 }
-"""What is wanted at the places of a request, ``[]`` standing for any item's number."""
+"""What is expected at places of a request, ``[]`` standing for any item's number."""
 
 T = TypeVar("T")
 
 _CHAT = msgspec.json.Decoder(_ChatFields)
 _CHECKED = CHAT_CONTENT | frozenset(_ChatFields.__struct_fields__) - {"stream_options"}
-"""Fields that need no closer look: they are checked one by one."""
+"""Fields that are checked one by one."""
 _QUIET = _CHECKED - CHAT_CONTENT | {"model", "messages", "stream_options"}
-"""Fields of which the model can read nothing, except for the messages."""
+"""Fields of which the model reads nothing, except for the messages."""
 _TEXTUAL = (b'"', b"[", b"{")
-"""What values begin with in which there may be text."""
+"""The starts of values that may contain text."""
 _NUMBER_OF_ITEM = re.compile(r"\[\d+\]")
 _STRING = msgspec.json.Decoder(str)
 _COUNT = msgspec.json.Decoder(int | None)
@@ -98,7 +98,7 @@ def parse_chat_request(body: bytes) -> InboundRequest:
 
 
 def read_chat(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
-    """Check the request that was read so. ``body`` is empty if there is none with these fields."""
+    """Check the decoded request. ``body`` is empty if there is none with these fields."""
     found = decode_fields(_CHAT, body, fields, _WANTS)
     model = check_model(found.model)
     if found.messages is msgspec.UNSET:
@@ -129,7 +129,7 @@ def read_chat(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
 
 
 def decode_fields(decoder: "msgspec.json.Decoder[T]", text: bytes, fields: Fields, wants: Mapping[str, str]) -> T:
-    """What is read of a request; of ``fields`` where its text cannot be decoded. Raises BadRequest."""
+    """Returns what is read of a request; from ``fields`` if its text cannot be decoded. Raises BadRequest."""
     try:
         return decoder.decode(text)
     except msgspec.ValidationError as error:
@@ -141,14 +141,14 @@ def decode_fields(decoder: "msgspec.json.Decoder[T]", text: bytes, fields: Field
 
 
 def is_plain(fields: Fields, known: frozenset[str]) -> bool:
-    """Whether nothing but the known fields may bear on the length of the output."""
+    """Returns whether only known fields may affect the length of the output."""
     if known.issuperset(fields):
         return True
     return not may_limit({name: raw for name, raw in fields.items() if name not in known})
 
 
 def read_input(fields: Fields) -> InputBound:
-    """The most input of a request."""
+    """Returns the most input of a request."""
     if _QUIET.issuperset(fields):
         return bound_of((fields["messages"],), (), (), CHAT_SIGNS)
     schemas = [fields[name] for name in SCHEMAS if name in fields]
@@ -175,11 +175,11 @@ def check_model(model: str | None) -> str:
 
 
 _FORMS = {"messages": "chat completions", "input": "responses", "prompt": "completions"}
-"""The call that a request is meant for, by the field that it has."""
+"""The kind of call that a request is meant for, by the field that it has."""
 
 
 def missing_input(fields: Fields, name: str) -> BadRequest:
-    """That a request lacks this field; if it is one of another call, also which."""
+    """Returns the error of a missing field, naming the other kind of call that the request may belong to."""
     msg = f"the request has no {name}"
     meant = next((kind for other, kind in _FORMS.items() if other != name and not is_null(fields.get(other))), "")
     if meant:
@@ -188,12 +188,14 @@ def missing_input(fields: Fields, name: str) -> BadRequest:
 
 
 def read_number(fields: Fields, name: str, most: int) -> int | None:
-    """A number from 1 to ``most``; None if the field is missing or null. Raises BadRequest."""
+    """Returns a number from 1 to ``most``; None if the field is missing or null. Raises BadRequest."""
     return check_range(name, read_field(fields, name, _COUNT, "an integer or null"), most)
 
 
 def read_texts(fields: Fields, name: str) -> int:
-    """The number of tokens in a field that may have texts as their tokens; 0: it has texts. Raises BadRequest."""
+    """Returns the number of tokens in a field whose texts may be given as tokens; 0: it has texts. Raises
+    BadRequest.
+    """
     given = read_field(fields, name, _ONE_OR_MORE, _TEXTS_WANTED)
     if isinstance(given, list) and (not given or len({type(item) for item in given}) > 1):
         raise BadRequest(f"{name} must be {_TEXTS_WANTED}", code="invalid_type", param=name)
@@ -201,7 +203,7 @@ def read_texts(fields: Fields, name: str) -> int:
 
 
 def check_range(name: str, value: int | None, most: int) -> int | None:
-    """The value of a field. Raises BadRequest if it is not from 1 to ``most``."""
+    """Returns the value of a field. Raises BadRequest if it is not from 1 to ``most``."""
     if value is not None and not 1 <= value <= most:
         raise BadRequest(f"{name} is {value}; it must be from 1 to {most}", param=name)
     return value
@@ -210,9 +212,10 @@ def check_range(name: str, value: int | None, most: int) -> int | None:
 def read_field(
     fields: Fields, name: str, decoder: "msgspec.json.Decoder[T]", wants: str, inside: Mapping[str, str] = {}
 ) -> T | None:
-    """The value of one field; None if it is missing. Raises BadRequest, saying that it must be what ``wants`` says.
+    """Returns the value of one field; None if it is missing. Raises BadRequest, saying that it must be what ``wants``
+    says.
 
-    ``inside`` says what is wanted at places in it, see ``_WANTS``.
+    ``inside`` says what is expected at places in it, see ``_WANTS``.
     """
     raw = fields.get(name)
     if raw is None:
@@ -228,7 +231,7 @@ def read_field(
 
 
 def bad_type(error: msgspec.ValidationError, name: str, wants: Mapping[str, str]) -> BadRequest:
-    """That a value is not what is wanted at its place, or within the place nearest to it that ``wants`` has."""
+    """Returns the error of a value that is not what is expected at its place, or at the nearest place in ``wants``."""
     place = (name + str(error).partition(" - at `$")[2].rstrip("`")).lstrip(".")
     known = _NUMBER_OF_ITEM.sub("[]", place)
     wanted = wants.get(known) or wants[re.split(r"[.\[]", known)[0]]
@@ -236,10 +239,10 @@ def bad_type(error: msgspec.ValidationError, name: str, wants: Mapping[str, str]
 
 
 METADATA = frozenset({"upstream", "resets_at"})
-"""Details of an error that are put into ``error.metadata``."""
+"""Details of an error that go into ``error.metadata``."""
 
 RETRY = "(server error: please retry your request)"
-"""What is added to the message of an error inside a stream if the request may succeed another time."""
+"""Added to the message of an error inside a stream if the request may succeed another time."""
 
 
 class ChatCompletions(InboundApi):
@@ -254,7 +257,7 @@ class ChatCompletions(InboundApi):
         return parse_chat_request(request.body)
 
     def adapter(self, dialect: Dialect, chat: DialectAdapter) -> Adapter:
-        """The adapter by which a channel of this dialect is called. It writes answers as this API has them.
+        """Returns the adapter by which a channel of this dialect is called. It writes answers as this API has them.
 
         ``chat`` is the dialect, which takes chat completions. An API of the same family has adapters of its own.
         """
@@ -263,7 +266,7 @@ class ChatCompletions(InboundApi):
         return RenderingAdapter(chat, ChatRenderer, WholeChatRenderer)
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """Every dialect takes the request, by ``adapter``."""
+        """Returns the plan: every dialect takes the request, by ``adapter``."""
         if channel.overrides is not None:
             order = apply_overrides(order, channel.overrides)
         if "messages" in order.fields:
@@ -275,7 +278,7 @@ class ChatCompletions(InboundApi):
         return msgspec.json.encode(error_object(error, call))
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """No ``[DONE]`` follows: it would end the stream as if it were whole.
+        """Returns the error event. No ``[DONE]`` follows: it would end the stream as if it were complete.
 
         No status can tell clients any more whether to send the request again. So the type does, which Continue reads,
         and the message, in which opencode looks for such words.
@@ -293,7 +296,7 @@ CHAT = ChatCompletions()
 
 
 def error_object(error: GatewayError, call: str = "") -> dict[str, dict[str, object]]:
-    """The error's body as JSON values."""
+    """Returns the error's body as JSON values."""
     ours = {name: value for name, value in error.details.items() if name not in METADATA}
     if call:
         ours = {"call_id": call, **ours}

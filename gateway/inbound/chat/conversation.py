@@ -74,10 +74,10 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
     tool_call_id: str | None = None
     function_call: ChatFunction | None = None
     thinking_blocks: list[msgspec.Raw] | None = None
-    """Anthropic's reasoning, as an answer brought it."""
+    """Anthropic's reasoning, as it was in an answer."""
     cache_control: msgspec.Raw = NULL
     is_error: msgspec.Raw = NULL
-    """Of a tool's result: SGLang's and Bifrost's, after Anthropic's."""
+    """The failure mark of a tool's result: SGLang's and Bifrost's, after Anthropic's."""
     status: msgspec.Raw = NULL
     """The same, LangChain's."""
 
@@ -93,12 +93,13 @@ _MESSAGES = msgspec.json.Decoder(list[_Message])
 
 
 def fit_dialect(order: Order, channel: Channel) -> Order:
-    """The order as the channel's dialect takes it: as it is, or translated. Raises BadRequest."""
+    """Returns the order as the channel's dialect takes it: unchanged, or translated. Raises BadRequest."""
     return order if channel.dialect in OPENAI_DIALECTS else translate_chat(order)
 
 
 def finish_translation(order: Order, channel: Channel) -> Order:
-    """A translated order with the overrides of the channel's owner, and written if the channel speaks chat completions.
+    """Returns a translated order with the overrides of the channel's owner, written if the channel speaks chat
+    completions.
 
     Raises BadRequest.
     """
@@ -110,7 +111,9 @@ def finish_translation(order: Order, channel: Channel) -> Order:
 
 
 def _with_own_tools(order: Order, overrides: Overrides) -> Order:
-    """The order with the owner's tools and choice in the conversation: they are parameters of chat completions."""
+    """Returns the order with the owner's tools and choice in the conversation: they are parameters of chat
+    completions.
+    """
     conversation = conversation_of(order)
     given = {name: raw for name, raw in order.fields.items() if name in TOOL_FIELDS}
     tools, choice = read_tools(given)
@@ -124,7 +127,9 @@ def _with_own_tools(order: Order, overrides: Overrides) -> Order:
 
 
 def translate_chat(order: Order) -> Order:
-    """The order with its messages and tools as a conversation. Raises BadRequest for what has no counterpart."""
+    """Returns the order with its messages and tools as a conversation. Raises BadRequest for what has no
+    counterpart.
+    """
     fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in TOOL_FIELDS}
     reader = _Reader()
     messages = order.fields["messages"]
@@ -143,7 +148,7 @@ def translate_chat(order: Order) -> Order:
 
 
 def _unread(messages: msgspec.Raw) -> tuple[str, ...]:
-    """Names of the fields of messages that have no counterpart."""
+    """Returns the names of fields of messages without a counterpart."""
     opened = rawjson.objects(messages)
     odd = dict.fromkeys(name for message in opened for name in message if name not in _READ or name == "name")
     if "name" in odd and all(rawjson.text(m["role"]) in _NAMED_ROLES for m in opened if "name" in m):
@@ -157,12 +162,12 @@ class _Reader:
     def __init__(self) -> None:
         self.transcript = Transcript()
         self._functions: dict[str, str] = {}
-        """The id of the last call of the legacy spelling, by the function's name."""
+        """The id of the last call in the legacy spelling, by the function's name."""
         self._names: dict[str, str] = {}
         """Names of functions by the ids of their calls."""
 
     def read(self, message: _Message, where: str) -> None:
-        """One more message. Raises BadRequest naming the place of what has no counterpart anywhere."""
+        """Read a message. Raises BadRequest naming the place of what has no counterpart anywhere."""
         role = message.role
         parts = _parts(message.content, message.cache_control, f"{where}.content")
         if role in _NAMED_ROLES:
@@ -218,7 +223,7 @@ class _Reader:
         return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=failed)
 
     def _says_failed(self, parts: list[TextPart | MediaPart], name: str) -> bool:
-        """Whether the client's own words say that the tool failed."""
+        """Returns whether the client's own words say that the tool failed."""
         if not parts or not isinstance(parts[0], TextPart):
             return False
         raw = bytes(parts[0].raw)
@@ -240,23 +245,23 @@ _BEGINNINGS = (
     "Error executing tool '{name}' with kwargs ",  # LangGraph
     "Error executing tool {name}: ",  # Continue
 )
-"""Sentences with which clients begin the result of a tool that failed; from their sources."""
+"""Sentences with which clients begin the result of a failed tool, from their sources."""
 _MISTAKES = re.compile(r"Error: .*\n ?[Pp]lease fix your mistakes\.", re.DOTALL)
 """LangGraph."""
 _DENIED = "Tool execution denied."
-"""All of the result; AI SDK."""
+"""The whole result; AI SDK."""
 _SENTENCES = (b'"The tool ', b'"An error ', b'"Error', b'"Tool ')
 _MCP = b'\\"isError\\"'
 
 
 def _is_mcp_error(text: str) -> bool:
-    """Whether a text is the whole result of a call in the Model Context Protocol, and reports an error."""
+    """Returns whether a text is the whole result of a call in the Model Context Protocol, and reports an error."""
     found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
     return isinstance(found, dict) and found.get("isError") is True and isinstance(found.get("content"), list)
 
 
 def _signature(extra: msgspec.Raw) -> str:
-    """Google's place for it: ``{"google": {"thought_signature": …}}``."""
+    """Returns the signature in Google's place: ``{"google": {"thought_signature": …}}``."""
     found = rawjson.maybe(extra)
     google = found.get("google") if isinstance(found, dict) else None
     signature = google.get("thought_signature") if isinstance(google, dict) else None

@@ -1,8 +1,8 @@
-"""Edits of chat completions that pass nearly as they came: of each chunk, or of a whole answer, as little as is needed.
+"""Edits of chat completions that pass nearly unchanged: each chunk or whole answer is edited as little as needed.
 
 Id, time and model are the same in all chunks. In each choice the role comes once and first, the finish reason once and
-last; tool calls are numbered from 0, and each is introduced exactly once: clients add up what they get. Everything else
-passes as it is.
+last; tool calls are numbered from 0, and each is introduced exactly once, because clients concatenate what they get.
+Everything else passes unchanged.
 """
 
 from collections.abc import Iterator
@@ -26,21 +26,21 @@ from gateway.upstream.usage_report import UsageReports
 CHUNK = msgspec.Raw(b'"chat.completion.chunk"')
 COMPLETION = msgspec.Raw(b'"chat.completion"')
 Doc = dict[str, Any]
-"""A JSON object some of whose values are raw."""
+"""A JSON object with some raw values."""
 
 
 class TakenCall(msgspec.Struct, frozen=True, gc=False):
-    """A tool call, or a delta of one, as it was understood."""
+    """A tool call, or a delta of one, as it was read."""
 
     call: BookedCall | None
     """The call that it belongs to."""
     events: list[AnswerEvent]
     named: bool
-    """It had a name."""
+    """Whether it had a name."""
 
 
 def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) -> Fields:
-    """The upstream's id and time if they are good, else the order's; the model is always the requested one."""
+    """Returns the upstream's id and time if they are valid, else the order's; the model is always the requested one."""
     created = rawjson.value(answer.get("created"))
     good = type(created) is int and created > 0
     return {
@@ -56,16 +56,16 @@ class ChunkEditor(Renderer):
 
     all_choices = native = True
     state: AnswerState
-    """Of the answer."""
+    """The state of the answer."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self._head: Fields = {}
-        """The client's id, object, created and model, fixed by the first chunk the client gets."""
+        """The client's id, object, created and model, fixed by the client's first chunk."""
         self._begun: set[int] = set()
         self._ended: set[int] = set()
         self.turned = False
-        """A chunk changed how later ones are handled."""
+        """Whether a chunk changed how later ones are handled."""
 
     def shows(self, medium: Medium) -> bool:
         """See ``Renderer``: media are in the chunk."""
@@ -80,7 +80,7 @@ class ChunkEditor(Renderer):
         return b"data: %b" % rawjson.encode({**self._head, "choices": [choice]}) + BLANK
 
     def edit(self, choice: OpenedChoice, calls: Iterator[TakenCall], *, said: bool) -> bool:
-        """Edit a choice in place; False if nothing of it is left for the client. ``said``: it brought something."""
+        """Edit a choice in place. Returns False if nothing of it is left for the client. ``said``: it has content."""
         index, message, fields = choice.index, choice.message, choice.fields
         reason = self.state.reason(index)
         if (choice.calls or "tool_calls" in message) and mend_calls(choice, calls):
@@ -104,7 +104,7 @@ class ChunkEditor(Renderer):
         return True
 
     def event(self, chunk: Doc) -> bytes:
-        """A chunk as the client's event."""
+        """Returns a chunk as the client's event."""
         self._head = self._head or identity(chunk, self.state.upstream_id, self._order, CHUNK)
         chunk.update(self._head)
         self._order.screen.clean(chunk)
@@ -132,7 +132,7 @@ def mend_message(choice: OpenedChoice, calls: Iterator[TakenCall], reason: str, 
 
 
 def mend_calls(choice: OpenedChoice, calls: Iterator[TakenCall]) -> bool:
-    """Write the tool calls as clients rely on them, those that say nothing left out; whether one of them is new."""
+    """Write the tool calls as clients rely on them, without empty ones. Returns whether one of them is new."""
     taken = list(zip(choice.calls, calls, strict=False))
     given = [call for delta, part in taken if (call := _call_for_client(delta, part, whole=choice.whole)) is not None]
     if "tool_calls" in choice.message:
@@ -143,11 +143,11 @@ def mend_calls(choice: OpenedChoice, calls: Iterator[TakenCall]) -> bool:
 
 
 _CALL = frozenset({"index", "id", "type", "function", "custom"})
-"""What a call says itself."""
+"""The fields of a call itself."""
 
 
 def _call_for_client(delta: Fields, taken: TakenCall, *, whole: bool) -> Doc | None:
-    """What the client gets of a tool call, or of a delta of one; None: nothing."""
+    """Returns what the client gets of a tool call or its delta; None: nothing."""
     call, began, piece = taken.call, False, b""
     for event in taken.events:
         if isinstance(event, ArgumentsPiece):

@@ -39,23 +39,23 @@ from gateway.upstream.openai.template import Template, learn
 from gateway.upstream.usage_report import UsageReports
 
 LESSONS = 12
-"""Templates that may fail before no more are learned."""
+"""How many templates may fail before no more are learned."""
 PATTERN_LIMIT = 256 << 10
-"""Bytes of a text from which a template may be learned."""
+"""The most bytes of a text from which a template may be learned."""
 _SLICE = 1 << 20
-"""Bytes of a streamed answer that are read together when they are put together again."""
+"""Bytes of a streamed answer that are read at once when it is assembled."""
 
 _FEW = 2
-"""Parts of an event of which one is not the only one."""
+"""The fewest parts of an event with more than one."""
 _BESIDE = (UpstreamNamed, UsageSeen, AnswerMark)
-"""Parts that bring a client nothing."""
+"""Parts without content for the client."""
 _TEXTS = (TextPiece, ReasoningPiece, RefusalPiece, ArgumentsPiece)
 _FIGURES = frozenset({"timings", "x_groq"})
-"""Fields of chunks that bring usage."""
+"""Fields of chunks with usage."""
 
 
 def _check_utf8(data: bytes) -> None:
-    """Raises ValueError for what is not to be decoded; what is passed on unopened must be UTF-8, too."""
+    """Raises ValueError for what must not be decoded. What passes undecoded must be UTF-8 too."""
     refuse_many_elements(data, opens_logprobs=False)
     if not data.isascii():
         data.decode()
@@ -75,18 +75,18 @@ class NativeChatStream(RenderedStream):
         self._calls: list[TakenCall] = []
         """What the tool calls of the last event were read as."""
         self._said: set[int] = set()
-        """The choices of which it brought something."""
+        """The choices with content in it."""
         self._happened: list[list[AnswerEvent]] = []
         """What its first parts were read as."""
         self._template: Template | None = None
         self._lessons = LESSONS
         self._pattern = b""
-        """The only text of the last event, if nothing else happened in it: the next ones may be the same around it."""
+        """The only text of the last event, if it had nothing else: later events may be the same around it."""
         self._arguments: Arguments | None = None
-        """Those that the template's texts are more of; None: they are of another kind."""
+        """The arguments that the template's texts continue; None: they are of another kind."""
 
     def read_answer(self, body: bytes) -> Doc:
-        """A whole answer, edited; empty if it is none, and ``failure`` is set."""
+        """Returns an edited whole answer; empty if it is invalid, and ``failure`` is set."""
         self.read_whole(body, split=True)
         if self.failure:
             return {}
@@ -100,7 +100,7 @@ class NativeChatStream(RenderedStream):
         return answer
 
     def _read_body(self, body: WholeBody) -> bytes:
-        """The body as events. They are put together in one place, without a further copy."""
+        """Returns the body as events, built in one place, without a further copy."""
         out, answer = BytesIO(), self.read_answer(body.take())
         self.held = body.size
         for chunk in chunks_of(answer) if answer else ():
@@ -108,7 +108,7 @@ class NativeChatStream(RenderedStream):
         return out.getvalue()
 
     def _read_events(self, block: bytes) -> bytes:
-        """The last event may lack its blank line."""
+        """Reads the events; the last one may lack its blank line."""
         out = []
         start, bulk = 0, True
         while start < len(block):
@@ -126,7 +126,7 @@ class NativeChatStream(RenderedStream):
                 start += run.size
                 continue
             if template is not None and bulk:
-                bulk = False  # what does not fit is not looked for again and again
+                bulk = False  # templates that failed are not tried again and again
                 continue
             end = block.find(BLANK, start)
             end = len(block) if end < 0 else end
@@ -139,7 +139,7 @@ class NativeChatStream(RenderedStream):
         return b"".join(out)
 
     def _open_event(self, part: bytes) -> bytes:
-        """What the client gets for one event, from which a template may be learned."""
+        """Returns what the client gets for one event, from which a template may be learned."""
         self._pattern, self._editor.turned = b"", False
         out = self._read_event(part)
         if self._editor.turned:
@@ -180,7 +180,7 @@ class NativeChatStream(RenderedStream):
         return b""
 
     def _edit(self) -> Doc | None:
-        """The chunk for the client; None if it has nothing new."""
+        """Returns the chunk for the client; None if it has nothing new."""
         chunk, choices, calls = self._chat.opened, self._chat.choices, iter(self._calls)
         kept = [
             choice.fields for choice in choices if self._editor.edit(choice, calls, said=choice.index in self._said)
@@ -194,7 +194,7 @@ class NativeChatStream(RenderedStream):
         return chunk
 
     def _find_pattern(self) -> bytes:
-        """The only text of the event, if nothing else is in it, and more of its kind can follow."""
+        """Finds the only text of the event, if it has nothing else and more of its kind can follow."""
         if [len(events) for events in self._happened] != [1]:
             return b""
         event = self._happened[0][0]
@@ -243,7 +243,9 @@ class NativeChat:
 
 
 def _regular(body: bytes, order: Order) -> WholeAnswer | None:
-    """The answer, if its choices need no edit; else None. Blank lines before it are legal: DeepSeek sends them."""
+    """Returns the answer if its choices need no edit; else None. Blank lines before it are legal: DeepSeek
+    sends them.
+    """
     body = body.strip().removeprefix(b"\xef\xbb\xbf")
     tally = OutputCounter()
     try:
@@ -280,7 +282,7 @@ def _whole(body: bytes, stream: NativeChatStream, *more: str) -> WholeAnswer:
 
 
 def _assemble(body: bytes, stream: NativeChatStream) -> WholeAnswer:
-    """The answer that the events bring. Raises AttemptFailed if they bring none, or an unfinished one."""
+    """Returns the answer in the events. Raises AttemptFailed if they have none, or an unfinished one."""
     answer = join_chunks(_slices(body, stream))
     if stream.failure:
         raise AttemptFailed(stream.failure)
@@ -290,7 +292,7 @@ def _assemble(body: bytes, stream: NativeChatStream) -> WholeAnswer:
 
 
 def _slices(body: bytes, stream: NativeChatStream) -> Iterator[bytes]:
-    """What the client of a stream would get: all events of a slice, or one that is larger."""
+    """Yields what the client of a stream would get: all events of a slice, or one that is larger."""
     start = 0
     while start < len(body):
         end = body.rfind(BLANK, start, start + _SLICE)

@@ -39,7 +39,7 @@ def _head(order: Order, id: str, kind: str) -> Json:
 
 
 def _call(event: ToolCallBegan, arguments: msgspec.Raw) -> Json:
-    """A tool call without its index."""
+    """Returns a tool call without its index."""
     kind, key = ("custom", "input") if event.custom else ("function", "arguments")
     call = {"id": event.id, "type": kind, kind: {"name": event.name, key: arguments}}
     if event.signature:
@@ -64,7 +64,7 @@ def _annotation(event: Citation) -> Json:
 
 
 _TEXTS = {TextPiece: "content", RefusalPiece: "refusal", ReasoningPiece: "reasoning_content"}
-"""Fields of a message that hold text."""
+"""Fields of a message with text."""
 
 
 def _is_shown(medium: Medium) -> bool:
@@ -72,7 +72,7 @@ def _is_shown(medium: Medium) -> bool:
 
 
 def _delta(event: AnswerEvent) -> Json:
-    """What an event adds to the message."""
+    """Returns what an event adds to the message."""
     match event:
         case TextPiece() | RefusalPiece() | ReasoningPiece():
             return {_TEXTS[type(event)]: msgspec.Raw(event.piece)}
@@ -95,12 +95,12 @@ class ChatRenderer(Renderer):
     def __init__(self, order: Order) -> None:
         self._order = order
         self._begun: set[int] = set()
-        """Choices that the client knows."""
+        """The choices that the client knows."""
         self._listed: dict[tuple[int, str], int] = {}
         """How many images and annotations each choice has so far."""
         self._head = _head(order, order.answer_id, "chat.completion.chunk")
         self._text_head = b""
-        """What is before a piece of text of the first choice."""
+        """The bytes before a piece of text of the first choice."""
 
     def shows(self, medium: Medium) -> bool:
         return _is_shown(medium)
@@ -134,7 +134,9 @@ class ChatRenderer(Renderer):
         return b"data: " + rawjson.encode({**self._head, "choices": [], "usage": as_object(usage)}) + b"\n\n" + DONE
 
     def _next_place(self, choice: int, name: str) -> int:
-        """Where the next item of a list is: OpenAI's SDK puts lists together by the index, and fails without one."""
+        """Returns the index of the next item of a list: OpenAI's SDK assembles lists by the index, and fails without
+        one.
+        """
         place = self._listed.get((choice, name), 0)
         self._listed[choice, name] = place + 1
         return place
@@ -162,7 +164,7 @@ class WholeChatRenderer(WholeRenderer):
         return rawjson.encode({**head, "choices": choices, "usage": as_object(usage)})
 
     def _choice(self, finish: AnswerFinished) -> Json:
-        """Without text, ``content`` is null if there are calls, else empty."""
+        """Returns the choice. Without text, ``content`` is null if there are calls, else empty."""
         blocks = [block for block in self.blocks if block.choice == finish.choice]
         calls = [_call(block.call, block.text) for block in blocks if block.call is not None]
         kinds = (BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING)

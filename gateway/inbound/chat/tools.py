@@ -16,14 +16,14 @@ TOOL_FIELDS = ("tools", "functions", "tool_choice", "function_call")
 
 
 class ChatFunction(msgspec.Struct, frozen=True):
-    """A function on offer, or that was called."""
+    """A function that is offered, or was called."""
 
     name: str = ""
     description: str | None = None
     parameters: msgspec.Raw = NULL
     strict: bool | None = None
     arguments: msgspec.Raw = NULL
-    """Of a call: JSON in a string; some clients send the object itself."""
+    """The arguments of a call: JSON in a string; some clients send the object itself."""
 
 
 class ChatCustomCall(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class _AllowedTools(msgspec.Struct, frozen=True):
 class _Choice(msgspec.Struct, frozen=True):
     type: str = "function"
     name: str = ""
-    """Of the legacy spelling."""
+    """The name in the legacy spelling."""
     function: ChatFunction | None = None
     allowed_tools: _AllowedTools | None = None
 
@@ -66,7 +66,7 @@ _MODES = {"auto": "auto", "none": "none", "required": "required", "any": "requir
 
 
 def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
-    """The functions on offer, and the choice among them; the legacy spelling counts where the new one is not used.
+    """Returns the offered functions, and the choice among them; the legacy spelling counts if the new one is not used.
 
     Raises BadRequest.
     """
@@ -81,7 +81,7 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
 
 
 def call_arguments(raw: bytes) -> bytes:
-    """The arguments of a call as JSON; some clients send the object itself, and not in a string."""
+    """Returns the arguments of a call as JSON; some clients send the object itself, not in a string."""
     if raw[:1] == b'"':
         return rawjson.text(raw).encode("utf-8", "surrogatepass")
     return b"" if raw == b"null" else raw
@@ -98,7 +98,7 @@ def _offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
 
 
 def _kind_of(tool: Any) -> str:
-    """The name of a tool that is not a function: its type, or as Google writes it, its only field."""
+    """Returns the name of a tool that is not a function: its type, or as Google writes it, its only field."""
     found = tool if isinstance(tool, dict) else {}
     kind = found.get("type") or next(iter(found), "")
     return kind if isinstance(kind, str) else ""

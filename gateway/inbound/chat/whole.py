@@ -15,7 +15,7 @@ from gateway.upstream.text_pieces import is_long, pieces
 _LONG_TEXTS = ("reasoning_content", "reasoning", "content", "refusal")
 """The order of long texts: models think before they answer."""
 _GROWING = frozenset({*_LONG_TEXTS, "arguments", "input"})
-"""Fields whose pieces are one text together."""
+"""Fields whose pieces form one text."""
 
 
 class _RegularMessage(msgspec.Struct, gc=False):
@@ -39,7 +39,7 @@ class _RegularChoice(msgspec.Struct, gc=False):
 
 
 class _BareRegularChoice(_RegularChoice, gc=False, forbid_unknown_fields=True):
-    """One with nothing in it that has to be screened."""
+    """A choice with nothing that has to be screened."""
 
 
 _Found = TypeVar("_Found")
@@ -49,7 +49,9 @@ _BARE_CHOICES = msgspec.json.Decoder(list[_BareRegularChoice])
 
 
 def finish_of_regular(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> str:
-    """The finish reason of the first choice, and the texts in the tally; empty if one of the choices is not regular."""
+    """Returns the finish reason of the first choice, and counts the texts in the tally; empty if a choice is not
+    regular.
+    """
     found: Sequence[_RegularChoice] | None = _decode(_BARE_CHOICES, choices)
     if found is None:
         found = _decode(_CHOICES, choices)
@@ -85,9 +87,9 @@ def _is_regular(choice: _RegularChoice, position: int) -> bool:
 
 
 def chunks_of(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A whole answer that was edited as the chunks of a stream: of each choice its texts, its tool calls, its end.
+    """Yields an edited whole answer as the chunks of a stream: each choice's texts, its tool calls, its end.
 
-    Long texts go out in pieces, one after the other, so that of an answer of any size only a piece is ever copied.
+    Long texts go out in pieces, one after the other, so that only a piece of an answer is ever copied.
     """
     choices = answer.pop("choices")
     answer.pop("usage", None)
@@ -99,7 +101,7 @@ def chunks_of(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _steps(choice: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What one choice contains, except for its end."""
+    """Yields what one choice contains, except for its end."""
     delta = choice.pop("message")
     calls = delta.pop("tool_calls", ())
     index = {"index": choice["index"]}
@@ -115,7 +117,7 @@ def _steps(choice: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def join_chunks(events: Iterable[bytes]) -> dict[str, Any]:
-    """The answer that chunks bring. They were edited before, so each names the choice and the call it belongs to."""
+    """Returns the answer in chunks that were already edited, so that each names its choice and call."""
     answer: dict[str, Any] = {}
     choices: dict[int, dict[str, Any]] = {}
     for some in events:
@@ -137,7 +139,7 @@ class _TextPieces(list[str]):
 
 
 def _add(known: dict[str, Any], more: dict[str, Any]) -> None:
-    """Add to what is known; texts stay lists of pieces until the end: none is copied for each piece that follows."""
+    """Add to what is known. Texts stay lists of pieces until the end, so that none is copied for each piece."""
     for name, value in more.items():
         before = known.get(name)
         if name == "tool_calls":
@@ -157,7 +159,7 @@ def _add(known: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 def _join(holder: dict[str, Any]) -> None:
-    """Make texts of pieces, and a list of tool calls."""
+    """Turn pieces into texts, and tool calls into a list."""
     for name, value in holder.items():
         if isinstance(value, _TextPieces):
             holder[name] = "".join(value)

@@ -1,10 +1,9 @@
-"""Completions (``POST /v1/completions``), OpenAI's older API, which editors use for what stands at the cursor.
+"""Completions (``POST /v1/completions``), OpenAI's older API, which editors use for completion at the cursor.
 
-Channels of dialect openai get the request as it came. Where a channel lacks the API, a plain prompt becomes the one
-message of a chat; what chats cannot express (``suffix``, ``echo``, ``logprobs``, several answers) is refused there.
-
-By OpenAI's rule an answer has 16 tokens at most, unless ``max_tokens`` says something else. Some servers have other
-rules, so the limit is always sent: it is what the hold pays for.
+Channels of dialect openai get the request unchanged. If a channel lacks the API, a plain prompt becomes the one message
+of a chat; what chats cannot express (``suffix``, ``echo``, ``logprobs``, several answers) is refused there. By OpenAI's
+rule an answer has at most 16 tokens, unless ``max_tokens`` says otherwise. Some servers have other rules, so the limit
+is always sent: it is what the hold pays for.
 """
 
 import re
@@ -40,7 +39,7 @@ from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.dialects import chat_limit
 
 USUAL_OUTPUT = 16
-"""Tokens of an answer by default."""
+"""Output tokens by default."""
 LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
 """Prompts may be given as their tokens."""
 NATIVE = frozenset({Dialect.OPENAI})
@@ -55,7 +54,7 @@ _WORDS: dict[str, str | None] = {
     "logprobs": None,  # there it is a flag, here a number
     "max_completion_tokens": "max_tokens",
 }
-"""The owner's parameters, which are named as for chats."""
+"""The owner's parameters, which have the names of chats."""
 _REQUIRED = frozenset({"model", "prompt", "suffix", "stream"})
 _TO_CHAT = frozenset(
     {
@@ -65,11 +64,11 @@ _TO_CHAT = frozenset(
 )
 """Fields that mean the same in a chat."""
 _MEANINGLESS = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
-"""Fields that a chat does without if they say nothing; see ``_beyond_chat``."""
+"""Fields that a chat can omit if they say nothing; see ``_beyond_chat``."""
 
 _CONTENT = frozenset({"model", "prompt", "suffix"})
 _CHECKED = _CONTENT | {"stream", "n", "best_of", "max_tokens"}
-"""Fields that are checked, or counted by themselves."""
+"""Fields that are checked, or counted separately."""
 
 _FLAG = msgspec.json.Decoder(bool | None)
 _OPTIONS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
@@ -139,7 +138,7 @@ def parse_completions_request(body: bytes) -> InboundRequest:
 
 
 def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """The most output that a request allows, natively and as a chat: some channels are found not to have the API."""
+    """Returns the most output that a request allows, natively and as a chat: some channels turn out to lack the API."""
     order = Order(fields=fields, model="")
     chat = chat_limit(_to_chat(fields), channel, served)
     if channel.dialect not in NATIVE:
@@ -154,7 +153,7 @@ def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> 
 
 
 def _beyond_chat(fields: Fields) -> str:
-    """The first field that a chat cannot express; empty if it can express them all."""
+    """Returns the first field that a chat cannot express; empty if it can express them all."""
     prompt = fields.get("prompt")
     if prompt is None or not _ONE_TEXT.match(bytes(prompt)):
         return "prompt"
@@ -173,7 +172,7 @@ def _as_chat(beyond: str) -> str:
 
 
 def _to_chat(given: Fields) -> Fields:
-    """What else the chat has."""
+    """Returns the other fields of the chat."""
     fields = {name: value for name, value in given.items() if name in _TO_CHAT}
     if rawjson.is_null(fields.get("max_tokens")):
         fields["max_tokens"] = rawjson.raw(USUAL_OUTPUT)
@@ -181,7 +180,7 @@ def _to_chat(given: Fields) -> Fields:
 
 
 def _chat_order(order: Order) -> Order:
-    """The prompt as the one message of a chat."""
+    """Returns the prompt as the one message of a chat."""
     prompt = order.fields["prompt"]
     if bytes(memoryview(prompt)[:1]) == b"[":
         (prompt,) = rawjson.items(prompt)

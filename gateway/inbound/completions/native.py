@@ -1,7 +1,7 @@
-"""Completions at channels that have them: the answer passes nearly as it is.
+"""Completions at channels that have them: the answer passes nearly unchanged.
 
 The model's name is the requested one, ids and usage are complete, and the chunk with the usage and ``[DONE]`` wait for
-the record. ``text``, ``logprobs`` and everything else stay as they came.
+the record. ``text``, ``logprobs`` and everything else pass unchanged.
 """
 
 from typing import Any
@@ -49,10 +49,10 @@ class CompletionTap(NativeTap):
     def __init__(self, order: Order, channel: Channel) -> None:
         super().__init__(order, channel, CompletionReader(channel))
         self._head: Fields = {}
-        """What every chunk begins with, as the first one had it."""
+        """The head of every chunk, as the first one had it."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """A chunk may be of any choice, and end it: all are opened."""
+        """Returns none: a chunk may belong to any choice, and end it, so all are decoded."""
         return 0, start
 
     def take(self, event: SSEEvent) -> bytes | None:
@@ -74,7 +74,7 @@ class CompletionTap(NativeTap):
         return None if changed == chunk and not cleaned else event_of(changed)
 
     def replay(self, body: bytes) -> bytes:
-        """A chunk for each choice."""
+        """Yields a chunk for each choice."""
         answer = rawjson.fields(self.read_whole(body.strip().removeprefix(b"\xef\xbb\xbf")).body)
         choices = rawjson.objects(answer.pop("choices"))
         answer.pop("usage", None)
@@ -96,7 +96,7 @@ class CompletionTap(NativeTap):
         return event_of({**head, "choices": rawjson.raw(choices), **more})
 
     def read_whole(self, body: bytes) -> WholeAnswer:
-        """A plain answer. Raises AttemptFailed if it is an error, or has no texts."""
+        """Reads a plain answer. Raises AttemptFailed if it is an error, or has no texts."""
         try:
             refuse_many_elements(body, opens_logprobs=False)
             self.see(self.reader.read_whole(body))
@@ -120,7 +120,7 @@ class CompletionTap(NativeTap):
 
 
 def _assemble(chunks: list[dict[str, Any]]) -> bytes:
-    """The answer that a stream brought."""
+    """Returns the answer in a stream."""
     choices: dict[int, dict[str, Any]] = {}
     for choice in (choice for chunk in chunks for choice in chunk["choices"]):
         known = choices.setdefault(choice.get("index") or 0, choice | {"text": ""})

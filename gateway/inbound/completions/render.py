@@ -14,16 +14,18 @@ from gateway.upstream.openai.reader import upstream_id
 
 _EMPTY = msgspec.Raw(b'""')
 _REASONS = {"length": "length", "content_filter": "content_filter"}
-"""What else a chat can end with is the end of the text."""
+"""Finish reasons; all others become the end of the text."""
 
 
 def head_of(answer: Fields, order: Order) -> Fields:
-    """The head of an answer or a chunk: the upstream's id and time if they are good, and the requested model."""
+    """Returns the head of an answer or a chunk: the upstream's id and time if they are valid, and the
+    requested model.
+    """
     return identity(answer, upstream_id(answer, order.screen), order, msgspec.Raw(b'"text_completion"'))
 
 
 def choice_of(number: int, text: msgspec.Raw = _EMPTY, reason: str | None = None) -> Fields:
-    """One choice of an answer or a chunk."""
+    """Returns one choice of an answer or a chunk."""
     return {
         "index": rawjson.raw(number),
         "text": text,
@@ -33,7 +35,7 @@ def choice_of(number: int, text: msgspec.Raw = _EMPTY, reason: str | None = None
 
 
 def event_of(chunk: Fields) -> bytes:
-    """One event."""
+    """Returns one event."""
     return b"data: " + rawjson.encode(chunk) + b"\n\n"
 
 

@@ -1,7 +1,8 @@
-"""Embeddings (``POST /v1/embeddings``): texts to vectors. Channels of dialect openai get the request as it came, those
-of dialect gemini get a translation; anthropic has nothing of the kind.
+"""Embeddings (``POST /v1/embeddings``): texts to vectors. Channels of dialect openai get the request unchanged, those
+of dialect gemini a translation; anthropic has no embeddings.
 
-Vectors of two models do not mix, so no other model ever answers. There is no output: only the input is held for.
+Vectors of two models cannot be compared, so no other model ever answers. There is no output: only the input is held
+for.
 """
 
 import re
@@ -36,10 +37,10 @@ LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
 """Texts may be given as their tokens: 300,000 numbers and more in one request."""
 
 CHAT_ONLY = STANDARD_FIELDS - {"model", "user"}
-"""Parameters that a channel's owner sets for chats; they are not sent here."""
+"""Parameters that a channel's owner sets for chats, which are not sent here."""
 
 REPEATED = ("title", "task_type", "taskType")
-"""Fields that a translated request has beside each of its texts."""
+"""Fields that a translated request repeats beside each of its texts."""
 _CHECKED = frozenset({"model", "input", "dimensions", "encoding_format", *REPEATED})
 
 _FORMAT = msgspec.json.Decoder(str | None)
@@ -70,7 +71,7 @@ class Embeddings(ChatCompletions):
         return ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """What the owner sets for chats does not apply, nor does the system prompt."""
+        """Returns the plan. The owner's parameters for chats and the system prompt do not apply."""
         if (overrides := channel.overrides) is not None:
             fields = with_parameters(order.fields, without(overrides, CHAT_ONLY))
             removed = tuple(name for name in overrides.remove if name in order.fields)
@@ -82,7 +83,7 @@ EMBEDDINGS = Embeddings()
 
 
 def without(overrides: Overrides, names: frozenset[str]) -> Overrides:
-    """The owner's parameters except for some."""
+    """Returns the owner's parameters without some of them."""
     return msgspec.structs.replace(
         overrides,
         set={name: value for name, value in overrides.set.items() if name not in names},
@@ -115,5 +116,5 @@ def parse_embeddings_request(body: bytes) -> InboundRequest:
 
 
 def no_output(*_: object) -> OutputLimit:
-    """Vectors are not billed as output, however many there are."""
+    """Returns no output: vectors are not billed as output, however many there are."""
     return OutputLimit()

@@ -1,9 +1,9 @@
-"""Messages (``POST /v1/messages``), Anthropic's API: Claude Code and the Claude SDKs speak it.
+"""Messages (``POST /v1/messages``), Anthropic's API, spoken by Claude Code and the Claude SDKs.
 
-Channels of dialect anthropic get the request as it came; for the others it is translated. Errors have Anthropic's form
-and statuses, with what the gateway adds in ``error.gateway``, which the SDKs ignore. A refusal that a native channel
-made of the client's own mistake is passed on in the vendor's words: Claude Code looks for them, to call again without
-what was refused.
+Channels of dialect anthropic get the request unchanged; for the others it is translated. Errors have Anthropic's form
+and statuses, with the gateway's own details in ``error.gateway``, which the SDKs ignore. A native channel's error about
+the client's own mistake is passed on in the vendor's words: Claude Code searches them, to call again without what was
+refused.
 """
 
 from functools import partial
@@ -29,7 +29,7 @@ from gateway.upstream.vendors import LOCAL, vendor_of
 
 OVERLOADED = 529
 NO_THREADS = "thread_unsupported_request"
-"""Anthropic's code for a request that cannot have a thread: its SDKs then send the whole conversation without one."""
+"""Anthropic's code for a request that cannot have a thread: its SDKs then send the whole conversation instead."""
 
 _TYPES = {
     400: "invalid_request_error",
@@ -65,7 +65,9 @@ class Messages(InboundApi):
         return parse_messages_request(request)
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """Claude Code adds ``[1m]`` for a long context, and lists names that look like its own."""
+        """Returns other names to try: Claude Code adds ``[1m]`` for a long context, and lists names that look like its
+        own.
+        """
         short = model.removesuffix("[1m]")
         bare = short.removeprefix("anthropic/").removeprefix("claude/")
         return tuple(name for name in dict.fromkeys((short, bare)) if name != model)
@@ -74,14 +76,14 @@ class Messages(InboundApi):
         return prompt_of(request.fields) if request.prompt is None else request.prompt
 
     def selects(self, request: InboundRequest) -> bool:
-        """Whether the upstream is to keep the conversation."""
+        """Returns whether the upstream is to keep the conversation."""
         return not rawjson.is_null(request.fields.get("thread"))
 
     def keeps_answer(self, request: InboundRequest) -> bool:
         return self.selects(request)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """Without its own words a conversation would be lost in silence."""
+        """Returns why a channel cannot answer: a conversation kept by another upstream would be lost silently."""
         if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel.preset, channel.base_url).name not in LOCAL:
             return ""
         return "keeps no conversations: send all messages without 'thread'"
@@ -114,7 +116,7 @@ class Messages(InboundApi):
         return msgspec.json.encode(self._error(error, call))
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """A block that is open stays so: then Claude Code makes the call again."""
+        """Returns the error event. An open block stays open: then Claude Code makes the call again."""
         return write_event(b"error", msgspec.json.encode(self._error(error, call)))
 
     def _error(self, error: GatewayError, call: str) -> dict[str, object]:

@@ -79,7 +79,7 @@ SOURCE = msgspec.json.Decoder(BlockSource)
 
 
 def without_billing(block: ContentBlock, *, first: bool) -> ContentBlock | None:
-    """A system block without the line that only Anthropic reads, and strips; None if that is all of it."""
+    """Returns a system block without the line that only Anthropic reads, and strips; None if nothing else is in it."""
     if first and bytes(block.text).startswith(_BILLING):
         text = b'"' + _BILLING_LINE.sub(b"", bytes(block.text), count=1)
         block = msgspec.structs.replace(block, text=msgspec.Raw(text))
@@ -87,17 +87,17 @@ def without_billing(block: ContentBlock, *, first: bool) -> ContentBlock | None:
 
 
 def has_text(block: ContentBlock) -> bool:
-    """Whether it is a text that is not empty."""
+    """Returns whether it is a text that is not empty."""
     return block.type == "text" and bytes(memoryview(block.text)[:1]) == b'"' and bytes(block.text) != b'""'
 
 
 def string_or_empty(raw: msgspec.Raw) -> msgspec.Raw:
-    """A JSON string, else an empty one."""
+    """Returns a JSON string, else an empty one."""
     return raw if bytes(memoryview(raw)[:1]) == b'"' else rawjson.raw("")
 
 
 def blocks_in(content: msgspec.Raw, where: str) -> list[ContentBlock]:
-    """The blocks of a content, which may be one text. Raises BadRequest."""
+    """Returns the blocks of a content, which may be one text. Raises BadRequest."""
     start = bytes(memoryview(content)[:1])
     if rawjson.is_null(content):
         return []
@@ -107,7 +107,7 @@ def blocks_in(content: msgspec.Raw, where: str) -> list[ContentBlock]:
 
 
 def media_of(block: ContentBlock, where: str, name: str = "") -> MediaPart:
-    """An image, or a document with a name. Raises BadRequest for what only the vendor can open."""
+    """Returns an image, or a document with a name. Raises BadRequest for what only the vendor can open."""
     source = read_typed(SOURCE, block.source, f"{where}.source")
     if source.type == "url" and not name:
         return MediaPart(url=_string(source.url, f"{where}.source.url"), cache=block.cache_control, where=where)
@@ -158,13 +158,13 @@ class MessagesTranslation(msgspec.Struct, frozen=True):
 
     order: Order
     names: dict[str, str]
-    """The client's names of tools by those that are sent, where they differ."""
+    """The client's names of tools by the sent ones, if they differ."""
     muted: bool
-    """The client wants no output: what must be requested all the same is not for it."""
+    """Whether the client wants no output: what must still be requested is not for it."""
 
 
 def translate_messages(order: Order) -> MessagesTranslation:
-    """The request with its conversation. Raises BadRequest for what has no counterpart elsewhere."""
+    """Returns the request with its conversation. Raises BadRequest for what has no counterpart elsewhere."""
     given = order.fields
     _refuse(given)
     reader = _Reader()
@@ -203,17 +203,17 @@ class _Reader:
     def __init__(self) -> None:
         self.transcript = Transcript()
         self.spelled: dict[str, str] = {}
-        """Names of tools that were called, as they are sent, where that is not their own."""
+        """The sent names of tools that were called, if these differ from their own."""
 
     def read_system(self, content: msgspec.Raw) -> None:
-        """The system text that stands first."""
+        """Read the leading system text."""
         blocks = blocks_in(content, "system")
         texts = [text for i, block in enumerate(blocks) if (text := without_billing(block, first=i == 0)) is not None]
         if texts:
             self.transcript.add("system", [_text(block) for block in texts])
 
     def read(self, turn: MessagesTurn, where: str) -> None:
-        """One more turn. Raises BadRequest."""
+        """Read a turn. Raises BadRequest."""
         blocks = blocks_in(turn.content, f"{where}.content")
         if turn.role == "assistant":
             self.transcript.add("assistant", self._assistant(blocks, where))
@@ -257,7 +257,7 @@ class _Reader:
 
 
 def _parts(block: ContentBlock, where: str) -> list[TextPart | MediaPart]:
-    """What a block of a message becomes. Raises BadRequest for what has no counterpart."""
+    """Returns the parts for a block of a message. Raises BadRequest for what has no counterpart."""
     match block.type:
         case "text":
             return [_text(block)] if has_text(block) else []
@@ -275,7 +275,7 @@ def _parts(block: ContentBlock, where: str) -> list[TextPart | MediaPart]:
 
 
 def _thought(block: ContentBlock, seal: Seal | None) -> ThoughtPart:
-    """Reasoning. What another vendor sealed is for that vendor alone."""
+    """Returns reasoning. What another vendor sealed is for that vendor only."""
     name = f"messages[].{block.type}"
     if seal is None or block.type != "thinking":
         return ThoughtPart(name=name)
@@ -300,7 +300,7 @@ def _document(block: ContentBlock, where: str) -> TextPart | MediaPart:
 
 
 def _refuse(fields: Fields) -> None:
-    """What would change the answer if it were left out."""
+    """Raises BadRequest for what would change the answer if it were left out."""
     if rawjson.maybe(fields.get("mcp_servers")):
         raise unsupported_param("mcp_servers", "only a channel of dialect anthropic can call MCP servers")
     container = rawjson.maybe(fields.get("container"))
@@ -309,14 +309,15 @@ def _refuse(fields: Fields) -> None:
 
 
 def _signatures(content: bytes) -> dict[str, str]:
-    """Gemini's thought signatures by the ids that the client knows."""
+    """Returns Gemini's thought signatures by the client's ids."""
     found = rawjson.maybe(content)
     items = found.items() if isinstance(found, dict) else ()
     return {TOOLS.sent(name): value for name, value in items if isinstance(value, str)}
 
 
 def _translate_parameters(given: Fields) -> tuple[Fields, dict[str, str], list[str]]:
-    """The parameters in the words of chat completions, what the client calls those, and its names of what is lost.
+    """Returns the parameters in the words of chat completions, the client's names for them, and its names of what is
+    lost.
 
     Raises BadRequest.
     """
@@ -338,7 +339,7 @@ def _translate_parameters(given: Fields) -> tuple[Fields, dict[str, str], list[s
 
 
 def _effort(given: Fields) -> str | None:
-    """How hard to think, in a word; None if the client does not say."""
+    """Returns the effort as a word; None if the client does not set it."""
     thinking, config = rawjson.maybe(given.get("thinking")), rawjson.maybe(given.get("output_config"))
     kind = thinking.get("type") if isinstance(thinking, dict) else None
     word = config.get("effort") if isinstance(config, dict) else None
@@ -353,7 +354,7 @@ def _effort(given: Fields) -> str | None:
 
 
 def _schema(fields: Fields) -> Any:
-    """The schema that the answer must have."""
+    """Returns the schema that the answer must have."""
     config = rawjson.maybe(fields.get("output_config"))
     form = config.get("format") if isinstance(config, dict) else None
     form = form or rawjson.maybe(fields.get("output_format"))
@@ -361,7 +362,7 @@ def _schema(fields: Fields) -> Any:
 
 
 def _add_account(given: Fields, out: Fields) -> list[str]:
-    """Puts in what names the user, and the service tier; returns what cannot be expressed."""
+    """Adds the user's name and the service tier. Returns what cannot be expressed."""
     dropped = []
     metadata = rawjson.maybe(given.get("metadata"))
     user = metadata.get("user_id") if isinstance(metadata, dict) else None

@@ -1,8 +1,8 @@
-"""Tools that are loaded later, at a channel of dialect anthropic whose server does not know them.
+"""Deferred tools: tools that are loaded later, at a channel of dialect anthropic whose server does not know them.
 
 Claude Code sends only the tools that its own search has found. They are marked ``defer_loading``, the search's results
-refer to them by ``tool_reference``, and a beta allows both. To a server that refuses one of these the request goes once
-more without the marks, with the references as text: the tools themselves are in it all the same.
+refer to them by ``tool_reference``, and a beta allows both. A server that refuses one of these gets the request again
+without the marks, with the references as text: the tools themselves are in it anyway.
 """
 
 import re
@@ -17,13 +17,14 @@ MARK = "defer_loading"
 BETA_HEADER = "anthropic-beta"
 
 _REFUSED = re.compile(r"defer_loading|tool[ _]reference|tool_result|\bbeta\b", re.IGNORECASE)
-"""What a server says of them: some name the mark or the block, some the result that holds it, some only the beta."""
+"""What a server says about them: some name the mark or the block, some the result that contains it, some only
+the beta."""
 _BETA = re.compile(r"tool-search-tool-|advanced-tool-use-")
 _IN_REQUEST = re.compile(rb'"(?:defer_loading|tool_reference)"')
 
 
 def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
-    """The request without tools that are loaded later; None if it has none, or failed for another reason."""
+    """Returns the request without deferred tools; None if it has none, or failed for another reason."""
     said = failure.verbatim.cleared(str)
     if failure.status not in (400, 422) or not _REFUSED.search(said):
         return None
@@ -37,7 +38,7 @@ def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
         return None
     try:
         fields = {**order.fields, **{name: change(order.fields[name]) for name, change in changed.items()}}
-    except ValueError:  # not what the API wants: the upstream's refusal stands
+    except ValueError:  # invalid for the API: the upstream's error stands
         return None
     forward = {**order.forward, BETA_HEADER: _without_beta(betas)} if betas else order.forward
     return msgspec.structs.replace(
@@ -52,7 +53,7 @@ def _unmarked_tools(tools: msgspec.Raw) -> msgspec.Raw:
 
 
 def _with_texts(messages: msgspec.Raw) -> msgspec.Raw:
-    """Every reference as the text that channels of other dialects get for it."""
+    """Returns the content with every reference as the text that channels of other dialects get."""
     turns = rawjson.value(messages)
     for turn in turns if isinstance(turns, list) else ():
         for block in _objects(turn, "content"):

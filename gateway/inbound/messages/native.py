@@ -1,8 +1,8 @@
-"""Messages at a channel that speaks it: the request and the answer pass as they are.
+"""Messages at a channel that speaks it: request and answer pass unchanged.
 
-Two things of a request change beside the owner's overrides: the model's name, if the channel calls it something else,
+Beside the owner's overrides two things of a request change: the model's name, if the channel calls it something else,
 and thoughts that Anthropic did not make, which it would refuse: those with the gateway's own seal or an empty one
-(clients replay all of them). Of an answer only the model's name changes, and only under the same condition.
+(clients replay all of them). Of an answer only the model's name changes, under the same condition.
 """
 
 import re
@@ -43,7 +43,7 @@ from gateway.upstream.vendors import vendor_of
 PATH = "/v1/messages"
 COUNT_PATH = "/v1/messages/count_tokens"
 SHARED = frozenset({"model", "messages", "stream", "temperature", "top_p", "top_k", "tools", "tool_choice", "metadata"})
-"""Parameters of the same name in both APIs."""
+"""Parameters with the same name in both APIs."""
 WORDS: ChatWords = {
     **dict.fromkeys(STANDARD_FIELDS - SHARED),
     "max_tokens": "max_tokens",
@@ -58,14 +58,16 @@ REQUIRED = frozenset({"max_tokens"})
 CONTENT = frozenset({"model", "messages", "system", "tools", "tool_choice"})
 """Fields that the model reads."""
 CHOICE_IGNORED = "tool_choice_ignored"
-"""Mark of a call whose ``tool_choice`` the channel does not heed."""
+"""The mark of a call whose ``tool_choice`` the channel ignores."""
 
 _FOREIGN = re.compile(rb'"signature"\s*:\s*"(?:"|' + re.escape(PREFIX.encode()) + rb")")
-"""A seal that Anthropic did not make."""
+"""Matches a seal that Anthropic did not make."""
 
 
 def native_order(order: Order, overrides: Overrides | None) -> Order:
-    """The request as the channel's owner wants it. Its system prompt goes behind the client's: see ``_with_system``."""
+    """Returns the request as the channel's owner wants it. Its system prompt follows the client's: see
+    ``_with_system``.
+    """
     if overrides is None:
         return order
     stop = overrides.set.get("stop"), overrides.default.get("stop")
@@ -81,12 +83,12 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
 
 
 def _list_stops(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Stop sequences are a list here."""
+    """Turns stop sequences into a list."""
     return {name: [value] if name == "stop" and isinstance(value, str) else value for name, value in parameters.items()}
 
 
 def _with_system(given: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
-    """The owner's text is last: Claude Code's first block is one that Anthropic reads only in the first place."""
+    """Returns the system texts with the owner's last: Anthropic reads Claude Code's first block only in first place."""
     own = {"type": "text", "text": overrides.system}
     if overrides.replace_system or rawjson.is_null(given):
         return rawjson.raw([own])
@@ -98,7 +100,7 @@ def _with_system(given: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
 
 
 def without_foreign_thoughts(messages: msgspec.Raw) -> msgspec.Raw:
-    """The messages without thoughts that Anthropic did not make; a message that would be empty is left out."""
+    """Returns the messages without thoughts that Anthropic did not make; a message left empty is omitted."""
     if not _FOREIGN.search(memoryview(messages)):
         return messages
     kept: list[object] = []
@@ -126,11 +128,11 @@ def _is_foreign(block: msgspec.Raw) -> bool:
 
 
 def native_request(order: Order, channel: Channel, served: ServedModel, path: str = PATH) -> PreparedRequest:
-    """The request to a path of the channel's."""
+    """Returns the request to a path of the channel."""
     changes: Fields = {"model": rawjson.raw(served.upstream_name)}
     dropped: tuple[str, ...] = ()
     if "messages" in order.fields:
-        with suppress(ValueError):  # if it is not a list of objects the upstream will say so
+        with suppress(ValueError):  # if it is not a list of objects, the upstream will reject it
             changes["messages"] = without_foreign_thoughts(order.fields["messages"])
             dropped = () if changes["messages"] == order.fields["messages"] else ("messages[].thinking",)
     lower = lower_cap(order.fields, "max_tokens", served)
@@ -157,10 +159,10 @@ class MessagesRelay(Adapter):
         """``dialect`` is the channel's: it reads failures, and what is not content of an answer."""
         self._dialect = dialect
         self._renamed = False
-        """The channel calls the model something else."""
+        """Whether the channel calls the model something else."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Of parameters nothing is left out: clients deal with refusals themselves."""
+        """Returns the request. No parameters are left out: clients deal with errors about them themselves."""
         self._renamed = served.upstream_name != order.model
         return native_request(order, channel, served)
 
@@ -174,7 +176,7 @@ class MessagesRelay(Adapter):
         return tap.read_whole(body)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """The API is not lacking: this dialect has no other."""
+        """Returns the failure. The API cannot be lacking: this dialect has no other."""
         found = native_failure(self._dialect.failure(channel, status, headers, body), body)
         if status == HTTPStatus.NOT_FOUND and (said := _about_state(body)) is not None:
             text = UpstreamText(f"channel '{channel.name}': {said}")
@@ -193,7 +195,7 @@ class MessagesRelay(Adapter):
 
 
 def _about_state(body: bytes) -> str | None:
-    """What the upstream says of something that it keeps and no longer has, such as a thread; None: it is not that."""
+    """Returns the upstream's error about something it no longer keeps, such as a thread; None for others."""
     found = rawjson.maybe(body)
     error = found.get("error") if isinstance(found, dict) else None
     if not isinstance(error, dict) or not isinstance(details := error.get("details"), dict):
@@ -202,7 +204,7 @@ def _about_state(body: bytes) -> str | None:
 
 
 def _is_choice_ignored(order: Order, channel: Channel) -> bool:
-    """Whether the request demands or forbids a tool, and the server ignores that."""
+    """Returns whether the request demands or forbids a tool, and the server ignores that."""
     if vendor_of(channel.preset, channel.base_url).heeds_tool_choice:
         return False
     choice = rawjson.maybe(order.fields["tool_choice"])

@@ -1,8 +1,7 @@
-"""Native answers of Messages: what the gateway reads of them aside, while their bytes pass as they are.
+"""Native answers of Messages: what the gateway reads of them while their bytes pass unchanged.
 
-What frames the content (beginning, usage, end, errors) is read by the dialect's own reader; of the content the output
-is counted. The model's name is replaced. An answer that came in the other form than the one that was requested is
-turned into it.
+The dialect's own reader reads what frames the content (beginning, usage, end, errors); the output is counted from the
+content. The model's name is replaced. An answer in the other form than requested is converted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,7 +33,7 @@ _CONTENT = {
     "signature_delta": "signature",
     "citations_delta": "citation",
 }
-"""The content of each kind of delta, which is never searched for secrets. It is all the output that they bring."""
+"""The content of each kind of delta, which is never searched for secrets. It is all of their output."""
 _COUNTED = ("name", "text", "thinking", "partial_json")
 """Fields of blocks and deltas that the model wrote."""
 
@@ -52,7 +51,7 @@ class _ArgumentsPiece(_TextPiece, frozen=True, tag="input_json_delta", forbid_un
 
 
 class _PieceEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """An event that brings nothing but more text, as the vendor writes it."""
+    """An event with only more text, as the vendor writes it."""
 
     type: Literal["content_block_delta"]
     index: SMALL_NUMBER
@@ -70,11 +69,11 @@ class MessageTap(NativeTap):
         super().__init__(order, channel, reader)
         self._model = model
         self._open: int | None = None
-        """Index of the block that is open."""
+        """The index of the open block."""
         self._called = False
-        """The client's tools were called."""
+        """Whether the client's tools were called."""
         self._mended = False
-        """A whole answer is not passed on as it came."""
+        """Whether a whole answer is changed before it is passed on."""
         self.noted: tuple[str, ...] = ()
         """Marks that do not come from the answer."""
 
@@ -115,7 +114,7 @@ class MessageTap(NativeTap):
         return _clean_event(event, fields, self._order.screen)
 
     def _count(self, holder: Fields, data: bytes = b"") -> None:
-        """Count what a block begins with, or a piece of it, whose event is ``data``: all of it if its kind is new."""
+        """Count the start of a block, or a piece of it, in this event: all of it if its kind is unknown."""
         kind = rawjson.maybe(holder.get("type"))
         kind = kind if isinstance(kind, str) else ""
         if kind.endswith("tool_use"):
@@ -132,7 +131,7 @@ class MessageTap(NativeTap):
         return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
 
     def _renamed(self, message: Fields) -> Fields:
-        """The message with the public name, and without secrets around its content."""
+        """Returns the message with the public name, and without secrets around its content."""
         screen = self._order.screen
         edited = {name: value for name, value in message.items() if name != "content"}
         screen.clean(edited)
@@ -145,7 +144,7 @@ class MessageTap(NativeTap):
         return {name: edited.get(name, raw) for name, raw in message.items() if name in edited or name == "content"}
 
     def read_whole(self, body: bytes) -> WholeAnswer:
-        """A whole answer. Raises AttemptFailed."""
+        """Reads a whole answer. Raises AttemptFailed."""
         message = self._message(body)
         edited = self._renamed(message)
         if self.tally.empty and (self.reported is None or not self.reported.output):
@@ -155,7 +154,7 @@ class MessageTap(NativeTap):
         return whole_of(self, sent, lambda _: sent)
 
     def _message(self, body: bytes) -> Fields:
-        """The fields of a whole answer, read. Raises AttemptFailed if it is none."""
+        """Returns the fields of a whole answer. Raises AttemptFailed for anything else."""
         try:
             message = rawjson.fields(body.strip().removeprefix(_BOM))
         except ValueError as error:
@@ -210,7 +209,7 @@ def _event(kind: str, **fields: object) -> bytes:
 
 
 def _inner(fields: Fields, name: str) -> Fields:
-    """The object in a field; an empty one if there is none."""
+    """Returns the object in a field; an empty one if there is none."""
     try:
         return rawjson.fields(fields.get(name, NULL))
     except ValueError:
@@ -218,7 +217,7 @@ def _inner(fields: Fields, name: str) -> Fields:
 
 
 def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | None:
-    """An event without the secrets around its content; None if it has none. Of new kinds nothing is content."""
+    """Returns an event without the secrets around its content; None if it has none. Unknown kinds have no content."""
     if not screen.hides(msgspec.Raw(event.data)):
         return None
     parts = {name: inner for name in ("content_block", "delta", "usage") if (inner := _inner(fields, name))}
@@ -231,7 +230,7 @@ def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | Non
 
 
 def _texts(content: object) -> Iterator[str]:
-    """The texts of a whole answer's blocks, for an estimate."""
+    """Returns the texts of a whole answer's blocks, for an estimate."""
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict):
             yield from (block[name] for name in _COUNTED if isinstance(block.get(name), str))
@@ -240,7 +239,7 @@ def _texts(content: object) -> Iterator[str]:
 
 
 def _events_of(index: int, block: Fields) -> Iterator[bytes]:
-    """The events that a block would have come in."""
+    """Yields the events that a block would have come in."""
     kind, empty = rawjson.maybe(block.get("type")), dict[str, object](block)
     pieces: list[tuple[str, object]] = []
     if kind == "text":
@@ -259,7 +258,7 @@ def _events_of(index: int, block: Fields) -> Iterator[bytes]:
 
 
 def assemble(events: Iterable[dict[str, Any]]) -> bytes:
-    """The message that a stream brought."""
+    """Returns the message in a stream."""
     message: dict[str, Any] = {}
     blocks: dict[int, dict[str, Any]] = {}
     for event in events:
@@ -291,7 +290,7 @@ def _object(holder: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _grow(block: dict[str, Any], delta: dict[str, Any]) -> None:
-    """Texts grow, and citations are a list; of anything else the last one counts."""
+    """Adds a delta: texts grow, and citations are a list; for anything else the last one counts."""
     for name, piece in delta.items():
         known = block.get(name)
         if name == "citation":

@@ -45,7 +45,7 @@ _STOP_REASONS = {
 _End = tuple[str, str | None]
 _USUAL_END: _End = ("end_turn", None)
 _MUTED_END: _End = ("max_tokens", None)
-"""Of an answer that the client wants nothing of."""
+"""The end of an answer that the client wants nothing of."""
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _EMPTY_BLOCKS = {
@@ -62,12 +62,12 @@ _DELTAS = {
 
 
 def write_event(name: bytes, data: bytes) -> bytes:
-    """One event."""
+    """Returns one event."""
     return b"event: %b\ndata: %b\n\n" % (name, data)
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
-    """The usage in the vendor's words: cached tokens are not among the input tokens."""
+    """Returns the usage in the vendor's words: cached tokens are not among the input tokens."""
     return {
         "input_tokens": max(0, usage.input - usage.cached - usage.cache_write),
         "cache_creation_input_tokens": usage.cache_write,
@@ -77,7 +77,7 @@ def usage_object(usage: Usage) -> dict[str, Any]:
 
 
 def _opening_usage(usage: Usage) -> dict[str, Any]:
-    """The same with what only beginnings and whole messages have."""
+    """Returns the same with what only beginnings and whole messages have."""
     long = usage.cache_write_long
     split = {"ephemeral_5m_input_tokens": usage.cache_write - long, "ephemeral_1h_input_tokens": long}
     return {**usage_object(usage), "cache_creation": split, "service_tier": "standard"}
@@ -102,7 +102,7 @@ def _message(order: Order, content: list[Any], usage: dict[str, Any], reason: st
 
 
 def _ending(finish: AnswerFinished, *, refused: bool) -> _End:
-    """Why an answer ended, in the vendor's words, and the stop sequence that was hit."""
+    """Returns why an answer ended, in the vendor's words, and the stop sequence that was hit."""
     reason = _STOP_REASONS.get(finish.reason, "end_turn")
     if reason != "end_turn":
         return reason, None
@@ -112,7 +112,7 @@ def _ending(finish: AnswerFinished, *, refused: bool) -> _End:
 
 
 def _image(medium: Medium) -> dict[str, Any]:
-    """An image block, as requests have it; a link where the answer does not hold the image."""
+    """Returns an image block as requests have it; a link if the answer does not contain the image."""
     if medium.url:
         return {"type": "image", "source": {"type": "url", "url": medium.url}}
     return {"type": "image", "source": {"type": "base64", "media_type": medium.type, "data": medium.data}}
@@ -132,7 +132,7 @@ class MessagesRenderer(Renderer):
     """A stream of events."""
 
     def __init__(self, order: Order, names: Mapping[str, str], *, muted: bool = False) -> None:
-        """``names`` are the client's names of its tools by those that were sent.
+        """``names`` are the client's names of its tools by the sent ones.
 
         ``muted``: the client wants no output at all, and gets none.
         """
@@ -142,12 +142,12 @@ class MessagesRenderer(Renderer):
         self._ending = _MUTED_END if muted else _USUAL_END
         self._refused = False
         self._index = -1
-        """Of the block that was begun last."""
+        """The index of the block that began last."""
         self._open = ""
         """Its kind while it is open."""
         self._signed = False
         self._text_head = b""
-        """What is before a piece of the text block that is open."""
+        """The bytes before a piece of the open text block."""
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
         if self._open != "text":
@@ -184,7 +184,7 @@ class MessagesRenderer(Renderer):
         return out
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """An answer without any block gets an empty one: clients call again for less."""
+        """Returns the end. An answer without any block gets an empty one: otherwise clients call again."""
         out = b"" if self._index >= 0 or self._muted else self._ensure("text") + self._end()
         reason, sequence = self._ending
         delta = {"stop_reason": reason, "stop_sequence": sequence}
@@ -236,7 +236,7 @@ class MessagesRenderer(Renderer):
 
 
 class WholeMessageRenderer(WholeRenderer):
-    """A whole message. What comes of one kind in one piece is one block."""
+    """A whole message. Consecutive content of one kind is one block."""
 
     def __init__(self, order: Order, names: Mapping[str, str], *, muted: bool = False) -> None:
         super().__init__(order)

@@ -1,6 +1,6 @@
 """Parses a Messages request: only the fields that the gateway itself reads are checked; the rest stays as it was sent.
 
-It also reads the client's own name of the conversation, and picks the headers that a native channel gets.
+It also reads the client's own name of the conversation, and picks the headers for a native channel.
 """
 
 import re
@@ -28,7 +28,7 @@ _UNREAD = (
     *("temperature", "top_p", "top_k", "stop_sequences", "thinking", "metadata", "service_tier", "cache_control"),
     "tool_choice",
 )
-"""Fields that the model does not read, but may be billed for if they say more than they should."""
+"""Fields that the model does not read, but that may be billed if they contain more than they should."""
 _QUIET = frozenset({"model", "messages", "system", "tools", "max_tokens", "stream", *_UNREAD})
 _FORMS = (b'"format"', b'"schema"')
 _FORWARDED = re.compile("anthropic-.*")
@@ -46,7 +46,7 @@ class _Thinking(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class _MessagesFields(msgspec.Struct, gc=False):
-    """What the gateway itself reads of a request."""
+    """The fields of a request that the gateway itself reads."""
 
     model: str | None = None
     messages: list[_Turn] | msgspec.UnsetType = msgspec.UNSET
@@ -66,7 +66,7 @@ _THINKING = msgspec.json.Decoder(_Thinking | None)
 _THREAD = msgspec.json.Decoder(_Thread | None)
 _TURNS = msgspec.json.Decoder(list[_Turn])
 _CHECKED = CONTENT | {"max_tokens", "stream", "thinking"}
-"""Fields that need no closer look: they are checked one by one."""
+"""Fields that are checked one by one."""
 _WANTS = {
     "model": "a string",
     "messages": "an array of objects with a role",
@@ -117,7 +117,7 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
 
 
 def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:
-    """Whether nothing but the output limit bounds the thinking."""
+    """Returns whether only the output limit limits the thinking."""
     try:
         found = None if rawjson.is_null(thinking) else _THINKING.decode(thinking)
     except msgspec.DecodeError:
@@ -126,7 +126,7 @@ def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:
 
 
 def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """The most output that a request allows at a channel: natively, or translated as its one limit."""
+    """Returns the most output that a request allows at a channel: natively, or translated as its one limit."""
     if channel.dialect is not Dialect.ANTHROPIC:
         cap = rawjson.maybe(fields["max_tokens"])
         return chat_limit({"max_completion_tokens": rawjson.raw(max(1, cap))}, channel, served)
@@ -137,7 +137,7 @@ def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> Out
 
 
 def prompt_of(fields: Fields) -> int:
-    """About how many tokens the input has."""
+    """Returns about how many tokens the input has."""
     values, schemas, others = _prompt(fields)
     try:
         count = len(_TURNS.decode(fields["messages"]))
@@ -153,7 +153,7 @@ def _input_bound(fields: Fields) -> InputBound:
 
 
 def _prompt(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
-    """What the model reads: texts, tools or forms of the answer, and unknown fields, which may be read, too."""
+    """Returns what the model reads: texts, tools or forms of the answer, and unknown fields, which may be read too."""
     values = [fields[name] for name in ("system", "messages") if name in fields]
     schemas = [fields["tools"]] if "tools" in fields else []
     others: list[msgspec.Raw] = []
@@ -164,13 +164,15 @@ def _prompt(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[
 
 
 def _previous_message(fields: Fields) -> str:
-    """The id of the message that the request goes on from, which the upstream keeps; empty: all is in the request."""
+    """Returns the id of the message that the request continues and the upstream keeps; empty: everything is in the
+    request.
+    """
     thread = read_field(fields, "thread", _THREAD, "an object or null")
     return (thread.previous_message_id or "") if thread is not None else ""
 
 
 def session_of(headers: Mapping[str, str], fields: Fields) -> str:
-    """The client's own name of the conversation; empty if it gives none. Claude Code gives it twice."""
+    """Returns the client's own name of the conversation; empty if none. Claude Code sends it twice."""
     name = headers.get("x-claude-code-session-id", "")
     if not name and "metadata" in fields:
         metadata = rawjson.maybe(fields["metadata"])
@@ -179,7 +181,7 @@ def session_of(headers: Mapping[str, str], fields: Fields) -> str:
 
 
 def _session_in(user: Any) -> str:
-    """The session in a ``user_id``: JSON text with a ``session_id``, or the end of a longer name."""
+    """Returns the session in a ``user_id``: JSON text with a ``session_id``, or the end of a longer name."""
     if not isinstance(user, str):
         return ""
     if user.startswith("{"):
@@ -191,5 +193,5 @@ def _session_in(user: Any) -> str:
 
 
 def _query(target: str) -> str:
-    """Of the query only that the beta API is meant."""
+    """Returns only the part of the query that selects the beta API."""
     return "beta=true" if "?" in target and parse_qs(urlsplit(target).query).get("beta") == ["true"] else ""

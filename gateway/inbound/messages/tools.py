@@ -23,7 +23,7 @@ _TOLD = frozenset(
         *("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name"),
     }
 )
-"""Fields that a model can read of what a vendor's tools were given and found."""
+"""Fields of a vendor's tool inputs and results that a model can read."""
 _SERVER = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")
 _SCREEN = ("computer", "browser")
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
@@ -72,7 +72,7 @@ _KNOWN: dict[str, tuple[str, dict[str, Any]]] = {
         ),
     ),
 }
-"""Description and schema by the beginning of the type."""
+"""Description and schema by the start of the type."""
 
 
 class _Tool(msgspec.Struct, gc=False):
@@ -95,20 +95,20 @@ _CHOICE = msgspec.json.Decoder(_Choice | None)
 
 
 class ReadTools(msgspec.Struct, frozen=True):
-    """What a request says of tools."""
+    """What a request says about tools."""
 
     offers: tuple[ToolOffer, ...] = ()
     choice: ToolChoice = ToolChoice()
     single: bool = False
-    """The client wants no parallel calls."""
+    """Whether the client wants no parallel calls."""
     names: dict[str, str] = {}
-    """The client's names by those that are sent, where they differ."""
+    """The client's names by the sent ones, if they differ."""
     dropped: tuple[str, ...] = ()
     """Tools that the vendor runs."""
 
 
 def read_tools(fields: Fields) -> ReadTools:
-    """The tools. Raises BadRequest for what cannot be left out."""
+    """Returns the tools. Raises BadRequest for what cannot be left out."""
     tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
     choice = read_typed(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
     found = [(tool, _offer(tool, f"tools.{position}")) for position, tool in enumerate(tools)]
@@ -129,7 +129,7 @@ def read_tools(fields: Fields) -> ReadTools:
 
 
 def _offer(tool: _Tool, where: str) -> ToolOffer | None:
-    """The function that a tool is; None if the vendor runs it."""
+    """Returns a tool's function; None if the vendor runs it."""
     kind = tool.type or "custom"
     if kind.startswith(_SCREEN):
         raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")

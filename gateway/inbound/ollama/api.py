@@ -46,7 +46,7 @@ from gateway.upstream.openai.completions import CompletionsDialect
 
 LATEST = ":latest"
 PYTHON_CLIENT = "ollama-python/"
-"""How its name of itself begins."""
+"""The start of its own name."""
 
 
 class _Ollama(InboundApi):
@@ -59,18 +59,18 @@ class _Ollama(InboundApi):
     timed = True
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """With ``:latest`` or without."""
+        """Returns the name with ``:latest`` or without."""
         return (model.removesuffix(LATEST) if model.endswith(LATEST) else model + LATEST,)
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
-        """Empty: lines of JSON have no comments."""
+        """Returns nothing: lines of JSON have no comments."""
         return b""
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         return msgspec.json.encode({"error": error.message + (f" [call {call}]" if call else "")})
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """The last line."""
+        """Returns the last line."""
         return self.error_body(error, call) + b"\n"
 
 
@@ -87,11 +87,11 @@ class OllamaChat(_Ollama):
         return msgspec.structs.replace(found, form=AnswerForm(image_objects=True))
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """Every channel gets it translated."""
+        """Returns the plan: every channel gets it translated."""
         return AttemptPlan(self.rendered(chat), finish_translation(translate_ollama(order), channel), native=False)
 
     def rendered(self, chat: DialectAdapter) -> RenderingAdapter:
-        """The adapter that writes a chat's answers as lines."""
+        """Returns the adapter that writes a chat's answers as lines."""
         shape = self.shape
         return RenderingAdapter(
             chat, lambda order: LineRenderer(order, shape), lambda order: WholeLineRenderer(order, shape)
@@ -128,7 +128,7 @@ class OllamaEmbed(_Ollama):
     falls_back = False
     answer_limit = EMBEDDINGS.answer_limit
     single: ClassVar[bool] = False
-    """One text is given, and one vector answered: ``POST /api/embeddings``."""
+    """Whether one text is given and one vector returned: ``POST /api/embeddings``."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         return EMBEDDINGS.parse(_with_fields(request, partial(embedding_fields, single=self.single)))
@@ -158,7 +158,7 @@ OLLAMA_EMBEDDINGS = OllamaEmbeddings()
 
 
 def _with_fields(request: HttpRequest, change: Callable[[Fields], Fields]) -> HttpRequest:
-    """The request of another API that a request means. Raises BadRequest."""
+    """Returns the equivalent request of another API. Raises BadRequest."""
     fields, mask = fields_of(request.body)
     body = rawjson.encode(change(fields))
     return msgspec.structs.replace(request, body=unmask(body, mask) if mask else body)

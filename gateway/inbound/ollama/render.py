@@ -31,7 +31,7 @@ from gateway.upstream.openai.embeddings import EmbeddingsAdapter
 
 _EMPTY = msgspec.Raw(b'""')
 _MS = 1_000_000
-"""Nanoseconds."""
+"""Nanoseconds in a millisecond."""
 Json = dict[str, Any]
 
 
@@ -39,10 +39,10 @@ class LineShape(msgspec.Struct, frozen=True):
     """Where a path's answers have their parts."""
 
     message: bool
-    """Text and thoughts are in a ``message``; else they are beside the model's name."""
+    """Whether text and thoughts are in a ``message``; otherwise they are beside the model's name."""
 
     def parts(self, content: object, more: Mapping[str, object]) -> Json:
-        """The part of a line that says something."""
+        """Returns the part of a line with content."""
         if self.message:
             return {"message": {"role": "assistant", "content": content, **more}}
         return {"response": content, **more}
@@ -72,7 +72,7 @@ class WholeLineRenderer(WholeRenderer):
         return self._last(usage, self.text(BlockKind.TEXT, BlockKind.REFUSAL), more)
 
     def _images(self, images: list[str]) -> Json:
-        """Images in base64. A response has a place for one."""
+        """Returns images in base64. A response has a place for one."""
         if not images:
             return {}
         if not self._shape.message:
@@ -92,7 +92,7 @@ class WholeLineRenderer(WholeRenderer):
         return rawjson.encode({**head, **self._shape.parts(_EMPTY if content is None else content, said), **end})
 
     def _totals(self, usage: Usage) -> Json:
-        """What the last line says of time and tokens; no time is zero, for clients divide by them."""
+        """Returns the last line's times and tokens. No time is zero, because clients divide by them."""
         now, began = self._order.clock(), self._order.began
         first = self._first or now
         return {
@@ -129,7 +129,7 @@ class LineRenderer(WholeLineRenderer):
 
 
 def _calls(block: WholeBlock) -> list[Json]:
-    """The tool call in a block."""
+    """Returns the tool call in a block."""
     if (call := block.call) is None:
         return []
     function = {"index": call.number, "name": call.name, "arguments": block.arguments}
@@ -141,7 +141,7 @@ def _moment(ms: int) -> str:
 
 
 class EmbeddingLines(EmbeddingsAdapter):
-    """An adapter whose embeddings are written as Ollama answers them, several or a single one."""
+    """An adapter that writes embeddings as Ollama does, several or a single one."""
 
     def __init__(self, inner: Adapter, *, single: bool) -> None:
         self._inner = inner
@@ -168,6 +168,6 @@ class EmbeddingLines(EmbeddingsAdapter):
 
 
 def load_answer(model: str, now: int, shape: LineShape) -> Json:
-    """The answer to a request without a prompt, by which clients have a model loaded."""
+    """Returns the answer to a request without a prompt, with which clients load a model."""
     head = {"model": model, "created_at": _moment(now)}
     return {**head, **shape.parts("", {}), "done": True, "done_reason": "load"}

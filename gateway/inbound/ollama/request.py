@@ -32,7 +32,7 @@ OPTIONS = (
     *("temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty"),
     "repeat_penalty",
 )
-"""Options that have the same name elsewhere."""
+"""Options with the same name elsewhere."""
 _READ = frozenset({"model", "stream", "options", "format", "think", "logprobs", "top_logprobs"})
 _IN_CHATS = _READ | {"messages", "tools"}
 _IN_PROMPTS = _READ | {"prompt", "system", "images", "suffix", "raw"}
@@ -50,7 +50,7 @@ _IMAGE_SIGNS = (
     (b"RIFF", "image/webp"),
     (b"BM", "image/bmp"),
 )
-"""First bytes of the formats of images."""
+"""The first bytes of image formats."""
 _EFFORTS = frozenset({"low", "medium", "high"})
 
 
@@ -72,14 +72,14 @@ _OPTIONS = msgspec.json.Decoder(Fields | None)
 
 
 def read_chat_request(given: Fields, mask: bytes) -> InboundRequest:
-    """A request to ``POST /api/chat``. Raises BadRequest."""
+    """Reads a request to ``POST /api/chat``. Raises BadRequest."""
     fields = _parameters(given)
     fields |= {name: given[name] for name in ("messages", "tools") if name in given}
     return _as_chat(given, mask, fields, _IN_CHATS)
 
 
 def read_generate_request(given: Fields, mask: bytes) -> InboundRequest:
-    """A request to ``POST /api/generate``, as a chat. Raises BadRequest."""
+    """Reads a request to ``POST /api/generate`` as a chat. Raises BadRequest."""
     system, images = _text(given, "system"), given.get("images", NULL)
     turns: list[dict[str, Any]] = [{"role": "user", "content": _text(given, "prompt"), "images": images}]
     if not is_nothing(system):
@@ -88,7 +88,7 @@ def read_generate_request(given: Fields, mask: bytes) -> InboundRequest:
 
 
 def completion_fields(given: Fields) -> Fields:
-    """The completion of ``POST /api/generate`` with ``suffix`` or ``raw``. Raises BadRequest."""
+    """Returns the completion of ``POST /api/generate`` with ``suffix`` or ``raw``. Raises BadRequest."""
     fields = _parameters(given)
     for name in ("reasoning_effort", "response_format", "top_logprobs"):
         fields.pop(name, None)
@@ -99,7 +99,7 @@ def completion_fields(given: Fields) -> Fields:
 
 
 def embedding_fields(given: Fields, *, single: bool) -> Fields:
-    """The request for embeddings of ``POST /api/embed``, or with ``single`` of ``POST /api/embeddings``."""
+    """Returns the request for embeddings of ``POST /api/embed``, or with ``single`` of ``POST /api/embeddings``."""
     name = "prompt" if single else "input"
     text = given.get(name, NULL)
     if rawjson.is_null(text) or (single and bytes(memoryview(text)[:1]) != b'"'):
@@ -109,7 +109,7 @@ def embedding_fields(given: Fields, *, single: bool) -> Fields:
 
 
 def translate_ollama(order: Order) -> Order:
-    """The order with its messages and tools as a conversation. Raises BadRequest."""
+    """Returns the order with its messages and tools as a conversation. Raises BadRequest."""
     fields = {name: raw for name, raw in order.fields.items() if name not in ("messages", "tools")}
     transcript = _transcript(order.fields["messages"])
     tools, _ = read_tools({"tools": order.fields.get("tools", NULL)})
@@ -119,7 +119,7 @@ def translate_ollama(order: Order) -> Order:
 
 
 def _as_chat(given: Fields, mask: bytes, fields: Fields, known: frozenset[str]) -> InboundRequest:
-    """The request of these fields; ``known`` are those of the given ones that were read."""
+    """Returns the request with these fields; ``known`` are the given ones that were read."""
     if "messages" in fields:
         _transcript(fields["messages"])
     lost = [f"options.{name}" for name in _options(given) if name not in OPTIONS and name != LIMIT]
@@ -129,7 +129,7 @@ def _as_chat(given: Fields, mask: bytes, fields: Fields, known: frozenset[str]) 
 
 
 def _parameters(given: Fields) -> Fields:
-    """What requests for text have in common."""
+    """Returns what requests for text have in common."""
     stream, options = given.get("stream", NULL), _options(given)
     fields: Fields = {"model": given.get("model", NULL), "stream": _TRUE if rawjson.is_null(stream) else stream}
     fields |= {name: options[name] for name in OPTIONS if not rawjson.is_null(options.get(name))}
@@ -168,7 +168,7 @@ def _effort(think: object) -> str | None:
 
 
 def _text(holder: Fields, name: str) -> msgspec.Raw:
-    """A JSON string; an empty one if there is none. Raises BadRequest."""
+    """Returns a JSON string; an empty one if there is none. Raises BadRequest."""
     return _checked_text(holder.get(name, NULL), name)
 
 
@@ -181,7 +181,7 @@ def _checked_text(raw: msgspec.Raw, name: str) -> msgspec.Raw:
 
 
 def _transcript(messages: msgspec.Raw) -> Transcript:
-    """The turns of a conversation. Raises BadRequest."""
+    """Returns the turns of a conversation. Raises BadRequest."""
     transcript = Transcript()
     calls: dict[str, str] = {}
     given = read_typed(_MESSAGES, messages, "messages")
@@ -208,7 +208,7 @@ def _thoughts(message: _Message) -> list[ThoughtPart]:
 
 
 def _calls(message: _Message, known: dict[str, str], transcript: Transcript) -> Iterator[CallPart]:
-    """The calls in a message. ``known`` are the names of all so far, by their ids."""
+    """Returns the calls in a message. ``known`` are the names of all so far, by their ids."""
     for call in message.tool_calls or ():
         function = call.function or ChatFunction()
         id = call.id or f"call_{len(known) + 1}"
@@ -224,7 +224,7 @@ def _parts(message: _Message) -> list[TextPart | MediaPart]:
 
 
 def _image(image: str) -> MediaPart:
-    """An image in base64, whose format its first bytes tell, or at an address."""
+    """Returns an image in base64, whose first bytes show the format, or at an address."""
     if image.startswith(("data:", "http://", "https://")):
         return image_of(image, "images")
     try:

@@ -53,7 +53,7 @@ FAILED_CODES = {
     "context_length_exceeded": "context_length_exceeded",
     "insufficient_quota": "insufficient_quota",
 }
-"""What a failed response has as the code of its error, by the code that errors have otherwise."""
+"""The error codes of failed responses, by the codes that errors have otherwise."""
 
 
 class Responses(InboundApi):
@@ -98,7 +98,7 @@ class Responses(InboundApi):
         return writer.sign_of_life() if isinstance(writer, ResponseRenderer) else self.keep_alive
 
     def status(self, error: GatewayError) -> int:
-        """See ``InboundApi``. Mistakes of the client are all 400: what is wrong is in the code."""
+        """See ``InboundApi``. The client's mistakes are all 400; the code says what is wrong."""
         status = error.http_status
         if error.code == "model_not_found" or isinstance(error, TooLarge):
             return 400
@@ -133,7 +133,7 @@ class Compactions(Responses):
     ability = COMPACTION
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """See ``InboundApi``. There are no streams."""
+        """See ``InboundApi``. It has no streams."""
         found = super().parse(request)
         fields = {name: raw for name, raw in found.fields.items() if name not in ("stream", "stream_options")}
         return msgspec.structs.replace(
@@ -150,7 +150,7 @@ class Compactions(Responses):
 
 
 def _writer_of(stream: AnswerStream | None) -> ResponseRenderer | ResponsesReader | None:
-    """Who knows what the client has of an answer."""
+    """Returns the writer that knows what the client has of an answer."""
     if isinstance(stream, RenderedStream) and isinstance(stream.renderer, ResponseRenderer):
         return stream.renderer
     return stream.reader if isinstance(stream, NativeStream) and isinstance(stream.reader, ResponsesReader) else None
@@ -161,7 +161,7 @@ COMPACTIONS = Compactions()
 
 
 def error_fields(error: GatewayError, call: str) -> dict[str, Any]:
-    """The error's body as JSON values."""
+    """Returns the error's body as JSON values."""
     body: dict[str, Any] = error_object(error, call)
     code = error_code(error)
     if code != error.code:
@@ -172,7 +172,7 @@ def error_fields(error: GatewayError, call: str) -> dict[str, Any]:
 
 
 def error_code(error: GatewayError) -> str:
-    """The code by which clients of this API know what to do."""
+    """Returns the code by which clients of this API know what to do."""
     if isinstance(error, QuotaExceeded):
         return "insufficient_quota"
     mistake = isinstance(error, BadRequest) or (isinstance(error, UpstreamError) and error.http_status in PASSED_STATUS)
@@ -182,7 +182,7 @@ def error_code(error: GatewayError) -> str:
 
 
 def failed_code(error: GatewayError) -> str:
-    """The code of a response that failed. Of codes that it does not know Codex repeats the call."""
+    """Returns the code of a failed response. Codex repeats the call for unknown codes."""
     code = error_code(error)
     if code in FAILED_CODES:
         return FAILED_CODES[code]
@@ -198,7 +198,7 @@ def _compaction_renderer(request: Order, order: Order) -> CompactionRenderer:
 
 
 def plan_of(request: Order, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponsePlan:
-    """``request``: the order as it came from the client."""
+    """Returns the plan. ``request`` is the order as it came from the client."""
     return ResponsePlan(
         id=order.answer_id,
         model=order.model,

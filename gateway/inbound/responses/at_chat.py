@@ -1,7 +1,7 @@
-"""Requests at ``/v1/chat/completions`` that are written as those of the Responses API, or have tools as it has them.
+"""Requests at ``/v1/chat/completions`` in the form of the Responses API, or with its form of tools.
 
-Cursor sends both there, and reads the answer as that of a chat completion: so the request is translated, and answered
-as any other of this path. Custom tools become functions with one string, ``input``.
+Cursor sends both there, and reads the answer as a chat completion: so the request is translated, and answered like any
+other on this path. Custom tools become functions with one string, ``input``.
 """
 
 from typing import Any
@@ -47,7 +47,7 @@ CHAT_ENDPOINT = ChatEndpoint()
 
 
 def _as_chat(fields: Fields, mask: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """The request as a chat completion, and the names of fields that have no counterpart.
+    """Returns the request as a chat completion, and the names of fields without a counterpart.
 
     Raises BadRequest for what cannot be left out.
     """
@@ -65,13 +65,13 @@ def _as_chat(fields: Fields, mask: bytes) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _may_be_flat(tools: msgspec.Raw) -> bool:
-    """Whether there may be a tool that is not as chat completions have it: each of these has the word twice."""
+    """Returns whether a tool may not be as in chat completions: each of these has the word twice."""
     text = bytes(tools)
     return text.count(b'"function"') != 2 * text.count(b'"function":')
 
 
 def _with_nested_tools(request: InboundRequest) -> InboundRequest:
-    """The request with every tool as chat completions have it; itself if all of them are."""
+    """Returns the request with every tool as chat completions have it; unchanged if all of them are."""
     tools = rawjson.items(request.fields["tools"])
     nested = [_as_chat_tool(tool) for tool in tools]
     if all(one is tool for one, tool in zip(nested, tools, strict=True)):
@@ -84,7 +84,7 @@ def _with_nested_tools(request: InboundRequest) -> InboundRequest:
 
 
 def _as_responses_tool(tool: msgspec.Raw) -> Any:
-    """A tool as the Responses API has it."""
+    """Returns a tool as the Responses API has it."""
     try:
         fields = rawjson.fields(tool)
         return tool if "function" not in fields else {"type": "function", **rawjson.fields(fields["function"])}
@@ -93,7 +93,7 @@ def _as_responses_tool(tool: msgspec.Raw) -> Any:
 
 
 def _as_chat_tool(tool: msgspec.Raw) -> Any:
-    """A tool as chat completions have it."""
+    """Returns a tool as chat completions have it."""
     try:
         fields = rawjson.fields(tool)
     except ValueError:

@@ -47,12 +47,12 @@ from gateway.upstream.vendors import vendor_of
 
 PATH = "/responses/compact"
 _READ_TRIGGERS = frozenset({"openai", "azure"})
-"""Vendors of which it is known. Others may ignore the item, and answer as if there were none."""
+"""Vendors known to read it. Others may ignore the item, and answer as if it was not there."""
 _ABSENT = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 
 
 class CompactionRenderer(ResponseRenderer):
-    """Gathers the summary, and writes one item of it when it is complete."""
+    """Gathers the summary, and writes it as one item when it is complete."""
 
     def __init__(self, plan: ResponsePlan) -> None:
         super().__init__(plan)
@@ -60,14 +60,14 @@ class CompactionRenderer(ResponseRenderer):
 
     @property
     def empty(self) -> bool:
-        """Whether there is no summary."""
+        """Returns whether there is no summary."""
         return not b"".join(self._texts).strip(b'" ')
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
         return b"".join([self.take(TextPiece(piece)) for piece in pieces])
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``Renderer``. Of reasoning and calls nothing is left; a summary that is cut short is one as well."""
+        """See ``Renderer``. Reasoning and calls are dropped; a summary that was cut short still counts."""
         match event:
             case AnswerBegan():
                 return super().take(event)
@@ -81,7 +81,7 @@ class CompactionRenderer(ResponseRenderer):
         return b""
 
     def compacted(self, usage: Usage) -> bytes:
-        """The whole answer at the path of its own."""
+        """Returns the whole answer at its own path."""
         head = {"id": self._plan.id, "object": "response.compaction", "created_at": self._plan.created}
         items = b",".join(self._items)
         return b'%b,"output":[%b],"usage":%b}' % (
@@ -170,7 +170,7 @@ class ResponseTexts(AnswerReader):
 
 
 class ResponsesDialect:
-    """The Responses API as a dialect, of which the texts alone are read. Implements ``DialectAdapter``."""
+    """The Responses API as a dialect, of which only the texts are read. Implements ``DialectAdapter``."""
 
     def __init__(self, relay: ResponsesRelay) -> None:
         self.prepare = relay.prepare
@@ -182,7 +182,7 @@ class ResponsesDialect:
 
 
 class CompactRelay(ResponsesRelay):
-    """The path of its own at a channel that may have it; without it the model writes a summary."""
+    """Uses the compaction path at a channel that may have it; without it the model writes a summary."""
 
     path = PATH
 
@@ -191,7 +191,7 @@ class CompactRelay(ResponsesRelay):
         self._summary = summary
         self._summaries = summaries
         self._summarizes = False
-        """The last request was one for a summary."""
+        """Whether the last request was for a summary."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         """See ``adapter.Adapter``. The path has no output limit. If the hold needs one, the model writes a summary."""
@@ -209,7 +209,7 @@ class CompactRelay(ResponsesRelay):
         return found if self._summarizes else msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
 
     def repaired(self, failure: Failure) -> Order | None:
-        """The request for a summary, if there is no such path."""
+        """Returns the request for a summary, if there is no such path."""
         return self._summary if not self._summarizes and failure.status in _ABSENT else None
 
 
@@ -222,7 +222,7 @@ def plan_compaction(
     lacking: bool,
     at_path: bool,
 ) -> AttemptPlan:
-    """How a conversation is compacted at a channel. Raises BadRequest."""
+    """Returns how a conversation is compacted at a channel. Raises BadRequest."""
     if not lacking and is_spoken(channel):
         native = native_order(order, channel.overrides)
         if not at_path and vendor_of(channel.preset, channel.base_url).name in _READ_TRIGGERS:

@@ -36,7 +36,7 @@ _PART = msgspec.json.Decoder(InputPart)
 
 
 def read_content(content: msgspec.Raw, where: str) -> list[TextPart | MediaPart]:
-    """The parts of a message's content. Raises BadRequest."""
+    """Returns the parts of a message's content. Raises BadRequest."""
     first = bytes(memoryview(content)[:1])
     if first == b'"':
         return [TextPart(raw=content)]

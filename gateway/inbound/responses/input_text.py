@@ -1,7 +1,7 @@
-"""InputText: the text that a model wrote as ``{"input": "…"}``, while it comes.
+"""InputText: the text in a model's ``{"input": "…"}``, while it arrives.
 
 A custom tool is a function elsewhere, so its input comes as JSON. Clients show it as it grows, so it is read piece by
-piece: escapes and pairs of surrogates may be split. What has another form is read when all of it is there.
+piece: escapes and pairs of surrogates may be split. Any other form is read when it is complete.
 """
 
 import re
@@ -28,7 +28,7 @@ class _Reading(Enum):
 
 
 class InputText:
-    """The text in ``{"input": "…"}``, of pieces that are split anywhere. What has another form is read at the end."""
+    """The text in ``{"input": "…"}``, from pieces that are split anywhere. Any other form is read at the end."""
 
     def __init__(self) -> None:
         self._reading = _Reading.BEFORE
@@ -36,7 +36,7 @@ class InputText:
         """What is not read yet."""
 
     def feed(self, piece: str) -> str:
-        """The text that one more piece brings."""
+        """Returns the text in one more piece."""
         if self._reading is _Reading.BEHIND:
             return ""
         self._rest += piece
@@ -49,9 +49,9 @@ class InputText:
         return self._more() if self._reading is _Reading.INSIDE else ""
 
     def end(self) -> str:
-        """The text that only the end brings."""
+        """Returns the text that only the end completes."""
         rest, self._rest = self._rest, ""
-        if self._reading is _Reading.INSIDE and len(rest) > _LONGEST:  # behind an escape that is none
+        if self._reading is _Reading.INSIDE and len(rest) > _LONGEST:  # after an invalid escape
             return rest.rstrip().removesuffix("}").rstrip().removesuffix('"')
         if self._reading is not _Reading.ODD:
             return ""
@@ -62,7 +62,7 @@ class InputText:
         return found if isinstance(found, str) else rest
 
     def _more(self) -> str:
-        """Read up to the end of the text, or to an escape that is not complete."""
+        """Read up to the end of the text, or to an incomplete escape."""
         found = _PIECE.match(self._rest)
         end = found.end() if found is not None else 0
         if self._rest[end : end + 1] == '"':

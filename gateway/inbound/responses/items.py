@@ -23,7 +23,7 @@ from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
 from gateway.inbound.sealed import PLAIN_SEAL, unwrap
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
-"""OpenAI reads ``system`` as ``developer`` where it must; few others know the newer word."""
+"""Roles. OpenAI reads ``system`` as ``developer`` where needed; few others know the newer word."""
 _CALLS = {
     "function_call": ToolKind.FUNCTION,
     "custom_tool_call": ToolKind.CUSTOM,
@@ -46,7 +46,7 @@ _TOLD = frozenset(
         *("program", "program_output"),
     }
 )
-"""What a vendor's own tools did. Elsewhere the model reads it as a line of text."""
+"""Items of a vendor's own tools. Elsewhere the model reads them as a line of text."""
 _FOREIGN = {
     "compaction_trigger": "it must be in the input of a request of its own",
     "configuration_update": "it has no counterpart at this channel",
@@ -54,7 +54,7 @@ _FOREIGN = {
 
 
 class InputItem(msgspec.Struct, frozen=True, gc=False):
-    """What is read of an item, whichever it is."""
+    """What is read of any item."""
 
     type: str | None = None
     role: str = ""
@@ -75,12 +75,12 @@ class InputItem(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def kind(self) -> str:
-        """Its type; messages and references may leave it out."""
+        """Returns its type, which messages and references may omit."""
         return self.type or ("message" if self.role else "item_reference")
 
     @property
     def call(self) -> str:
-        """The id of the call that it is, or answers."""
+        """Returns the id of the call that it is, or answers."""
         return self.call_id or self.id or ""
 
 
@@ -88,23 +88,23 @@ _ITEM = msgspec.json.Decoder(InputItem)
 
 
 class InputReader:
-    """Reads the items of one request. ``transcript``, and the ``tools`` that items bring, are the result."""
+    """Reads the items of one request. The results are ``transcript`` and the ``tools`` in the items."""
 
     def __init__(self, tools: ToolTable) -> None:
         self.transcript = Transcript()
         self.tools = tools
         self._signatures: dict[str, str] = {}
-        """Gemini's, by the ids of their calls."""
+        """Gemini's signatures, by the ids of their calls."""
 
     def instruct(self, instructions: msgspec.Raw) -> None:
-        """The text that is first. It may also be items."""
+        """Read the leading text, which may also be items."""
         if bytes(memoryview(instructions)[:1]) == b"[":
             self.read(instructions, "instructions")
         elif not rawjson.is_null(instructions):
             self.transcript.add("system", [TextPart(raw=instructions)])
 
     def read(self, given: msgspec.Raw, where: str = "input") -> None:
-        """All items, or the one text. Raises BadRequest for what only the vendor can express."""
+        """Read all items, or the one text. Raises BadRequest for what only the vendor can express."""
         if bytes(memoryview(given)[:1]) == b'"':
             self.transcript.add("user", [TextPart(raw=given)])
             return
@@ -161,7 +161,7 @@ class InputReader:
         )
 
     def _thought(self, item: InputItem) -> ThoughtPart:
-        """Reasoning. What another vendor sealed is for that vendor alone."""
+        """Returns reasoning. What another vendor sealed is for that vendor only."""
         text = rawjson.maybe(item.encrypted_content)
         seal = unwrap(text) if isinstance(text, str) else PLAIN_SEAL
         if seal is None:
@@ -175,7 +175,7 @@ class InputReader:
         return ThoughtPart(text=_reasoning_text(item), maker=seal.kind, name=REASONING)
 
     def _summary(self, item: InputItem, where: str) -> msgspec.Raw:
-        """A conversation that this gateway compacted, as its summary."""
+        """Returns a conversation that this gateway compacted, as its summary."""
         text = rawjson.maybe(item.encrypted_content)
         summary = summary_in(text) if isinstance(text, str) else None
         if summary is None:
@@ -194,14 +194,14 @@ class InputReader:
         return read_content(item.output, f"{where}.output")
 
     def _found(self, item: InputItem, where: str) -> msgspec.Raw:
-        """The result of a search for tools: they can be called from now on."""
+        """Take the result of a search for tools: they can be called from now on."""
         before = len(self.tools.offers)
         self.tools.add(item.tools or (), where)
         return rawjson.raw(rawjson.encode({"tools": [tool.name for tool in self.tools.offers[before:]]}).decode())
 
 
 def _arguments(item: InputItem, kind: ToolKind) -> bytes:
-    """The JSON text of the arguments."""
+    """Returns the JSON text of the arguments."""
     if kind is ToolKind.FUNCTION:
         given = bytes(item.arguments)
         return rawjson.text(given).encode("utf-8", "surrogatepass") if given.startswith(b'"') else given
@@ -212,7 +212,7 @@ def _arguments(item: InputItem, kind: ToolKind) -> bytes:
 
 
 def _reasoning_text(item: InputItem) -> msgspec.Raw:
-    """What was thought, as the client had it to read; an empty text if it had nothing."""
+    """Returns the reasoning that the client could read; an empty text if none."""
     for content in (item.content, item.summary):
         parts = [] if rawjson.is_null(content) else read_content(content, "reasoning")
         if texts := [part.raw for part in parts if isinstance(part, TextPart)]:
@@ -225,7 +225,7 @@ _BROUGHT = ("filename", "title", "url", "text", "logs")
 
 
 def _describe_tool(kind: str, item: Any) -> str:
-    """What a vendor's own tool did, and what came of it."""
+    """Returns what a vendor's own tool did, and its result."""
     holders = [holder for holder in (item, item.get("action")) if isinstance(holder, dict)]
     lines = [" ".join([f"[{kind}]", *_texts(holders, _ASKED)])]
     for name in ("results", "outputs"):

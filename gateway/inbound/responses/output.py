@@ -26,12 +26,12 @@ COMPLETED = "completed"
 
 
 def field(name: bytes, value: bytes) -> bytes:
-    """A field of an event."""
+    """Returns a field of an event."""
     return b',"%b":%b' % (name, value)
 
 
 class OutputItem:
-    """One item. ``held`` are the bytes of it that are kept for the end."""
+    """One item. ``held`` are its bytes that are kept for the end."""
 
     def __init__(self, id: str, kind: str, **head: object) -> None:
         self.held = 0
@@ -41,31 +41,31 @@ class OutputItem:
 
     @property
     def text(self) -> bytes:
-        """All pieces."""
+        """Returns all pieces."""
         if len(self._pieces) != 1:
             self._pieces = [join_strings(self._pieces)]
         return self._pieces[0]
 
     def added(self) -> Iterable[Event]:
-        """Its beginning."""
+        """Returns the events of its beginning."""
         return ((b"output_item.added", field(b"item", self._begun())),)
 
     def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        """One more piece, a JSON string."""
+        """Returns the events of one more piece, a JSON string."""
         self._pieces.append(piece)
         self.held += len(piece) + len(logprobs)
         return ()
 
     def ended(self, status: str) -> Iterable[Event]:
-        """Its end, without the item."""
+        """Returns the events of its end, without the item."""
         return ()
 
     def done(self, status: str) -> bytes:
-        """The item, of which nothing more comes."""
+        """Returns the finished item."""
         raise NotImplementedError
 
     def _begun(self) -> bytes:
-        """The item at its beginning."""
+        """Returns the item at its beginning."""
         raise NotImplementedError
 
 
@@ -129,7 +129,7 @@ class MessageItem(PartItem):
         return (*begun, (name, fields + field(b"logprobs", logprobs)))
 
     def several(self, pieces: list[bytes], number: int, place: int) -> bytes:
-        """The events of several pieces without probabilities, of which the first has this number."""
+        """Returns the events of several pieces without probabilities; the first has this number."""
         self._pieces += pieces
         self.held += sum(map(len, pieces))
         name = b"output_text.delta"
@@ -139,7 +139,7 @@ class MessageItem(PartItem):
         return b"".join([b"%b:%d,%b%b%b" % (before, n, after, piece, end) for n, piece in enumerate(pieces, number)])
 
     def cite(self, source: Citation) -> Iterable[Event]:
-        """A source of the text."""
+        """Add a source of the text."""
         start = source.start or 0
         place = {"start_index": start, "end_index": source.end or start}
         annotation = rawjson.encode({"type": "url_citation", "url": source.url, "title": source.title, **place})
@@ -174,22 +174,22 @@ class RefusalItem(PartItem):
 
 
 class ReasoningItem(PartItem):
-    """What the model thought. All clients read summaries, so the text is one; a client that did not ask for a summary
-    finds it as the content, too.
+    """The reasoning. All clients read summaries, so the text is one; a client that did not ask for a summary finds it
+    as the content too.
     """
 
     kind, part, texts = "reasoning", b"summary_text", b"reasoning_summary_text"
     parts, holder, index = b"reasoning_summary_part", b"summary", b"summary_index"
 
     def __init__(self, id: str, *, summary: bool, sealed: bool) -> None:
-        """``summary``: the client asked for one. ``sealed``: it wants what it takes to send the reasoning back."""
+        """``summary``: the client wants one. ``sealed``: it wants what is needed to send the reasoning back."""
         super().__init__(id)
         self._summary = summary
         self._sealed = sealed
         self._seal = PLAIN_SEAL
 
     def seal(self, seal: Seal) -> None:
-        """What its vendor wants back."""
+        """Take what its vendor wants back."""
         self._seal = seal
         self.held += len(seal.content)
 
@@ -221,7 +221,7 @@ class CallItem(OutputItem):
         return self._add_text(self._unwrapped.feed(rawjson.text(piece)))
 
     def ended(self, status: str) -> Iterable[Event]:
-        """See ``OutputItem``. A call without arguments has an empty object of them."""
+        """See ``OutputItem``. A call without arguments gets an empty object."""
         more = self._add_text(self._unwrapped.end()) if self._unwrapped is not None else ()
         if not self._pieces and self._name and status == COMPLETED:
             more = self._add(b'"{}"')
@@ -307,14 +307,14 @@ def _shell(given: dict[str, Any], _: str) -> dict[str, Any]:
 
 
 def _commands(found: object, shell: list[str]) -> list[str]:
-    """The words of a command. Models also write one line for a ``shell``."""
+    """Returns the words of a command. Models also write one line for a ``shell``."""
     if isinstance(found, str):
         return [*shell, found]
     return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
 
 
 def _apply_patch(given: dict[str, Any], text: str) -> dict[str, Any]:
-    """An operation without a path fails at the client, whose error the model reads."""
+    """Returns the operation. Without a path it fails at the client, whose error the model reads."""
     kind = given.get("type") if given.get("type") in ("create_file", "delete_file") else "update_file"
     operation = {"type": kind, "path": str(given.get("path") or "")}
     if kind != "delete_file":
@@ -341,11 +341,11 @@ PREFIXES = {
     ToolKind.SHELL: "sh",
     ToolKind.APPLY_PATCH: "apc",
 }
-"""What the ids of items begin with."""
+"""The starts of item ids."""
 
 
 def call_item(id: str, call: str, tool: ClientTool, *, bare: bool) -> OutputItem:
-    """The item of a call."""
+    """Returns the item of a call."""
     if tool.kind in (ToolKind.FUNCTION, ToolKind.CUSTOM):
         return CallItem(id, call, tool, bare=bare)
     return OwnToolItem(id, call, tool)

@@ -32,12 +32,12 @@ _CONTENT = frozenset(
         *("encrypted_content", "action", "operation", "annotations", "results", "outputs"),
     }
 )
-"""Fields in which the model's words are, and what tools returned; they are never searched for secrets."""
+"""Fields with the model's words and with tool results; they are never searched for secrets."""
 _CONTENT_OR_OUTPUT = _CONTENT | {"output"}
 _INNER = frozenset({"response", "item", "part"})
 _EMPTY = msgspec.Raw(b"[]")
 _BILLED = ("service_tier",)
-"""Fields of a response beside its usage that change what it costs."""
+"""Fields of a response beside its usage that change its cost."""
 _TERMINAL = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 
 
@@ -45,28 +45,28 @@ class ResponsesReader:
     """Reads the events of one answer. Implements ``relay.NativeReader``."""
 
     ended = False
-    """The last event alone has the whole answer."""
+    """Only the last event has the whole answer."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
         self._order = order
         self._channel = channel
         self._reports = UsageReports(_limits(order.fields))
         self._response: Fields = {}
-        """As the last event had it that brought one."""
+        """The response in the last event with one."""
         self._begun = False
-        """The client has an event."""
+        """Whether the client has an event."""
         self._next = 0
-        """Number of the event that would come next."""
+        """The number of the next event."""
         self.told: Failure | None = None
-        """Of an error that had an event of its own, which the client has."""
+        """The failure of an error with an event of its own, which the client has."""
         self._cut = False
         self._called = False
         self._compacted = False
-        """There was an item that stands for the conversation."""
+        """Whether an item stands for the conversation."""
         self._items: set[str] = set()
-        """Ids of the items of the last pieces; they show no secret."""
+        """The item ids of the last pieces, which contain no secret."""
         self._suspect = False
-        """A piece showed one."""
+        """Whether a piece contained one."""
         self.tally = OutputCounter()
         self.complete = False
         self.failure: Failure | None = None
@@ -87,7 +87,7 @@ class ResponsesReader:
         return tuple(dict.fromkeys(self._reports.marks + _extras(self._response) + marks))
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """See ``relay.NativeReader``. If one shows a secret beside its content, all events are opened from there on."""
+        """See ``relay.NativeReader``. If a piece contains a secret beside its content, all later events are decoded."""
         pieces, end = ([], start) if self._suspect else PIECES.read(events, start)
         if not pieces:
             return 0, start
@@ -156,13 +156,15 @@ class ResponsesReader:
         return out
 
     def failed(self, error: Mapping[str, Any], detail: bytes) -> bytes:
-        """The event that ends a broken stream, which brought none of its own."""
+        """Returns the event that ends a broken stream without one of its own."""
         response = {"id": self._order.answer_id, "object": "response", "output": [], **self._response}
         ended = rawjson.raw({**response, "status": "failed", "error": error})
         return self._made("failed", {"response": ended, "error": msgspec.Raw(detail)})
 
     def whole(self, body: bytes) -> bytes:
-        """A whole response, as the client gets it. Raises AttemptFailed if it failed, ValueError if it is none."""
+        """Returns a whole response as the client gets it. Raises AttemptFailed if it failed, ValueError for anything
+        else.
+        """
         fields = rawjson.fields(body)
         if self._order.screen.hides(msgspec.Raw(body)):
             cleaned = cleaned_response(fields, self._order.screen)
@@ -221,7 +223,7 @@ class ResponsesReader:
 
 
 def cleaned_event(fields: Fields, inner: Mapping[str, Fields], kind: str, screen: Screen) -> Fields:
-    """An event without the secrets around its content. Of an unknown event nothing is content."""
+    """Returns an event without the secrets around its content. Unknown events have no content."""
     if kind in TEXT_KINDS:
         return screen.cleaned(fields, _CONTENT)
     out = screen.cleaned(fields, _INNER)
@@ -232,7 +234,7 @@ def cleaned_event(fields: Fields, inner: Mapping[str, Fields], kind: str, screen
 
 
 def cleaned_response(fields: Fields, screen: Screen) -> Fields:
-    """A response, an item of one or a part of an item, without the secrets around the content."""
+    """Returns a response, an item or a part of an item, without the secrets around the content."""
     out = screen.cleaned(fields, _CONTENT_OR_OUTPUT)
     if _is_array(fields.get("output", NULL)):
         items = rawjson.objects(fields["output"])
@@ -242,13 +244,13 @@ def cleaned_response(fields: Fields, screen: Screen) -> Fields:
 
 
 def _inner_of(fields: Fields) -> dict[str, Fields]:
-    """The objects with content in an event."""
+    """Returns the objects with content in an event."""
     return {name: rawjson.fields(fields[name]) for name in _INNER if name in fields}
 
 
 def _around(fields: Fields, inner: Mapping[str, Fields], kind: str, clean: Fields) -> list[msgspec.Raw]:
-    """All values of an event that are not content; of the objects in it their values, unless ``clean`` has them, which
-    was searched: a stream brings its response three times.
+    """Yields all values of an event that are not content; of its objects their values, unless ``clean`` has them, which
+    was searched: a stream sends its response three times.
     """
     outside = _CONTENT if kind in TEXT_KINDS else _INNER
     values = [value for name, value in fields.items() if name not in outside]
@@ -267,7 +269,7 @@ def _is_array(value: msgspec.Raw) -> bool:
 
 
 def _finish_of(response: Fields, status: str, *, called: bool) -> str:
-    """Why an answer ended, in the words of chat completions."""
+    """Returns why an answer ended, in the words of chat completions."""
     if status != "incomplete":
         return "tool_calls" if called else "stop"
     details = rawjson.maybe(response.get("incomplete_details"))
@@ -276,7 +278,7 @@ def _finish_of(response: Fields, status: str, *, called: bool) -> str:
 
 
 def _extras(response: Fields) -> tuple[str, ...]:
-    """What is billed in addition to tokens."""
+    """Returns what is billed in addition to tokens."""
     used = rawjson.maybe(response.get("tool_usage"))
     search = used.get("web_search") if isinstance(used, dict) else None
     count = search.get("num_requests") if isinstance(search, dict) else None
@@ -284,14 +286,14 @@ def _extras(response: Fields) -> tuple[str, ...]:
 
 
 def _with_tools(response: Fields) -> msgspec.Raw:
-    """The usage, with the counts of the vendor's own tools, which are beside it."""
+    """Returns the usage with the counts of the vendor's own tools, which are beside it."""
     tools = response.get("tool_usage") or _searches_in(response.get("output", _EMPTY))
     usage = rawjson.maybe(response["usage"]) if tools else None
     return rawjson.raw({**usage, "tool_usage": tools}) if isinstance(usage, dict) else response["usage"]
 
 
 def _searches_in(output: msgspec.Raw) -> dict[str, int]:
-    """How often the vendor searched, by the items of a response: not every upstream counts these."""
+    """Returns how often the vendor searched, by the items of a response: not every upstream counts these."""
     if bytes(output).find(b'_search_call"') < 0:
         return {}
     found = dict[str, int]()
@@ -304,7 +306,7 @@ def _searches_in(output: msgspec.Raw) -> dict[str, int]:
 
 
 def _as_requested(response: Fields, order: Order) -> Fields:
-    """The response with the model's name that the client knows, and the response that its request went on from."""
+    """Returns the response with the client's name of the model, and the response that its request continued."""
     changed: Fields = {}
     if (previous := order.form.repeats.get("previous_response_id")) is not None:
         changed["previous_response_id"] = previous
@@ -314,7 +316,7 @@ def _as_requested(response: Fields, order: Order) -> Fields:
 
 
 def _failure(response: Fields, event: Fields, model: str, channel: Channel) -> Failure:
-    """The failure of a response. Some upstreams put the error next to it."""
+    """Returns the failure of a response. Some upstreams put the error next to it."""
     error = response.get("error", NULL)
     if rawjson.is_null(error):
         error = event.get("error", NULL)
@@ -324,7 +326,7 @@ def _failure(response: Fields, event: Fields, model: str, channel: Channel) -> F
 
 
 def _limits(fields: Fields) -> Fields:
-    """What bounds the usage, in the words of chat completions."""
+    """Returns what limits the usage, in the words of chat completions."""
     limited = dict(fields)
     if (cap := limited.pop("max_output_tokens", None)) is not None:
         limited["max_completion_tokens"] = cap
@@ -332,7 +334,9 @@ def _limits(fields: Fields) -> Fields:
 
 
 def last_response(events: Iterable[Any]) -> bytes:
-    """The whole response, of the events of a stream. If the last one lists no items, those before it are its output."""
+    """Returns the whole response in the events of a stream. If the last one lists no items, the preceding ones are its
+    output.
+    """
     items: list[Any] = []
     response: dict[str, Any] = {}
     for event in events:
@@ -343,7 +347,7 @@ def last_response(events: Iterable[Any]) -> bytes:
 
 
 def _text_of(item: Any) -> str:
-    """What the model wrote of an item."""
+    """Returns what the model wrote in an item."""
     held = (item.get(name) for name in ("content", "summary"))
     parts = [part for parts in held if isinstance(parts, list) for part in parts]
     texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]

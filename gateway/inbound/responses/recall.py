@@ -23,28 +23,28 @@ _ENDED = frozenset({"completed", "incomplete"})
 
 
 class ItemMemory(Protocol):
-    """What is remembered of one token."""
+    """What is remembered for one token."""
 
     def conversation(self, response: str) -> list[KeptResponse]:
-        """The responses up to this one, the oldest first; none if it is not remembered."""
+        """Returns the responses up to this one, the oldest first; empty if it is not remembered."""
 
     def item(self, id: str) -> bytes | None:
-        """An item of a response; None if it is not remembered."""
+        """Returns an item of a response; None if it is not remembered."""
 
 
 class RecalledRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request that may be remembered."""
 
     body: bytes
-    """As it goes on."""
+    """The completed request."""
     stored: bool = False
-    """The client may go on from the answer anywhere; otherwise on the same connection, if at all."""
+    """Whether the client may continue the answer anywhere; otherwise only on the same connection, if at all."""
     previous: str = ""
-    """The response that it goes on from, if that is remembered."""
+    """The response that it continues, if that is remembered."""
     partial: bool = False
-    """It goes on from something that is not remembered: only its upstream knows the whole conversation."""
+    """Whether it continues something that is not remembered: only its upstream knows the whole conversation."""
     input: bytes = b""
-    """What is new in it: JSON values with commas between them."""
+    """Its new input: JSON values with commas between them."""
 
     @property
     def repeats(self) -> dict[str, msgspec.Raw]:
@@ -69,22 +69,24 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_reference(self) -> bool:
-        """Whether it names another item; its type may be left out."""
+        """Returns whether it names another item; its type may be omitted."""
         return self.type == "item_reference" or (self.type is None and self.role is None)
 
     @property
     def is_result(self) -> bool:
-        """Whether it is what a tool returned."""
+        """Returns whether it is a tool's result."""
         return (self.type or "").endswith("_output")
 
     @property
     def is_bare_reasoning(self) -> bool:
-        """Whether it is reasoning without what it takes to send it back."""
+        """Returns whether it is reasoning without what is needed to send it back."""
         return self.type == "reasoning" and rawjson.is_null(self.encrypted_content)
 
     @property
     def can_return(self) -> bool:
-        """Not if it is reasoning that its upstream alone can read, which refuses it later."""
+        """Returns whether it can be sent back: not if it is reasoning that only its upstream can read, which refuses it
+        later.
+        """
         return not self.is_bare_reasoning or self.content != NULL
 
 
@@ -112,7 +114,7 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 
 
 def recall(body: bytes, remembered: ItemMemory) -> RecalledRequest:
-    """The request with what is remembered in it. One that is not valid stays as it is: its errors are found later.
+    """Returns the request completed from memory. An invalid one stays as it is: its errors are found later.
 
     Raises BadRequest for the result of a tool call that is not in the conversation.
     """
@@ -141,10 +143,10 @@ def recall(body: bytes, remembered: ItemMemory) -> RecalledRequest:
 def kept_of(
     request: RecalledRequest, data: bytes, call: str, done: Sequence[bytes] | None = None
 ) -> KeptResponse | None:
-    """What is to be remembered of the last bytes that the client gets; None: nothing.
+    """Returns what to remember of the last bytes that the client gets; None: nothing.
 
-    What the upstream keeps itself is left to it. ``call``: the end of the ids that responses are given here. ``done``:
-    the events of the items, for a response that does not list them; None: it does.
+    What the upstream keeps itself is left to it. ``call``: the end of the ids that responses get here. ``done``: the
+    events of the items, for a response that does not list them; None: it does.
     """
     try:
         text, digit = _decodable(_last_event(data))
@@ -180,12 +182,12 @@ def kept_of(
 
 
 def _seal_reasoning(raw: msgspec.Raw) -> msgspec.Raw:
-    """Reasoning that came in an answer written here, so that a channel which can read it gets it back."""
+    """Seals the reasoning in an answer written here, so that a channel which can read it gets it back."""
     return rawjson.raw({**rawjson.fields(raw), "encrypted_content": wrap(PLAIN_SEAL)})
 
 
 def input_items(kept: list[KeptResponse]) -> list[dict[str, Any]]:
-    """Items that responses answered, the oldest first, as the API lists them."""
+    """Returns the items that responses answered, the oldest first, as the API lists them."""
     out = []
     for one in kept:
         for number, raw in enumerate(rawjson.items(b"[%b]" % one.input)):
@@ -210,7 +212,7 @@ def _parts(item: Mapping[str, Any]) -> Any:
 
 
 def _complete(request: RecalledRequest, before: list[KeptResponse]) -> RecalledRequest:
-    """The request with the whole conversation in it."""
+    """Returns the request with the whole conversation in it."""
     fields, digit = fields_of(request.body)
     fields.pop("input", None)
     if before:
@@ -224,7 +226,7 @@ def _complete(request: RecalledRequest, before: list[KeptResponse]) -> RecalledR
 
 
 def _conversation(before: list[KeptResponse]) -> list[bytes]:
-    """The items of a conversation. Those before a compaction are left out."""
+    """Returns the items of a conversation, without those before a compaction."""
     said: list[bytes] = []
     for one in before:
         said.append(one.input)
@@ -238,7 +240,7 @@ def _conversation(before: list[KeptResponse]) -> list[bytes]:
 
 
 def _check_results(before: bytes, own: bytes) -> None:
-    """Raises BadRequest."""
+    """Raises BadRequest for results without a call."""
     results = [item.call_id for item in _read_items(own) if item.call_id and item.is_result]
     if not results:
         return
@@ -248,7 +250,7 @@ def _check_results(before: bytes, own: bytes) -> None:
 
 
 def _resolve(own: bytes, digit: bytes, remembered: ItemMemory) -> bytes:
-    """The input, with items instead of references to them."""
+    """Returns the input with items instead of references to them."""
     out = []
     for raw, item in zip(rawjson.items(b"[%b]" % own), _ITEMS.decode(b"[%b]" % own), strict=True):
         found = remembered.item(item.id) if item.is_reference and item.id else None
@@ -257,7 +259,7 @@ def _resolve(own: bytes, digit: bytes, remembered: ItemMemory) -> bytes:
 
 
 def _read_items(items: bytes) -> list[_Item]:
-    """Empty if they are not understood; whoever reads them next says why."""
+    """Returns the items; empty if they are invalid, which is reported later."""
     try:
         return _ITEMS.decode(b"[%b]" % _decodable(items)[0])
     except (ValueError, RecursionError):
@@ -265,12 +267,12 @@ def _read_items(items: bytes) -> list[_Item]:
 
 
 def _decodable(text: bytes) -> tuple[bytes, bytes]:
-    """The text with lone surrogates masked, if there may be any, and the digit that they are masked with."""
+    """Returns the text with lone surrogates masked, if it may have any, and the digit that they are masked with."""
     return mask(text) if b"\\ud" in text or b"\\uD" in text else (text, b"")
 
 
 def _last_event(data: bytes) -> bytes:
-    """The data of a stream's last event; a whole answer is returned unchanged. Raises ValueError."""
+    """Returns the data of a stream's last event; a whole answer is returned unchanged. Raises ValueError."""
     if data.startswith(b"{"):
         return data
     blocks = [block for block in data.replace(b"\r\n", b"\n").split(BLANK) if block.strip()]
@@ -281,7 +283,9 @@ def _last_event(data: bytes) -> bytes:
 
 
 def _inner(given: msgspec.Raw) -> bytes:
-    """The items of an input, without its brackets; a text is one of the user. Raises ValueError if it is neither."""
+    """Returns the items of an input, without its brackets; a text is one of the user. Raises ValueError for anything
+    else.
+    """
     raw = bytes(given)
     if raw.startswith(b'"'):
         return b'{"type":"message","role":"user","content":%b}' % raw

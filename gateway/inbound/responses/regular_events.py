@@ -1,7 +1,7 @@
-"""Events of a native response in the form that vendors send: nearly all of them bring content and nothing else.
+"""Regular events of a native response: nearly all of a vendor's events have content and nothing else.
 
-They are decoded together where they follow each other, and pass as they are. An event with any other field, or of any
-other kind, is opened.
+Consecutive ones are decoded together, and pass unchanged. An event with any other field, or of any other kind, is
+decoded by itself.
 """
 
 from enum import StrEnum

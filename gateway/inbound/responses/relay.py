@@ -52,7 +52,7 @@ WORDS: Mapping[str, str | None] = {
     "frequency_penalty": None,
     "logit_bias": None,
 }
-"""What parameters of chat completions are called here."""
+"""The names of chat completion parameters here."""
 REQUIRED = frozenset({"input"})
 CONTENT = frozenset({"model", "input", "instructions", "tools", "tool_choice"})
 """Fields that the model reads."""
@@ -60,13 +60,13 @@ LEAST_LIMIT = 16
 """The smallest ``max_output_tokens`` that OpenAI accepts."""
 
 REASONING = "input[].reasoning"
-"""What the items of reasoning are called that a channel cannot read."""
+"""The name of reasoning items that a channel cannot read."""
 
 _SEALED = b'"' + PREFIX.encode()
 
 
 def native_order(order: Order, overrides: Overrides | None) -> Order:
-    """The request with what the channel's owner wants otherwise, and without what only other vendors understand."""
+    """Returns the request with the owner's overrides, and without what only other vendors understand."""
     order = edit_request(order, overrides, WORDS, REQUIRED)
     fields = dict(order.fields)
     if overrides is not None and overrides.system:
@@ -82,7 +82,7 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
 
 
 def without_seals(order: Order, failure: Failure) -> Order | None:
-    """The request without sealed reasoning, if the upstream cannot read that: another account of its made it."""
+    """Returns the request without sealed reasoning, if the upstream cannot read it: another of its accounts made it."""
     code = failure.origin.code.cleared(str) if failure.origin is not None else ""
     if code != "invalid_encrypted_content":
         return None
@@ -109,7 +109,7 @@ def _instructions(given: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
 
 
 def _without_developer(given: msgspec.Raw) -> msgspec.Raw:
-    """The input with the older name of a role that the upstream does not know."""
+    """Returns the input with the older name of a role that the upstream does not know."""
     try:
         items = rawjson.objects(given)
     except ValueError:
@@ -121,7 +121,7 @@ def _without_developer(given: msgspec.Raw) -> msgspec.Raw:
 
 
 def _legible(raw: msgspec.Raw) -> list[Any]:
-    """What the upstream gets of an item: of what was sealed here no reasoning, and a summary as a message."""
+    """Returns what the upstream gets of an item: no reasoning that was sealed here, and a summary as a message."""
     if _SEALED not in bytes(raw):
         return [raw]
     item = rawjson.fields(raw)
@@ -133,7 +133,7 @@ def _legible(raw: msgspec.Raw) -> list[Any]:
 
 
 def is_spoken(channel: Channel) -> bool:
-    """Whether a channel speaks the API, or may: that is found out by its first call."""
+    """Returns whether a channel speaks the API, or may, which its first call finds out."""
     return channel.dialect is Dialect.OPENAI and vendor_of(channel.preset, channel.base_url).responses is not False
 
 
@@ -143,7 +143,7 @@ class ResponsesRelay:
     path = PATH
 
     def __init__(self, dialect: RequestWriter) -> None:
-        """``dialect`` is the dialect's own adapter: it knows what errors mean."""
+        """``dialect`` is the dialect's own adapter, which knows what errors mean."""
         self._dialect = dialect
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
@@ -166,7 +166,7 @@ class ResponsesRelay:
         )
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``adapter.Adapter``: nothing is put back."""
+        """See ``adapter.Adapter``: nothing is added from memory."""
         return 0
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
@@ -191,7 +191,7 @@ class ResponsesRelay:
 
 
 def is_failed_event(data: str) -> bool:
-    """Whether this is the JSON of the event that ends a response which failed."""
+    """Returns whether this is the JSON of the event that ends a failed response."""
     found = rawjson.maybe(data.encode("utf-8", "surrogatepass"))
     return isinstance(found, dict) and found.get("type") == "response.failed"
 

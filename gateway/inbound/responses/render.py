@@ -44,7 +44,7 @@ from gateway.inbound.responses.tools import ClientTool
 
 _EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n'
 EVENT_EVERY = 8
-"""Of so many signs of life one is an event: they are sent every 15 s."""
+"""One of so many keep-alives is an event: they are sent every 15 s."""
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Reasons of an incomplete response, by finish reason."""
 
@@ -58,15 +58,15 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     echo: bytes
     """Fields of the request that every response repeats, each with a comma before it."""
     tool: Callable[[str], ClientTool]
-    """The client's tool by the name of the function that was called."""
+    """Returns the client's tool by the name of the called function."""
     summary: bool
-    """A summary of the reasoning is wanted."""
+    """Whether a summary of the reasoning is wanted."""
     sealed: bool
-    """Reasoning can be sent back."""
+    """Whether reasoning can be sent back."""
     clock: Callable[[], int] = int
 
     def item_id(self, prefix: str, number: int) -> str:
-        """Of an item by its place in the output: the same if the answer were rendered again."""
+        """Returns the id of an item by its place in the output: the same if the answer were rendered again."""
         return f"{prefix}_{self.id.partition('_')[2]}{number:04x}"
 
     def response(
@@ -78,7 +78,7 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
         incomplete_details: Mapping[str, Any] | None = None,
         usage: Mapping[str, Any] | None = None,
     ) -> bytes:
-        """The response with these items."""
+        """Returns the response with these items."""
         fields = {
             "id": self.id,
             "object": "response",
@@ -99,16 +99,16 @@ class ResponseRenderer(Renderer):
     def __init__(self, plan: ResponsePlan) -> None:
         self._plan = plan
         self._number = 0
-        """Of the next event."""
+        """The number of the next event."""
         self._items: list[bytes] = []
         self._open: OutputItem | None = None
         self._kind: object = None
-        """What the open item takes: a type of event, or the number of a tool call."""
+        """What the open item accepts: a type of event, or the number of a tool call."""
         self._finish = ""
         self._begun = False
         self._kept = 0
         self._silent = 0
-        """Signs of life since the last event of the answer."""
+        """Keep-alives since the last event of the answer."""
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
         item = self._open
@@ -120,7 +120,7 @@ class ResponseRenderer(Renderer):
         return out
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``Renderer``. Where blocks end is not looked at: an item ends when the next begins."""
+        """See ``Renderer``. Ends of blocks are ignored: an item ends when the next begins."""
         out, self._silent = b"", 0
         match event:
             case TextPiece():
@@ -152,14 +152,14 @@ class ResponseRenderer(Renderer):
         return out
 
     def failed(self, error: Mapping[str, Any], detail: bytes) -> bytes:
-        """The end of a stream that broke. Items that are open stay so. ``error`` is its code and message, ``detail``
-        more of it, as a field beside the response, for clients that look there.
+        """Returns the end of a broken stream. Open items stay open. ``error`` is its code and message, ``detail`` more
+        of it, as a field beside the response, for clients that look there.
         """
         response = self._plan.response("failed", self._items, error=error)
         return self._begin() + self._event(b"failed", field(b"response", response) + field(b"error", detail))
 
     def sign_of_life(self) -> bytes:
-        """What is sent after some silence: a comment, and every now and then an event that says nothing new.
+        """Returns what is sent after some silence: a comment, and now and then an event without news.
 
         Codex does not count comments: it gives a stream up after five minutes without an event.
         """
@@ -169,7 +169,7 @@ class ResponseRenderer(Renderer):
         return self._begin() or self._event(b"in_progress", field(b"response", self._plan.response("in_progress", ())))
 
     def response(self, usage: Usage) -> bytes:
-        """The whole response."""
+        """Returns the whole response."""
         reason = INCOMPLETE.get(self._finish)
         return self._plan.response(
             "incomplete" if reason else COMPLETED,
@@ -227,7 +227,7 @@ class ResponseRenderer(Renderer):
         return out
 
     def _placed(self, events: Iterable[Event]) -> bytes:
-        """Events of the open item, which comes next in the output."""
+        """Returns events of the open item, which comes next in the output."""
         out = b""
         number, place = self._number, len(self._items)
         for name, fields in events:
@@ -258,14 +258,14 @@ class WholeResponse(Renderer):
 
 
 def _item(plan: ResponsePlan, next_id: Callable[[str], str], kind: object) -> OutputItem:
-    """A new item for pieces of this kind."""
+    """Returns a new item for pieces of this kind."""
     if kind is ReasoningPiece:
         return ReasoningItem(next_id("rs"), summary=plan.summary, sealed=plan.sealed)
     return RefusalItem(next_id("msg"), role="assistant") if kind is RefusalPiece else MessageItem(next_id("msg"))
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
-    """The usage as clients of this API read it."""
+    """Returns the usage as clients of this API read it."""
     return {
         "input_tokens": usage.input,
         "input_tokens_details": {

@@ -19,20 +19,20 @@ _TEXTS = {
     "reasoning_text": ("reasoning_text", "text"),
     "summary_text": ("reasoning_summary_text", "text"),
 }
-"""Events and field of the text of a part, by the part's type."""
+"""Events and field of a part's text, by the part's type."""
 _INPUTS = {
     "function_call": ("function_call_arguments", "arguments"),
     "custom_tool_call": ("custom_tool_call_input", "input"),
     "mcp_call": ("mcp_call_arguments", "arguments"),
 }
-"""The same of a call, by the item's type."""
+"""The same for a call, by the item's type."""
 _PARTS = (("content", "content_part", "content_index"), ("summary", "reasoning_summary_part", "summary_index"))
 _EMPTY = msgspec.Raw(b'""')
 _NONE = msgspec.Raw(b"[]")
 
 
 def item_events(number: int, raw: msgspec.Raw) -> Iterator[Step]:
-    """The events of one item, which is at this place of the output. Raises ValueError if it is none."""
+    """Yields the events of one item at this place of the output. Raises ValueError for anything else."""
     item = rawjson.fields(raw)
     place = {"output_index": number}
     inner: dict[str, Any] = {"item_id": item.get("id", _EMPTY), **place}
@@ -58,7 +58,7 @@ def item_events(number: int, raw: msgspec.Raw) -> Iterator[Step]:
 
 
 def _part_events(event: str, place: dict[str, Any], part: Fields) -> Iterator[Step]:
-    """Reasoning has no events for its parts, but only for their texts, beside those of its summary."""
+    """Yields the events of a part. Reasoning has events only for its texts, beside those of its summary."""
     name, field = _TEXTS.get(str(rawjson.maybe(part.get("type"))), ("", ""))
     framed = name != "reasoning_text"
     if framed:
@@ -78,5 +78,5 @@ def _part_events(event: str, place: dict[str, Any], part: Fields) -> Iterator[St
 
 
 def _items(raw: msgspec.Raw | None) -> list[msgspec.Raw]:
-    """The elements of an array; none of anything else."""
+    """Returns the elements of an array; none for anything else."""
     return rawjson.items(raw or NULL) if bytes(memoryview(raw or NULL)[:1]) == b"[" else []

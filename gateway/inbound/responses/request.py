@@ -36,7 +36,7 @@ _SAME = (
     *("temperature", "top_p", "top_logprobs", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"),
     *("user", "metadata", "service_tier"),
 )
-"""Fields that chat completions have by the same name."""
+"""Fields that chat completions have under the same name."""
 _WORDS = {
     "max_completion_tokens": "max_output_tokens",
     "reasoning_effort": "reasoning.effort",
@@ -53,16 +53,16 @@ _TRANSLATED = frozenset(
 _READ_IN = {"reasoning": {"effort", "summary", "generate_summary"}, "text": {"format", "verbosity"}}
 """What is read of fields that are objects."""
 _QUIET = frozenset({"store", "stream_options", "background"})
-"""Fields that ask for nothing that is missed: the answer says that it is not stored, nothing is obfuscated here."""
+"""Fields that are not missed: the answer says that it is not stored, and nothing is obfuscated here."""
 _COUNTED = frozenset({"model", "input", "instructions", "tools", "text", "stream", "max_output_tokens"})
-"""Fields that are counted as input by themselves, and those of which the model can read nothing."""
+"""Fields that are counted as input separately, and those of which the model reads nothing."""
 _CHECKED = frozenset(
     {
         *("model", "input", "instructions", "stream", "max_output_tokens", "tools", "tool_choice", "include", "store"),
         *("parallel_tool_calls", "temperature", "top_p", "top_logprobs", "prompt_cache_key", "previous_response_id"),
     }
 )
-"""Fields that are checked or hold no limit: of these only ``max_output_tokens`` bears on the output's length."""
+"""Fields that are checked or contain no limit: of these only ``max_output_tokens`` affects the length of the output."""
 _INPUT = ("instructions", "input")
 _SCHEMAS = ("tools", "text")
 _NOTHING = (b"null", b"false", b"[]", b"{}")
@@ -71,7 +71,7 @@ _KEPT_ELSEWHERE = {
     "conversation": ("unsupported_parameter", "conversations are not kept here; send the whole input"),
     "prompt": ("unsupported_parameter", "prompts are kept at their vendor; send the text itself"),
 }
-"""Fields that name input stored elsewhere, with the code and the message of the error."""
+"""Fields that name input stored elsewhere, with the code and message of the error."""
 _FORWARDED = re.compile("openai-beta")
 _SESSION_HEADERS = ("session-id", "session_id")
 
@@ -118,18 +118,18 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def summarized(self) -> bool:
-        """Reasoning is wanted as a summary."""
+        """Returns whether reasoning is wanted as a summary."""
         reasoning = self.reasoning
         return reasoning is not None and (reasoning.summary or reasoning.generate_summary) is not None
 
     @property
     def sealed(self) -> bool:
-        """Reasoning is wanted in a form that can be sent back."""
+        """Returns whether reasoning is wanted in a form that can be sent back."""
         return ENCRYPTED in (self.include or ())
 
     @property
     def state(self) -> str:
-        """The field that stands for input which is not in the request; empty: all of it is."""
+        """Returns the field that names input outside of the request; empty: there is none."""
         return next((name for name in _KEPT_ELSEWHERE if getattr(self, name) not in (None, NULL)), "")
 
 
@@ -168,13 +168,13 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
 
 
 def prompt_of(fields: Fields) -> int:
-    """About how many input tokens a request has."""
+    """Returns about how many input tokens a request has."""
     given = _given_fields(fields, _INPUT)
     return tokens_of(given, _given_fields(fields, _SCHEMAS), sum(bytes(raw).count(b'"role"') for raw in given))
 
 
 def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
-    """The fields with their types. Raises BadRequest."""
+    """Returns the fields with their types. Raises BadRequest."""
     return read_typed(_FIELDS, rawjson.encode(fields), "")
 
 
@@ -203,7 +203,7 @@ def _check(found: ResponsesFields, fields: Fields) -> None:
 
 
 def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """The most output that a request allows, natively and as a chat: some channels are found not to have the API."""
+    """Returns the most output that a request allows, natively and as a chat: some channels turn out to lack the API."""
     found = read_fields(fields)
     chat = chat_limit(_limit_fields(found, fields), channel, served)
     if not is_spoken(channel):
@@ -215,7 +215,7 @@ def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> Ou
 
 
 def _limit_fields(found: ResponsesFields, fields: Fields) -> Fields:
-    """What bears on the length of the output, in the words of chat completions."""
+    """Returns what affects the length of the output, in the words of chat completions."""
     out: Fields = {}
     if found.max_output_tokens is not None:
         out["max_completion_tokens"] = fields["max_output_tokens"]
@@ -225,7 +225,7 @@ def _limit_fields(found: ResponsesFields, fields: Fields) -> Fields:
 
 
 def _session(found: ResponsesFields, headers: Mapping[str, str]) -> str:
-    """The client's own name of the conversation."""
+    """Returns the client's own name of the conversation."""
     if found.prompt_cache_key:
         return found.prompt_cache_key
     for name in _SESSION_HEADERS:
@@ -237,7 +237,7 @@ def _session(found: ResponsesFields, headers: Mapping[str, str]) -> str:
 
 
 def translate_responses(order: Order, found: ResponsesFields) -> tuple[Order, ToolTable]:
-    """The order with its conversation, and the tools in it. Raises BadRequest for what cannot be left out."""
+    """Returns the order with its conversation, and the tools in it. Raises BadRequest for what cannot be left out."""
     given = order.fields
     if found.state:
         code, why = _KEPT_ELSEWHERE[found.state]
@@ -284,7 +284,7 @@ def _parameters(found: ResponsesFields, given: Fields) -> Fields:
 
 
 def _text_fields(found: ResponsesFields) -> Fields:
-    """The form of the answer. Chat completions nest the schema one level deeper."""
+    """Returns the form of the answer. Chat completions nest the schema one level deeper."""
     out: Fields = {}
     if found.text is None:
         return out
@@ -324,14 +324,14 @@ _ECHOED: Mapping[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
-"""What responses repeat of their request, and what they say where it says nothing."""
+"""What responses repeat of their request, and their default values."""
 _FUNCTION_FIELDS: Mapping[str, Any] = {"description": None, "parameters": None, "strict": False}
 _SCHEMA_FIELDS: Mapping[str, Any] = {"description": None, "strict": False}
-"""Fields that functions and schemas have in a response, and what they are where the request leaves them out."""
+"""Fields of functions and schemas in a response, and their values if the request omits them."""
 
 
 def echo_of(order: Order, found: ResponsesFields) -> bytes:
-    """The fields that every response to this request has, each with a comma before it."""
+    """Returns the fields that every response to this request has, each with a comma before it."""
     out: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False}
     given = {**order.fields, **order.form.repeats}
     for name, instead in _ECHOED.items():
@@ -362,7 +362,7 @@ def _text_echo(text: _TextOptions) -> dict[str, Any]:
 
 
 def _with_fields(given: Any, kind: bytes, fields: Mapping[str, Any]) -> Any:
-    """An object of this type with these fields, where it has not all of them."""
+    """Returns an object of this type with all of these fields."""
     has = rawjson.fields(given)
     if bytes(has.get("type", NULL)) != kind or all(name in has for name in fields):
         return given

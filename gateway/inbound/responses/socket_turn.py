@@ -39,18 +39,18 @@ _NOTED = _FAILURES | {_ITEM, _NAME + b"response.completed", _NAME + b"response.i
 
 
 class SocketTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A frame, read."""
+    """A parsed frame."""
 
     body: bytes
     """The request as it is sent over HTTP."""
     previous: str
-    """The response that it goes on from, or empty."""
+    """The response that it continues, or empty."""
     local: bool
-    """That response is to be found here or nowhere: ``store`` is false."""
+    """Whether only this connection may have that response: ``store`` is false."""
     generate: bool = True
     """False: it is only to be remembered."""
     stream_id: str = ""
-    """The client's name of the sequence of turns that it belongs to, which all events repeat."""
+    """The client's name of its sequence of turns, which all events repeat."""
 
 
 class _Frame(msgspec.Struct, frozen=True, gc=False):
@@ -73,7 +73,7 @@ _ODD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_turn(data: bytes) -> SocketTurn:
-    """What a frame asks for. Raises BadRequest."""
+    """Returns what a frame asks for. Raises BadRequest."""
     fields, mask = fields_of(data)
     if rawjson.maybe(fields.get("type")) != CREATE:
         msg = f"a frame is a request with the type {CREATE!r}; other events are not understood here"
@@ -91,7 +91,7 @@ def read_turn(data: bytes) -> SocketTurn:
 
 
 def steering_failed(data: bytes) -> bytes:
-    """The frame that rejects the user's input to a response that is being made; empty if ``data`` is another event."""
+    """Returns the frame that rejects the user's input to a running response; empty if ``data`` is another event."""
     try:
         steer = _STEER.decode(data) if b'"response.steer"' in data else _Steer()
     except _ODD:
@@ -105,7 +105,7 @@ def steering_failed(data: bytes) -> bytes:
 
 
 def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: Millis) -> tuple[InboundRequest, bytes]:
-    """A request that is only to be remembered, checked, and the events of its response, which has no output."""
+    """Returns a checked request that is only to be remembered, and the events of its response, which has no output."""
     fields = fields_of(body)[0]
     if rawjson.is_null(fields.get("input", NULL)):
         body = rawjson.encode({**fields, "input": []})
@@ -116,7 +116,7 @@ def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: M
 
 
 def error_frame(status: int, headers: Mapping[str, str], body: bytes, stream_id: str) -> bytes:
-    """The frame for an error that is sent instead of an answer; ``body`` is what it is over HTTP."""
+    """Returns the frame of an error that is sent instead of an answer; ``body`` is that over HTTP."""
     lane = {"stream_id": stream_id} if stream_id else {}
     found = rawjson.maybe(body)
     error = found.get("error") if isinstance(found, dict) else None
@@ -126,7 +126,7 @@ def error_frame(status: int, headers: Mapping[str, str], body: bytes, stream_id:
 
 
 class TurnEvents:
-    """Makes frames of the events of an answer, and keeps what is to be remembered of them."""
+    """Turns the events of an answer into frames, and keeps what is to be remembered."""
 
     def __init__(self, stream_id: str) -> None:
         self._prefix = b'{"stream_id":%b,' % rawjson.encode(stream_id) if stream_id else b""
@@ -134,10 +134,10 @@ class TurnEvents:
         self.items: list[bytes] = []
         """The events of its items."""
         self.last = b""
-        """The last event of an answer that is complete."""
+        """The last event of a complete answer."""
 
     def feed(self, data: bytes) -> bytes:
-        """The frames, one for each event."""
+        """Returns the frames, one for each event."""
         blocks = self._framer.feed(data)
         if b"\r" in blocks:
             blocks = blocks.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -158,8 +158,8 @@ class TurnEvents:
 
 
 def _split(blocks: bytes) -> tuple[list[bytes], list[bytes]]:
-    """The first line and the data of each event. Nearly all have a line for their name, one for an object, and a blank
-    one.
+    """Yields the first line and the data of each event. Nearly all have a line for their name, one for an object, and a
+    blank one.
     """
     if (alone := _EVENT.fullmatch(blocks)) is not None:
         return [alone[1]], [alone[2]]
@@ -173,20 +173,22 @@ def _split(blocks: bytes) -> tuple[list[bytes], list[bytes]]:
 
 
 def _all_begin(lines: list[bytes], start: bytes) -> bool:
-    """Whether all lines begin so: if the first and the last of them in order do, those between them do."""
+    """Returns whether all lines begin with this: if the first and last in sorted order do, all between them do."""
     return min(lines).startswith(start) and max(lines).startswith(start)
 
 
 @lru_cache(maxsize=4096)
 def _head(size: int) -> bytes:
-    """The head of a whole text, neither masked nor compressed (RFC 6455, section 5.2)."""
+    """Returns the head of a whole text, neither masked nor compressed (RFC 6455, section 5.2)."""
     if size < 126:
         return b"\x81%c" % size
     return b"\x81\x7e" + size.to_bytes(2) if size < 1 << 16 else b"\x81\x7f" + size.to_bytes(8)
 
 
 def _read(block: bytes) -> tuple[bytes, bytes]:
-    """The line with the name, which may be only in the data, and the data of an event; of something else nothing."""
+    """Returns the line with the name, which may be only in the data, and the data of an event; nothing for anything
+    else.
+    """
     event = parse(block)
     if event is None or event.data == b"[DONE]":
         return b"", b""

@@ -17,7 +17,7 @@ from gateway.inbound.sealed import unwrap, wrap
 COMPACTION = "compaction"
 """The type of the item, and the mark of the call."""
 COMPACTIONS = frozenset({COMPACTION, "compaction_summary"})
-"""Types of items that stand for a conversation; the second is an older one of Codex."""
+"""Types of items that stand for a conversation; the second is Codex's older one."""
 TRIGGER = b'"compaction_trigger"'
 """The type of the item that requests a compaction."""
 PROMPT = """\
@@ -30,7 +30,7 @@ without having seen it:
 Keep every fact, name, number and agreement that may be needed later. Call no tools. Write the summary and nothing else.
 """
 PROMPT_BOUND = 300
-"""Input tokens of the prompt, at most."""
+"""The most input tokens of the prompt."""
 _HEAD = "The conversation so far was replaced by this summary of it:\n\n"
 _KEPT = frozenset(
     {
@@ -39,23 +39,23 @@ _KEPT = frozenset(
         *("previous_response_id", "conversation", "stream"),
     }
 )
-"""Fields that the request for a summary has from the client's."""
+"""Fields that the request for a summary keeps from the client's."""
 
 
 def seal_summary(text: str) -> str:
-    """The content of a ``compaction`` item."""
+    """Returns the content of a ``compaction`` item."""
     return wrap(Seal(SealKind.COMPACTION, rawjson.encode(text)))
 
 
 def summary_in(sealed: str) -> str | None:
-    """What the model reads of a ``compaction`` item's content; None if it was not made here."""
+    """Returns what the model reads of a ``compaction`` item's content; None if it was not made here."""
     seal = unwrap(sealed)
     text = rawjson.maybe(seal.content) if seal is not None and seal.kind is SealKind.COMPACTION else None
     return _HEAD + text if isinstance(text, str) else None
 
 
 def summary_order(order: Order) -> Order:
-    """The request for a summary instead of the client's own, in the words of the API."""
+    """Returns the request for a summary instead of the client's own, in the words of the API."""
     fields = {name: raw for name, raw in order.fields.items() if name in _KEPT}
     given = order.fields.get("input", NULL)
     items: list[Any] = []

@@ -21,7 +21,7 @@ from gateway.inbound.json_body import read_typed
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
 JOINT = "__"
-"""Between the name of a namespace and that of its function."""
+"""Separates the name of a namespace and that of its function."""
 
 
 class ToolKind(StrEnum):
@@ -128,17 +128,17 @@ _WORDS = ("auto", "none", "required")
 
 
 class ToolTable:
-    """The tools of one request, from wherever in it they come."""
+    """The tools of one request, from anywhere in it."""
 
     def __init__(self) -> None:
         self.offers: list[ToolOffer] = []
         self.omitted: list[str] = []
-        """Types of the tools that have no counterpart."""
+        """The types of tools without a counterpart."""
         self._tools: dict[str, ClientTool] = {}
         self._names: dict[ClientTool, str] = {}
 
     def add(self, tools: Iterable[msgspec.Raw], where: str = "tools") -> None:
-        """More tools. One that is already there is not offered twice. Raises BadRequest."""
+        """Add tools. A known one is not offered twice. Raises BadRequest."""
         for number, raw in enumerate(tools):
             place = f"{where}[{number}]"
             tool = read_typed(_TOOL, raw, place)
@@ -148,15 +148,15 @@ class ToolTable:
                 self._add(tool, place)
 
     def tool(self, name: str) -> ClientTool:
-        """What the client knows as the function of this name."""
+        """Returns the client's tool for a function's name."""
         return self._tools.get(name) or ClientTool(ToolKind.FUNCTION, name)
 
     def name(self, tool: ClientTool) -> str:
-        """The function's name, also of a tool that is not offered any more."""
+        """Returns the function's name, also for a tool that is not offered any more."""
         return self._names.get(tool) or _spell(tool)
 
     def choice(self, raw: msgspec.Raw) -> ToolChoice:
-        """What ``tool_choice`` asks for. Raises BadRequest."""
+        """Returns the choice in ``tool_choice``. Raises BadRequest."""
         if rawjson.is_null(raw):
             return ToolChoice()
         if bytes(memoryview(raw)[:1]) == b'"':
@@ -188,7 +188,7 @@ class ToolTable:
         return ToolChoice(mode=choice.mode, allowed=names)
 
     def _chosen(self, choice: _ToolFields) -> str | None:
-        """The name of the function that a choice means; None if it is a tool that has no counterpart."""
+        """Returns the name of the function that a choice means; None for a tool without a counterpart."""
         if choice.type not in _KINDS:
             return None
         kind = ToolKind(choice.type)
@@ -223,7 +223,7 @@ class ToolTable:
 
 
 def _spell(tool: ClientTool) -> str:
-    """A plain function keeps its name; whether it is a good one the upstream says."""
+    """Returns the spelling. A plain function keeps its name; the upstream says if it is invalid."""
     return OPENAI_TOOLS.sent(tool.namespace + JOINT + tool.name) if tool.namespace else tool.name
 
 
@@ -239,7 +239,7 @@ def _offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffe
 
 
 def _custom_description(tool: _ToolFields) -> str:
-    """With the form of the input, which elsewhere nobody enforces."""
+    """Returns the description with the form of the input, which is not enforced elsewhere."""
     found = NULL if rawjson.is_null(tool.format) else tool.format
     grammar = _Grammar() if found is NULL else read_typed(_GRAMMAR, found, "tools[].format")
     if grammar.type != "grammar":
@@ -249,7 +249,7 @@ def _custom_description(tool: _ToolFields) -> str:
 
 
 def _runs_elsewhere(tool: _ToolFields) -> bool:
-    """Whether the vendor runs this one, of tools that clients may run as well."""
+    """Returns whether the vendor runs this one, of tools that clients may run as well."""
     if tool.type == ToolKind.TOOL_SEARCH:
         return tool.execution != "client"
     if tool.type == ToolKind.SHELL and not rawjson.is_null(tool.environment):
