@@ -140,9 +140,18 @@ class InPlaceLoop:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
-    def create_task(self, work: Coroutine[Any, Any, Result]) -> Coroutine[Any, Any, Result]:
-        """Return the work itself, to be awaited."""
-        return work
+    async def create_task(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do the work itself, when awaited.
+
+        The connection's task keeps the error that cancels it. The first one leads to the frames of the request, these
+        to the call and its answer, and the call to the task. So another one is raised: otherwise all of them would stay
+        until the garbage collector runs.
+        """
+        try:
+            return await work
+        except asyncio.CancelledError:
+            pass
+        raise asyncio.CancelledError
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._loop, name)

@@ -93,6 +93,35 @@ async def test_a_call_that_has_ended_leaves_no_garbage(
     assert garbage() == {}
 
 
+@pytest.mark.parametrize("size", [60_000, 300_000])
+@pytest.mark.usefixtures("uncollected")
+async def test_a_client_that_resets_while_its_stream_waits_for_it_leaves_no_garbage(
+    gateway: Gateway, provider: Provider, size: int
+) -> None:
+    """``size``: bytes of an event. A large one is sent in slices."""
+
+    async def flood(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        while not exchange.gone.is_set():
+            await exchange.piece(event(chunk(delta("x" * size))))
+
+    gateway.channel(provider.base_url)
+    provider.on("m", flood)
+    peer = await gateway.client.connect(window=4096)
+    await peer.write(gateway.client.chat_bytes(stream=True, max_tokens=10))
+    await peer.read_head()
+    peer.stop_reading()
+    await asyncio.sleep(0.5)
+    (call,) = gateway.engine.live.calls.values()
+    assert call.delivery.writing_since is not None
+    del call
+    peer.reset()
+    await gateway.settled()
+    await asyncio.sleep(0.1)
+    assert remains() == {}
+    assert garbage() == {}
+
+
 @pytest.mark.parametrize("body", [b'{"model":"unknown","messages":[]}', b"{no", b'{"model":"m"}'])
 @pytest.mark.usefixtures("uncollected")
 async def test_a_call_that_is_refused_leaves_no_garbage(gateway: Gateway, body: bytes) -> None:
