@@ -15,7 +15,7 @@ from textual.keys import KEY_NAME_REPLACEMENTS
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """One action; its method or function is found by ``verb`` where it is run."""
+    """One action. ``verb`` is the name of the method or function that runs it."""
 
     scope: str
     """``app``, ``list``, or the id of a page."""
@@ -27,11 +27,11 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     help: str
     command: str = ""
     shown: bool = True
-    """Whether the footer shows it when there is room; the order of the table decides which comes first."""
+    """Whether the footer shows it if there is room; the order of the table decides which comes first."""
 
     @property
     def id(self) -> str:
-        """Stable name, for rebinding keys."""
+        """Returns the stable name, for rebinding keys."""
         return f"{self.scope}.{self.verb}"
 
 
@@ -63,7 +63,7 @@ def _act(scope: str, verb: str, keys: str, label: str, help: str, command: str =
 
 
 _more = partial(_act, shown=False)
-"""One without room in the footer."""
+"""Returns an action that is not in the footer."""
 
 
 ACTIONS: tuple[Action, ...] = (
@@ -134,7 +134,7 @@ ACTIONS: tuple[Action, ...] = (
     _act("settings", "edit", "e,enter", "Edit", "edit the selected setting", "settings set"),
     _act("settings", "toggle", "space", "Switch", "switch to the other or the next value", "settings set"),
     _act("settings", "default", "d", "Default", "reset the setting to its default; it can be undone", "settings set"),
-    # What pages with entities share; a page takes those it has verbs for
+    # Shared by pages with entities; a page takes those it has verbs for
     _act("entity", "new", "n", "New", "create one", "NOUN add"),
     _act("entity", "edit", "e", "Edit", "edit the selected one", "NOUN edit NAME"),
     _act("entity", "toggle", "space", "On/off", "enable or disable it", "NOUN enable NAME"),
@@ -173,7 +173,7 @@ ACTIONS: tuple[Action, ...] = (
 
 
 def key_name(character: str) -> str:
-    """Textual's name for the key that types a character; empty if there is none."""
+    """Returns Textual's name for the key that types a character; empty if no key does."""
     if character.isalnum():
         return character
     name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
@@ -181,28 +181,28 @@ def key_name(character: str) -> str:
 
 
 KEY_NAMES = {key_name(sign): sign for sign in string.punctuation} | {"escape": "esc"}
-"""What is printed on keys that Textual names otherwise."""
+"""The printed characters of keys that Textual names differently."""
 
 
 def actions_in(*scopes: str) -> Iterator[Action]:
-    """The actions of some scopes, in the order of the table."""
+    """Returns the actions of some scopes, in the order of the table."""
     return (action for action in ACTIONS if action.scope in scopes)
 
 
 def shown_key(key: str) -> str:
-    """A key as people know it: ``/``, ``esc``, ``^z``."""
+    """Returns a key as users know it: ``/``, ``esc``, ``^z``."""
     if key.startswith("ctrl+") and len(key) == len("ctrl+z"):
         return f"^{key[-1]}"
     return KEY_NAMES.get(key, key)
 
 
 def key_text(action: Action) -> str:
-    """The display text of its first key."""
+    """Returns the display text of the action's first key."""
     return shown_key(action.keys.partition(",")[0])
 
 
 def bindings(*scopes: str, verbs: frozenset[str] | None = None) -> list[BindingType]:
-    """Textual's bindings for some scopes; only those with one of these verbs, if any are given."""
+    """Returns Textual's bindings for some scopes; only those with one of ``verbs``, if any are given."""
     return [
         Binding(action.keys, f"act('{action.verb}')", action.label, show=False, id=action.id)
         for action in actions_in(*scopes)

@@ -1,4 +1,4 @@
-"""Alerts: what needs attention now, the most pressing first. Empty while all is well."""
+"""Alerts: what needs attention now, the most urgent first. Empty while all is well."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
@@ -17,11 +17,11 @@ from tui.text import safe
 Level = Literal["bad", "warn"]
 
 LOW_BALANCE = DOLLAR // 2
-"""Balance that counts as low."""
+"""The balance below which it counts as low."""
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """One problem; ``page`` is where to look, and ``row`` the key of its row there."""
+    """One problem. ``page`` shows more about it, and ``row`` is the key of its row there."""
 
     level: Level
     text: str
@@ -30,7 +30,7 @@ class Alert(msgspec.Struct, frozen=True):
 
 
 def alerts(board: Board, now: int) -> list[Alert]:
-    """All problems, the worst first."""
+    """Returns all problems, the worst first."""
     refusing = {one.subject_id for one in board.incidents.newest() if one.refuses(now)}
     found = [*_server(board, now), *_account(board, refusing), *_channels(board, now), *_budgets(board, refusing)]
     return sorted(found, key=lambda alert: alert.level != "bad")
@@ -89,10 +89,12 @@ def _budgets(board: Board, refusing: Collection[str]) -> Iterator[Alert]:
 def _near_limit(
     name: str, budgets: Sequence[BudgetView], row: tuple[str, str], refusing: Collection[str], scope: tuple[str, str]
 ) -> Iterator[Alert]:
-    """The budget of which most is spent, or that was too small for a call; ``refusing`` are the ids of such."""
+    """Yields the alert about the budget with the highest share spent, or one that was too small for a call.
+    ``refusing`` are the ids of budgets that refuse calls.
+    """
     share = max(map(spent_share, budgets), default=0.0)
     refuses = any(budget_id(budget.window, *scope) in refusing for budget in budgets)
     if share >= WARN_SHARE or refuses:
         spent = "budget refusing" if refuses and share < 1 else f"{fmt.percent(share)}{', refusing' if refuses else ''}"
-        text = f"{safe(name, 16)} {spent}"  # a share below one says little of why, and comes a moment later
+        text = f"{safe(name, 16)} {spent}"  # a share below one explains little, and arrives a moment later
         yield Alert("bad" if share >= 1 or refuses else "warn", text, *row)

@@ -43,17 +43,17 @@ from tui.widgets.search_input import open_palette
 
 
 def palette() -> type[Provider]:
-    """The entries of the palette. Their file needs those of all pages, so it is loaded late."""
+    """Returns the entries of the palette. Their file needs those of all pages, so it is loaded late."""
     found: type[Provider] = importlib.import_module("tui.palette").Palette
     return found
 
 
 STYLESHEET = Path(__file__).with_name("console.tcss")
-"""Absolute, so that subclasses and the executable find it; ``build.spec`` carries it along."""
+"""An absolute path, so that subclasses and the executable find it; ``build.spec`` includes it."""
 
 
 class Console(ConsoleApp):
-    """The app; its result is the exit status."""
+    """The app. Its result is the exit status."""
 
     CSS_PATH = STYLESHEET
     TITLE = "tollkeeper"
@@ -74,7 +74,7 @@ class Console(ConsoleApp):
     def __init__(
         self, session: ConsoleSession, link: ServerLink, *, note: str = "", colour: bool = True, theme: str = ""
     ) -> None:
-        """``note``: something to say at the start; ``theme``: the one to begin with instead of the owner's."""
+        """``note``: a message for the start; ``theme``: the theme to start with instead of the owner's."""
         super().__init__(ansi_color=None if colour else True)
         self.session = session
         self.feed = ConsoleFeed(link, self.post_message)
@@ -92,7 +92,9 @@ class Console(ConsoleApp):
         self.stylesheet.set_variables(self.get_css_variables())
 
     def refresh_css(self, animate: bool = True) -> None:  # noqa: FBT001, FBT002 - Textual's
-        """Textual also asks for this at the start, for the theme with which the stylesheet is read anyway."""
+        """Refresh the styles. Textual also asks for this at the start, for the theme with which the stylesheet is
+        read anyway.
+        """
         first, self._first_theme = self._first_theme, ""
         if first != self.theme:
             super().refresh_css(animate)
@@ -104,7 +106,7 @@ class Console(ConsoleApp):
 
     async def on_mount(self) -> None:
         for messages in self.screen.query(ToastRack):
-            self.screen.move_child(messages, after=self.query_one(Footer))  # what comes last is drawn over the others
+            self.screen.move_child(messages, after=self.query_one(Footer))  # the last one is drawn over the others
             messages.display = False  # as Textual sets it after the first frame, which would be laid out again
         self.set_keymap(self.session.preferences.keymap.bindings())
         page = self.session.state.page
@@ -113,7 +115,7 @@ class Console(ConsoleApp):
         assert isinstance(screen, PageScreen)  # noqa: S101 - narrows the type
         screen.open()
         self.call_after_refresh(_connect, self)
-        self.set_interval(0.2, self.renew, name="renew")  # faster costs more, also over ssh, and reads no better
+        self.set_interval(0.2, self.renew, name="renew")  # a higher rate costs more and reads no better
         self.set_interval(3.0, lambda: global_actions.save_state(self), name="remember")
         if not self.is_headless:
             terminal.watch(self)
@@ -127,7 +129,8 @@ class Console(ConsoleApp):
     get_default_screen = page_screen
 
     action_help_quit = key_ctrl_c = global_actions.how_to_leave
-    """The action of Ctrl+C: Textual's name of it, and that of the key in a dialog, where the app has no bindings."""
+    """The action of Ctrl+C: ``help_quit`` is Textual's name for it, ``key_ctrl_c`` handles the key in a dialog, where
+    the app has no bindings."""
 
     on_notify = keep_newest
 
@@ -167,12 +170,14 @@ class Console(ConsoleApp):
 
 
 def actions_by_page() -> dict[str, list[Action]]:
-    """All actions that can be run on each page, by its name."""
+    """Returns all actions that can be run on each page, by its name."""
     return {info.name: [*page_class(info.id).actions(Keymap()), *actions_in("app")] for info in PAGES}
 
 
 def _connect(app: Console) -> None:
-    """The first frame is on the screen. Garbage is collected from now on; what the start made stays."""
+    """Connect once the first frame is on the screen. Garbage is collected from now on; objects made by the start are
+    kept.
+    """
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
@@ -180,7 +185,9 @@ def _connect(app: Console) -> None:
 
 
 def run(config: Config) -> int:
-    """Run the console on this home: find or start the server. Returns the exit code; raises if there is no server."""
+    """Run the console on this home: find or start the server. Returns the exit code. Raises if no server is
+    available.
+    """
     return run_with(config, ServerLauncher(config))
 
 
@@ -208,5 +215,5 @@ def run_with(config: Config, link: ServerLink) -> int:
 
 
 def now() -> Millis:
-    """The wall clock."""
+    """Returns the time by the wall clock."""
     return Millis(time.time_ns() // 1_000_000)

@@ -32,7 +32,7 @@ class Board:
 
     def __init__(self) -> None:
         self.status: Status | None = None
-        """None until the first snapshot arrives."""
+        """The server's status; None until the first snapshot arrives."""
         self.account: AccountView | None = None
         self.tokens: Sequence[TokenView] = ()
         """The tokens, without those of programs that have ended."""
@@ -50,22 +50,22 @@ class Board:
         self.pulse = Pulse()
         self.incidents = Incidents()
         self.failures = 0
-        """Calls with a failed attempt since this console opened."""
+        """The number of calls with a failed attempt since this console opened."""
         self.today: tuple[int, int] | None = None
-        """Nano-dollars and tokens since local midnight, once they were fetched; settled calls are added."""
+        """Nano-dollars and tokens since local midnight, once they are fetched; settled calls are added."""
         self.stopping: Millis | None = None
-        """When the server will be gone at the latest; None while it serves."""
+        """The latest time at which the server stops; None while it serves."""
         self.tables = 0
-        """Grows when anything but the calls changed."""
+        """A number that grows when anything except the calls changes."""
 
     @property
     def version(self) -> int:
-        """Grows with every change."""
+        """Returns a number that grows with every change."""
         return self.tables + self.calls.version
 
     @property
     def unpriced_effect(self) -> str:
-        """What happens to calls of models without a price: they will be ..."""
+        """Returns what happens to calls of models without a price, as the end of a sentence: they will be ..."""
         return "refused" if self.refuses_unpriced else "counted but not charged, and no dollar budget will limit them"
 
     def apply(self, event: AnyEvent) -> None:
@@ -88,7 +88,7 @@ class Board:
             self._apply_other(event)
 
     def lose(self) -> None:
-        """The server is gone, and so is all that ran there; the rest stays as it was last."""
+        """Mark the server as gone, and its running calls with it; the rest keeps its last state."""
         self.stopping = None
         self.channels = [msgspec.structs.replace(one, in_flight=0, waiting=0) for one in self.channels]
         if (account := self.account) is not None:

@@ -16,7 +16,7 @@ from tui.glyphs import Glyphs
 
 
 def by_unit(budgets: Sequence[BudgetView]) -> list[BudgetView]:
-    """The budgets with one amount each: a budget in dollars and in tokens becomes two."""
+    """Returns the budgets with one amount each: a budget in dollars and in tokens becomes two."""
     found = []
     for budget in budgets:
         if budget.nanos is not None:
@@ -27,30 +27,30 @@ def by_unit(budgets: Sequence[BudgetView]) -> list[BudgetView]:
 
 
 def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
-    """The one that is used most, relatively."""
+    """Returns the budget with the highest share used."""
     return max(budgets, key=used_share, default=None)
 
 
 def budget_tone(part: float) -> str:
-    """The tone of a share of a budget."""
+    """Returns the tone of a share of a budget."""
     return "bad" if part >= 1 else "warn" if part >= WARN_SHARE else ""
 
 
 def budget_line(budget: BudgetView, width: int, glyphs: Glyphs) -> str:
-    """Gauge, percentage and amounts on one line; ``width`` is the gauge's."""
+    """Returns gauge, percentage and amounts on one line. ``width`` is the gauge's."""
     part = used_share(budget)
     return f"{gauge(part, width, glyphs)} {percent(part):>4} {amounts(budget)}"
 
 
 def budget_parts(budget: BudgetView, width: int, glyphs: Glyphs, text: str = "") -> list[tuple[str, str]]:
-    """The line in its colour, what running calls hold, and a text such as the forecast."""
+    """Returns the line in its colour, what running calls hold, and a text such as the forecast."""
     held = f" + {dollars(budget.held_nanos)} held by running calls" if budget.nanos and budget.held_nanos else ""
     line = (budget_line(budget, width, glyphs), budget_tone(used_share(budget)))
     return [line, (held, "dim"), (f"   {text}" if text else "", "")]
 
 
 def amounts(budget: BudgetView) -> str:
-    """``$12.44/20``, or the tokens where they are what is short."""
+    """Returns ``$12.44/20``, or the tokens if they are the scarcer part."""
     in_money = budget.nanos is not None
     if in_money and budget.tokens is not None:
         money = _share(budget.spent_nanos, budget.nanos)
@@ -61,12 +61,12 @@ def amounts(budget: BudgetView) -> str:
 
 
 def _share(part: int, whole: int | None) -> float:
-    """A share; a limit of 0 is used up."""
+    """Returns the share used. A limit of 0 counts as used up."""
     return part / whole if whole else 1.0
 
 
 def _money(spent: int, limit: int) -> str:
-    """Spent and limit, with cents if they fit. Zero cents are shown too, so that the width does not change."""
+    """Returns spent and limit, with cents if they fit. Zero cents are shown too, so that the width does not change."""
     text = ""
     for places in (2, 1, 0):
         text = f"${_spent_text(spent, places, limit)}/{_limit_text(limit)}"
@@ -79,16 +79,17 @@ CENT = DOLLAR // 100
 
 
 def _spent_text(nanos: int, places: int, limit: int) -> str:
-    """Rounded, but up to the limit only if that is reached: ``12.40``, ``0.04``, ``1250``; under a cent ``0.0004``.
+    """Returns a rounded amount, which equals the limit only if the limit is reached: ``12.40``, ``0.04``, ``1250``;
+    below a cent ``0.0004``.
 
-    As fine as a limit under a dollar: ``0.053`` of ``0.055``.
+    It is as precise as a limit below a dollar: ``0.053`` of ``0.055``.
     """
     if nanos < CENT:
         return _limit_text(nanos)
     places = max(2, _decimals(limit)) if limit < DOLLAR else 2 if nanos < DOLLAR else places
     step = DOLLAR // 10**places
     number = (2 * nanos + step) // (2 * step) * step
-    if nanos < limit <= number and limit < DOLLAR:  # a cent is much of it
+    if nanos < limit <= number and limit < DOLLAR:  # a cent is a large part of it
         places = max(3, places)
         number = nanos // (DOLLAR // 10**places) * (DOLLAR // 10**places)
     elif nanos < limit <= number:
@@ -97,7 +98,7 @@ def _spent_text(nanos: int, places: int, limit: int) -> str:
 
 
 def _limit_text(nanos: int) -> str:
-    """A limit without zeros at its end: ``20``, ``2.5``, ``0.50``, ``0.055``, ``0.0004``."""
+    """Returns a limit without trailing zeros: ``20``, ``2.5``, ``0.50``, ``0.055``, ``0.0004``."""
     if 0 < nanos < DOLLAR // 10_000:
         return "<0.0001"
     text = f"{nanos / DOLLAR:.{_decimals(nanos)}f}"
@@ -107,5 +108,5 @@ def _limit_text(nanos: int) -> str:
 
 
 def _decimals(nanos: int) -> int:
-    """The number of decimals of an amount, at most four."""
+    """Returns the number of decimals of an amount, at most four."""
     return next((places for places in range(4) if nanos % (DOLLAR // 10**places) == 0), 4)

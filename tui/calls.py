@@ -1,9 +1,9 @@
-"""Calls: the newest calls, running and finished, in the order they started; older ones are known by number only.
+"""Calls: the newest calls, running and finished, in the order they started; of older ones only the number is known.
 
-Finished calls are numbered in the order they ended, 1 being the oldest record the server keeps. The ring holds those
-with the highest numbers; ``below`` is the number of the newest one that it does not hold. A call keeps its place from
-start to end: settling changes it in place. A running call has the fields of a finished one, so filters, columns and
-receipts handle both.
+Finished calls are numbered in the order they ended; 1 is the oldest record the server keeps. The ring holds those with
+the highest numbers; ``below`` is the number of the newest one that it does not hold. A call keeps its place from start
+to end: settling changes it in place. A running call has the fields of a finished one, so filters, columns and receipts
+handle both.
 """
 
 from bisect import bisect_left
@@ -20,25 +20,25 @@ from gateway.domain.usage import UsageSource
 from gateway.domain.views import CallView
 
 LIMIT = 20_000
-"""Ended calls kept in memory."""
+"""The number of ended calls kept in memory."""
 
 
 AnyCall = CallView | Running
 
 
 class CallRing:
-    """The ring. Ids sort by time, so the order is the order of ids."""
+    """The ring. Ids sort by time, so calls are in the order of their ids."""
 
-    def __init__(self, limit: int = LIMIT, slack: int = 1_000) -> None:  # dropping costs as much as the ring is long
+    def __init__(self, limit: int = LIMIT, slack: int = 1_000) -> None:  # dropping calls is linear in the ring's length
         self._limit = limit
         self._slack = slack
         self.order: list[CallId] = []
-        """Oldest first; the same list is changed in place."""
+        """The ids, oldest first. This list is changed in place."""
         self.by_id: dict[CallId, AnyCall] = {}
         self.running: dict[CallId, Running] = {}
         self.below = 0
         self.version = 0
-        """Grows with every change."""
+        """A number that grows with every change."""
         self._ended: deque[CallId] = deque()
         self._repeated: set[CallId] = set()
         """Refusals that are not recorded yet."""
@@ -46,25 +46,28 @@ class CallRing:
 
     @property
     def total(self) -> int:
-        """All calls there are: running ones, those in the ring, and those below it."""
+        """Returns the number of all calls: running ones, those in the ring, and those below it."""
         return len(self.order) + self.below
 
     def knows(self, call: CallView) -> bool:
-        """Whether the call is in the ring, and ended."""
+        """Returns whether the call is in the ring and has ended."""
         call_id = CallId(call.id)
         return isinstance(self.by_id.get(call_id), CallView) and call_id not in self._repeated
 
     def waits(self) -> Counter[str]:
-        """For what running calls wait, and how many."""
+        """Returns what running calls wait for, and how many."""
         return Counter(call.waits_for for call in self.running.values() if call.waits_for)
 
     @property
     def edge(self) -> CallId | None:
-        """The call of the ring that ended first: calls not in the ring ended before it. None if no call ended yet."""
+        """Returns the call of the ring that ended first: calls not in the ring ended before it. None if no call has
+        ended yet.
+        """
         return self._ended[0] if self._ended else None
 
     def begin(self, below: int, recent: Sequence[CallView], running: Iterable[Running]) -> None:
-        """Load a snapshot: ``recent`` (newest end first) are the newest records, ``below`` how many are older.
+        """Load a snapshot: ``recent`` (newest end first) are the newest records, ``below`` is the number of older
+        ones.
 
         Older rows of the ring stay if no call is missing between them and ``recent``.
         """
@@ -81,7 +84,7 @@ class CallRing:
         self._touch(None)
 
     def move(self, call: Running) -> None:
-        """A call started or progressed; late events of an ended call are ignored."""
+        """Add or update a call that started or progressed; late events of an ended call are ignored."""
         known = self.by_id.get(call.id)
         if isinstance(known, CallView):
             return
@@ -91,7 +94,7 @@ class CallRing:
         self._touch(call.id)
 
     def repeat(self, call: CallView) -> None:
-        """A refusal that is not recorded yet is repeated; the count is in its marks."""
+        """Count a repeated refusal that is not recorded yet; the count is in its marks."""
         call_id = CallId(call.id)
         known = self.by_id.get(call_id)
         if known is not None and call_id not in self._repeated:
@@ -103,14 +106,14 @@ class CallRing:
         self._touch(call_id)
 
     def leave(self, call_id: CallId) -> None:
-        """A call that waited was not admitted; one that ended stays."""
+        """Remove a waiting call that was not admitted; one that ended stays."""
         if self.running.pop(call_id, None) is not None:
             del self.by_id[call_id]
             self.order.remove(call_id)
             self._touch(call_id)
 
     def lose(self) -> None:
-        """The server is gone: what ran there is lost, as its record will say, and what waited leaves."""
+        """Mark the server as gone: running calls are lost, as their records will say, and waiting calls are removed."""
         for call in [one for one in self.running.values() if one.waits_for and not one.attempt]:
             self.leave(call.id)
         self.by_id |= {call.id: lost_view(call) for call in self.running.values()}
@@ -118,7 +121,7 @@ class CallRing:
         self._touch(None)
 
     def settle(self, call: CallView) -> None:
-        """A call ended, or was rejected immediately."""
+        """Add a call that ended or was rejected immediately."""
         call_id = CallId(call.id)
         known = self.by_id.get(call_id)
         if isinstance(known, CallView) and call_id not in self._repeated:
@@ -134,12 +137,14 @@ class CallRing:
             self._drop()
 
     def changes(self) -> list[CallId] | None:
-        """The calls that changed since the last call of this, perhaps repeated; None if any may have."""
+        """Returns the calls that changed since this was last called, with possible duplicates; None if any may have
+        changed.
+        """
         changed, self._changed = self._changed, []
         return changed
 
     def _place(self, call_id: CallId) -> None:
-        """Nearly always at the end, so this is cheap."""
+        """Insert the id, nearly always at the end, so this is cheap."""
         self.order.insert(bisect_left(self.order, call_id), call_id)
 
     def _drop(self) -> None:
@@ -156,15 +161,15 @@ class CallRing:
             self._changed = None
         elif self._changed is not None:
             self._changed.append(call_id)
-            if len(self._changed) > self._limit:  # nothing reads them
+            if len(self._changed) > self._limit:  # they are not read
                 self._changed = None
 
 
 class RunningView(CallView, frozen=True, kw_only=True):
-    """A call that is not settled yet: duration, counts and cost are current estimates."""
+    """A call that is not settled yet. Its duration, counts and cost are current estimates."""
 
     attempt: int
-    """Number of the current attempt; 0 before the first."""
+    """The number of the current attempt; 0 before the first."""
     instead: str
     """The model that is requested instead of the one the client named."""
 
@@ -174,18 +179,18 @@ class RunningView(CallView, frozen=True, kw_only=True):
 
 
 def as_view(call: AnyCall, now: Millis) -> CallView:
-    """The row of a call."""
+    """Returns the row of a call."""
     return call if isinstance(call, CallView) else running_view(call, now)
 
 
 def running_view(call: Running, now: Millis) -> RunningView:
-    """The row of a running call."""
+    """Returns the row of a running call."""
     view = msgspec.structs.asdict(views.running_view(call, now))
     return RunningView(**view, attempt=call.attempt, instead=call.fallback)
 
 
 def lost_view(call: Running) -> CallView:
-    """A call that was running when the server stopped. Its duration and usage are unknown."""
+    """Returns a call that was running when the server stopped. Its duration and usage are unknown."""
     return msgspec.structs.replace(
         views.running_view(call, call.ts),
         state="settled",
@@ -201,7 +206,7 @@ def lost_view(call: Running) -> CallView:
 
 
 def failed(call: CallView) -> bool:
-    """Whether it finished without a status of success. A call that was cancelled counts too."""
+    """Returns whether it finished without a status of success. A cancelled call counts too."""
     return call.state == "settled" and not 200 <= call.status < 300
 
 
@@ -216,14 +221,14 @@ _REFUSALS: Mapping[str, str] = {
     "rate_limit_exceeded": "rate limit",
     "token_quota_exceeded": "budget",
 }
-"""Words for codes of refusals, as short as a narrow column needs them."""
+"""Words for error codes of refusals, short enough for a narrow column."""
 
 
 def place_of(call: CallView) -> str:
-    """The channel, or in parentheses why a refused call reached none: ``(rate limit)``."""
+    """Returns the channel, or in parentheses why a refused call did not reach one: ``(rate limit)``."""
     if call.channel or not call.code:
         return call.channel
     budget = exceeded_budget(call.marks)
-    if budget not in ("", BALANCE_ID):  # the account's have the code of an empty balance
+    if budget not in ("", BALANCE_ID):  # those of the account have the code of an empty balance
         return "(budget)"
     return f"({_REFUSALS.get(call.code, call.code.replace('_', ' '))})"

@@ -1,7 +1,7 @@
 """Charts: bars of eighth blocks, lines of braille, gauges and sparklines, as cells of text. Numbers in, characters out.
 
-Every chart begins at zero and ends at a round tick. Series differ by colour, and by their fill where colours are
-missing; a gauge has its percentage beside it.
+Every chart begins at zero and ends at a round tick. Series differ by colour, and by their fill if colours are missing;
+a gauge has its percentage beside it.
 """
 
 import math
@@ -13,10 +13,10 @@ import msgspec
 from tui.glyphs import Glyphs
 
 FULL = 8
-"""Eighths of a cell."""
+"""The number of eighths in a cell."""
 
 _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
-"""Bits of the braille dots of a cell's two columns, from the bottom up."""
+"""The bits of the braille dots of a cell's two columns, from the bottom up."""
 
 BRAILLE = 0x2800
 
@@ -39,7 +39,7 @@ TIME_STEPS = (
     *(1_000, 2_000, 5_000, 10_000, 20_000, 30_000),
     *(60_000, 120_000, 300_000, 600_000, 1_200_000, 3_600_000),
 )
-"""Milliseconds: of seconds 1, 2 and 5 with their tens, then minutes."""
+"""Round steps in milliseconds: 1, 2 and 5 seconds with their tens, then minutes."""
 
 
 class Ticks(msgspec.Struct, frozen=True):
@@ -47,27 +47,29 @@ class Ticks(msgspec.Struct, frozen=True):
 
     step: float
     count: int
-    """Steps above zero."""
+    """The number of steps above zero."""
     rows: int
-    """Lines of each step."""
+    """The number of lines of each step."""
 
     @property
     def top(self) -> float:
-        """The highest value of the scale."""
+        """Returns the highest value of the scale."""
         return self.step * self.count
 
     @property
     def height(self) -> int:
-        """Lines of the whole scale."""
+        """Returns the number of lines of the whole scale."""
         return self.rows * self.count
 
     def row_of(self, value: float) -> int:
-        """The line from the top that has this value at its upper end or below, as those of the ticks have theirs."""
+        """Returns the line of a value, counted from the top: the value is at the line's upper end or below, as ticks
+        are.
+        """
         return self.height - max(1, min(self.height, math.ceil(value / self.top * self.height - 1e-9)))
 
 
 class BarSpan(msgspec.Struct, frozen=True):
-    """Where a bar is: its first cell, the cells it fills, and the cells up to the next bar."""
+    """The place of a bar: its first cell, the cells it fills, and the cells up to the next bar."""
 
     start: int
     bar: int
@@ -75,7 +77,7 @@ class BarSpan(msgspec.Struct, frozen=True):
 
 
 def spark(values: Sequence[float], width: int, glyphs: Glyphs, top: float = 0) -> str:
-    """A sparkline in so many cells; each cell shows the highest of its values, and nothing is a low line."""
+    """Returns a sparkline of ``width`` cells. Each cell shows the highest of its values; nothing is a low line."""
     if not values or width < 1:
         return " " * max(0, width)
     taken = _buckets(values, width)
@@ -86,7 +88,7 @@ def spark(values: Sequence[float], width: int, glyphs: Glyphs, top: float = 0) -
 
 
 def gauge(part: float, width: int, glyphs: Glyphs, empty: str = "") -> str:
-    """A bar of so many cells for a share from 0 to 1; what is more is shown as full."""
+    """Returns a bar of ``width`` cells for a share from 0 to 1; a higher share is shown as full."""
     eighths = round(max(0.0, min(1.0, part)) * width * FULL)
     full, rest = divmod(eighths, FULL)
     bar = glyphs.parts[FULL] * full + (glyphs.parts[rest] if rest else "")
@@ -94,7 +96,8 @@ def gauge(part: float, width: int, glyphs: Glyphs, empty: str = "") -> str:
 
 
 def ticks(highest: float, height: int, *, whole: bool = False, times: bool = False) -> Ticks:
-    """Ticks of 1, 2 or 5 times a power of ten that reach the highest value, and let it be drawn almost highest.
+    """Returns ticks of 1, 2 or 5 times a power of ten that reach the highest value, and draw it nearly as high as
+    possible.
 
     ``height`` is the most lines; more ticks are worth an eighth of it. ``whole``: no steps below 1; ``times``: the
     values are milliseconds.
@@ -112,7 +115,9 @@ def ticks(highest: float, height: int, *, whole: bool = False, times: bool = Fal
 
 
 def spread(count: int, width: int) -> list[BarSpan]:
-    """So many bars over the whole width; from two cells a bar on they are alike, with gaps between them."""
+    """Returns the places of ``count`` bars over the whole width. With two or more cells for each, they are equally
+    wide, with gaps between them.
+    """
     spans, bar = [], max(0, width // count - 1) if count else 0
     for number in range(count):
         start, end = number * width // count, (number + 1) * width // count
@@ -124,9 +129,9 @@ def spread(count: int, width: int) -> list[BarSpan]:
 def stack_bars(
     columns: Sequence[Sequence[float]], height: int, glyphs: Glyphs, top: float = 0, *, patterns: bool = False
 ) -> list[list[ChartCell]]:
-    """Stacked bars one cell wide, as rows of cells from the top down; the first series is at the bottom.
+    """Returns stacked bars one cell wide, as rows of cells from the top down; the first series is at the bottom.
 
-    With ``patterns`` a cell shows one series, which has a fill of its own.
+    With ``patterns`` a cell shows one series, which has its own fill.
     """
     top = top or max(map(sum, columns), default=0) or 1
     stack = _pattern_stack if patterns else _exact_stack
@@ -135,7 +140,7 @@ def stack_bars(
 
 
 DRAWN = (6, 4, 1)
-"""Of so many dots across, those that are drawn of each line without colours."""
+"""The dots drawn of every six across, for each line without colours."""
 
 
 def lines(
@@ -147,9 +152,10 @@ def lines(
     *,
     patterns: bool = False,
 ) -> list[list[ChartCell]]:
-    """Lines over the same time, as rows of cells from the top down; None is a gap. The first series is in front.
+    """Returns lines over the same time, as rows of cells from the top down; None is a gap. The first series is in
+    front.
 
-    With ``patterns``, the first is drawn through, the second in dashes, the third in dots.
+    With ``patterns``, the first line is solid, the second is dashed, the third is dotted.
     """
     across, up = (1, 1) if glyphs.ascii else (2, 4)
     grid = [[BLANK] * width for _ in range(height)]
@@ -167,14 +173,14 @@ def lines(
 
 
 def level(value: float, highest: float, levels: int) -> int:
-    """The shade of a value: 0 for nothing, else 1 to ``levels``."""
+    """Returns the shade of a value: 0 for nothing, otherwise 1 to ``levels``."""
     if value <= 0 or highest <= 0:
         return 0
     return min(levels, max(1, math.ceil(value / highest * levels - 1e-9)))
 
 
 def _round_step(least: float, *, whole: bool, times: bool) -> float:
-    """The smallest round step that is not below this."""
+    """Returns the smallest round step that is at least this."""
     if times and least <= TIME_STEPS[-1]:
         return next(step for step in TIME_STEPS if step >= least)
     if least <= 0:
@@ -185,7 +191,7 @@ def _round_step(least: float, *, whole: bool, times: bool) -> float:
 
 
 def _buckets(values: Sequence[float], width: int) -> list[float]:
-    """At most so many values: the highest of each stretch."""
+    """Returns at most ``count`` values: the highest of each stretch."""
     if len(values) <= width:
         return list(values)
     cuts = [i * len(values) // width for i in range(width + 1)]
@@ -193,7 +199,7 @@ def _buckets(values: Sequence[float], width: int) -> list[float]:
 
 
 def _exact_stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float) -> list[ChartCell]:
-    """One bar from the bottom up, each series to an eighth of a cell: a cell may show two of them."""
+    """Returns one bar from the bottom up, each series to an eighth of a cell: a cell may show two of them."""
     ends, total = [], 0.0
     for part in column:
         total += part
@@ -204,9 +210,9 @@ def _exact_stack(column: Sequence[float], height: int, glyphs: Glyphs, top: floa
 
 
 def _exact_cell(ends: Sequence[int], low: int, glyphs: Glyphs) -> ChartCell:
-    """``ends`` are the upper ends of the series in eighths, ``low`` is the lower end of the cell.
+    """Returns one cell. ``ends`` are the upper ends of the series in eighths, ``low`` is the lower end of the cell.
 
-    A cell has room for two series: the lowest one, and the largest of those above it.
+    A cell can show two series: the lowest one, and the largest of those above it.
     """
     high = low + FULL
     parts = [(min(end, high) - max(start, low), number) for number, (start, end) in enumerate(pairwise((0, *ends)))]
@@ -221,12 +227,14 @@ def _exact_cell(ends: Sequence[int], low: int, glyphs: Glyphs) -> ChartCell:
 
 
 def _largest(parts: Sequence[tuple[int, int]]) -> int:
-    """Of sizes and series, the series that is the largest; of equals the first."""
+    """Returns the series with the largest size; the first one if several are equal."""
     return max(parts, key=lambda part: (part[0], -part[1]))[1]
 
 
 def _pattern_stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float) -> list[ChartCell]:
-    """One bar from the bottom up, in whole cells by what is at their middle: a part would look like another series."""
+    """Returns one bar from the bottom up, in whole cells, each with the series at its middle: a partial cell would look
+    like another series.
+    """
     total, cells = sum(column), []
     for row in range(height):
         low, high = row / height * top, (row + 1) / height * top
@@ -248,8 +256,8 @@ def _series_at(column: Sequence[float], value: float) -> int:
 
 
 def _path(values: Sequence[float | None], width: int, height: int, top: float) -> Iterator[tuple[int, int, bool]]:
-    """The dots of a line from the bottom left: each value in the middle of its part of the width; and whether it is all
-    that is drawn of a value, because there is none beside it.
+    """Yields the dots of a line from the bottom left, each value in the middle of its part of the width, and whether
+    the dot stands alone for its value, because no value is beside it.
     """
     before: tuple[int, int] | None = None
     for number, value in enumerate(values):

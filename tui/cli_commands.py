@@ -1,10 +1,10 @@
-"""CLI commands: the command line that does what a form does; unchanged options are left out."""
+"""CLI commands: the command line that does the same as a form; unchanged options are left out."""
 
 import shlex
 
 
 def cli_command(*words: str, **options: str | None) -> str:
-    """Words and options quoted for a shell; options that are None are left out."""
+    """Returns words and options quoted for a shell; options that are None are left out."""
     parts = [shlex.quote(word) for word in words]
     for name, value in options.items():
         if value is not None:

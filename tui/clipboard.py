@@ -1,7 +1,7 @@
-"""Clipboard: texts are copied through the terminal and by programs of this machine; else they are shown.
+"""Clipboard: texts are copied through the terminal and by programs of this machine; otherwise they are shown.
 
-The escape sequence OSC 52 works over ssh, but not in every terminal, and none says whether it took a text. tmux ignores
-it by default, but has a command. A program such as ``xclip`` works only where the console runs.
+The escape sequence OSC 52 works over ssh, but not in every terminal, and terminals do not confirm it. tmux ignores it
+by default, but has a command. A program such as ``xclip`` works only on the machine that runs the console.
 """
 
 import os
@@ -23,18 +23,18 @@ from tui.text import content, safe_lines
 from tui.widgets.dialogs import toast
 
 LIMIT = 70_000
-"""Bytes of text that terminals take in one sequence."""
+"""The most bytes of text that terminals accept in one sequence."""
 
 NOTE = "If nothing arrives, your terminal may block it: docs/console.md, Copying."
 
 TAKES_OSC52 = ("KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE", "GHOSTTY_RESOURCES_DIR", "WT_SESSION")
-"""Variables of terminals that accept it."""
+"""Environment variables of terminals that accept OSC 52."""
 GOOD_PROGRAMS = ("iTerm.app", "WezTerm", "ghostty", "vscode", "rio")
 GOOD_TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour")
 
 
 def copy_text(node: DOMNode, text: str, said: str) -> None:
-    """Copy a text, and say so, briefly of a long one; or show it, to be selected by hand."""
+    """Copy a text and say so, briefly for a long one; or show it, to be selected by hand."""
     said = said if len(said) <= 200 else f"{said[:199]}\N{HORIZONTAL ELLIPSIS}"  # it covers the page for a while
     small = len(text.encode()) <= LIMIT
     programs = clipboard_programs(os.environ)
@@ -53,18 +53,18 @@ def copy_text(node: DOMNode, text: str, said: str) -> None:
 
 
 def accepts_osc52(environ: Mapping[str, str]) -> bool | None:
-    """Whether the terminal accepts OSC 52, as far as the environment shows; None: it cannot be known."""
+    """Returns whether the terminal accepts OSC 52, as far as the environment shows; None if unknown."""
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if program == "Apple_Terminal" or term.startswith("linux") or environ.get("STY"):
         return False
     if environ.get("TMUX"):
-        return None  # as its option set-clipboard says
+        return None  # according to its option set-clipboard
     known = any(environ.get(name) for name in TAKES_OSC52) or program in GOOD_PROGRAMS
     return True if known or term.startswith(GOOD_TERMS) else None
 
 
 def clipboard_programs(environ: Mapping[str, str], platform: str = sys.platform) -> list[list[str]]:
-    """Commands that take a text on their standard input: tmux's, and one of the system if it has a display."""
+    """Returns commands that read a text from standard input: tmux's, and one of the system if it has a display."""
     candidates: list[list[str]] = []
     if platform == "darwin":
         candidates = [["pbcopy"]]
@@ -94,7 +94,7 @@ def _pipe(command: list[str], text: str) -> None:
 
 
 class CopyByHand(DialogScreen[None]):
-    """The text as it is, without a border at its sides, so that selected lines hold nothing else."""
+    """Shows the text unchanged, without a border at its sides, so that selected lines contain nothing else."""
 
     DEFAULT_CSS = """
     CopyByHand .sheet { width: 100%; height: auto; max-height: 90%; background: $surface;

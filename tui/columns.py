@@ -1,9 +1,9 @@
-"""Columns: what the columns of a table show, and which of them fit side by side, how wide.
+"""Columns: what the columns of a table show, which of them fit side by side, and how wide they are.
 
-Columns that matter least are dropped first when the width runs out; those that always stay are dropped from the right,
-once the flexible one has yielded what it can. Where there is room, columns first grow until their texts usually fit,
-then extra columns are added, and a flexible column takes the rest. If texts on the screen are cut then, their columns
-get the cells that the texts of other columns leave empty.
+The least important columns are dropped first when the width runs out; those that always stay are dropped from the
+right, once the flexible one is as narrow as it can be. If there is room, columns first grow until their texts usually
+fit, then extra columns are added, and a flexible column takes the rest. If texts on the screen are still cut, their
+columns get the cells that the texts of other columns leave empty.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,25 +17,27 @@ from tui.text import safe
 R = TypeVar("R")
 
 Tone = str
-"""What a cell means: ``ok``, ``bad``, ``warn``, ``live``, ``dim``, or empty."""
+"""The meaning of a cell: ``ok``, ``bad``, ``warn``, ``live``, ``dim``, or empty."""
 
 
 class Column(msgspec.Struct, Generic[R], frozen=True):
-    """One column. ``text`` gives safe text; it is cut and padded to the width."""
+    """One column. ``text`` returns safe text, which is cut and padded to the width."""
 
     id: str
     title: str
     width: int
-    """Cells. It never gets fewer, unless it is flexible."""
+    """The width in cells. It never gets fewer, unless it is flexible."""
     text: Callable[[R], str]
     tone: Callable[[R], Tone] | None = None
     dim: bool = False
     """Whether its texts are dim; used without ``tone``."""
     rank: int = 0
-    """0: always shown; otherwise the highest rank is dropped first when space is short. Extra columns come in by it."""
+    """0: always shown; otherwise the column with the highest rank is dropped first when space is short. Extra columns
+    are added in this order."""
     right: bool = False
     most: int = 0
-    """Cells that it grows to if they are free, so that longer texts are not cut. A flexible column can grow further."""
+    """The cells that it grows to if they are free, so that longer texts are not cut. A flexible column can grow
+    further."""
     flex: bool = False
     """Whether it takes the cells that are left after all columns have grown."""
     sort: Callable[[R], Any] | None = None
@@ -49,35 +51,37 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     brief: Callable[[R], str] | None = None
     """The text while the column is narrower than ``most``; None: the usual text, cut."""
     fitted: Callable[[R, int], str] | None = None
-    """The text for a number of cells: a shorter one, or more of it if that fits. None: the usual text, cut."""
+    """The text for a number of cells: a shorter one, or a longer one if that fits. None: the usual text, cut."""
 
     @property
     def largest_first(self) -> bool:
-        """Whether sorting by it puts the largest on top, unless it is reversed."""
+        """Returns whether sorting by it puts the largest on top, unless it is reversed."""
         return self.right or self.descends
 
     def head(self, width: int, mark: str = "") -> str:
-        """The title, or its short form if the title and a mark do not fit."""
+        """Returns the title, or its short form if the title and a mark do not fit."""
         return self.title if len(self.title) + len(mark) <= width else self.short or self.title
 
     @property
     def least(self) -> int:
-        """The width below which even the most important column is dropped."""
+        """Returns the width below which even the most important column is dropped."""
         return min(self.width, 12) if self.flex else self.width
 
     @property
     def wanted(self) -> int:
-        """The width that its texts and its whole title need."""
+        """Returns the width that its texts and its whole title need."""
         return max(self.width, self.most, len(self.title) if self.short else 0)
 
     @property
     def lends(self) -> bool:
-        """Whether it can give cells to other columns. Columns of numbers cannot: numbers change all the time."""
+        """Returns whether it can give cells to other columns. Columns of numbers cannot: numbers change all
+        the time.
+        """
         return self.brief is None and (not self.right or self.most > 0 or bool(self.short))
 
 
 def text_column(id: str, title: str, width: int, text: Callable[[R], str], **more: Any) -> Column[R]:
-    """A column of texts from outside, which are made safe; sorted without regard to case."""
+    """Returns a column of texts from outside, which are made safe; sorting ignores case."""
     return Column(id, title, width, lambda row: safe(text(row)), sort=lambda row: text(row).casefold(), **more)
 
 
@@ -90,7 +94,7 @@ def number_column(
     glyphs: Glyphs = UNICODE,
     **more: Any,
 ) -> Column[R]:
-    """A column of numbers. A row without a number shows the mark for nothing, and is sorted as the smallest."""
+    """Returns a column of numbers. A row without a number shows the mark for nothing, and is sorted as the smallest."""
 
     def order(row: R) -> float:
         return -1 if (found := number(row)) is None else found
@@ -108,21 +112,21 @@ class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
     width: int
 
     def text(self, row: R) -> str:
-        """The text of a row at this width, not yet cut."""
+        """Returns the text of a row at this width, not yet cut."""
         column = self.column
         return column.text(row) if column.brief is None or self.width >= column.most else column.brief(row)
 
     def drawn(self, row: R) -> str:
-        """The text that is drawn, not yet cut."""
+        """Returns the text that is drawn, not yet cut."""
         return self.text(row) if self.column.fitted is None else self.column.fitted(row, self.width)
 
 
 def fit_columns(
     columns: Sequence[Column[R]], width: int, chosen: Collection[str] = (), needs: Mapping[str, int] | None = None
 ) -> list[PlacedColumn[R]]:
-    """The columns that fit side by side with one cell between them, and the widths they get.
+    """Returns the columns that fit side by side with one cell between them, and their widths.
 
-    ``chosen``: the ids to show; if empty, all but the extra ones, and these too as far as there is room. ``needs``: the
+    ``chosen``: the ids to show; if empty, all but the extra ones, and also these if there is room. ``needs``: the
     widths of the widest texts on the screen, by column.
     """
     shown = [c for c in columns if (c.id in chosen if chosen else not c.extra)]
@@ -141,12 +145,14 @@ def fit_columns(
 
 
 def _total(columns: Sequence[Column[R]]) -> int:
-    """The least width of these columns side by side."""
+    """Returns the least width of these columns side by side."""
     return sum(c.width + 1 for c in columns) - 1
 
 
 def _with_extra(columns: Sequence[Column[R]], shown: Sequence[Column[R]], width: int) -> list[Column[R]]:
-    """The columns with extra ones by rank, up to the first that does not fit: a wider screen never shows fewer."""
+    """Returns the columns with extra ones by rank, up to the first that does not fit: a wider screen never
+    shows fewer.
+    """
     wanted = list(shown)
     growth = sum(c.wanted - c.width for c in shown)
     for column in sorted((c for c in columns if c.extra), key=lambda c: c.rank):
@@ -176,8 +182,8 @@ def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
 
 
 def _share_cells(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
-    """Cells that the texts of a column leave empty go to those whose texts are cut, then to those with brief texts if
-    they can have their whole ones; to extra ones last. Brief texts leave empty what they have beyond their width.
+    """Move empty cells to columns whose texts are cut, then to those with brief texts if their whole texts fit; to
+    extra ones last. Brief texts leave the cells beyond their width empty.
     """
     widths = {place.column.id: place.width for place in placed}
     least = {p.column.id: _least(p.column, needs) for p in placed if p.column.lends and p.column.id in needs}
@@ -198,7 +204,7 @@ def _share_cells(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) ->
 
 
 def _lend_cell(to: str, widths: dict[str, int], least: Mapping[str, int]) -> bool:
-    """Give a column a cell of the one that has most to spare; False if none has any."""
+    """Give a column a cell of the one with most to spare. Returns False if none has any."""
     lender = max(least, key=lambda one: widths[one] - least[one], default=None)
     if lender is None or widths[lender] <= least[lender]:
         return False
@@ -208,10 +214,10 @@ def _lend_cell(to: str, widths: dict[str, int], least: Mapping[str, int]) -> boo
 
 
 def _least(column: Column[R], needs: Mapping[str, int]) -> int:
-    """The cells that its texts need, or its title with a sort mark."""
+    """Returns the cells that its texts need, or its title with a sort mark."""
     return max(needs[column.id], len(column.short or column.title) + 1)
 
 
 def sortable_columns(columns: Sequence[Column[R]]) -> list[Column[R]]:
-    """The columns that can be sorted by, in order."""
+    """Returns the columns that can be sorted by, in order."""
     return [c for c in columns if c.sort is not None]

@@ -1,4 +1,4 @@
-"""Console app: what the parts of the console use of it: its session, the open page, and going to another page."""
+"""Console app: the interface of the console for its parts: its session, the open page, and going to another page."""
 
 from textual.widgets import ContentSwitcher
 
@@ -14,20 +14,20 @@ from tui.widgets.header import Header
 
 
 class ConsoleApp(CrashReportingApp[ExitStatus]):
-    """The console without its start, its events and what its global actions do."""
+    """The console without its start, its events and the effects of its global actions."""
 
     session: ConsoleSession
     feed: ConsoleFeed
     colour: bool
-    """False if NO_COLOR is set; then there is only one theme."""
+    """Whether colours are used. False if NO_COLOR is set; then there is only one theme."""
     kept: bytes
     """The saved state as it was read or saved last."""
     _drawn = _page_drawn = (-1, -1)
-    """The state of the board and the time for which header and page were drawn last."""
+    """The board's version and the time when header and page were last drawn."""
 
     @property
     def page(self) -> AnyPage:
-        """The page that is open."""
+        """Returns the page that is open."""
         return self.query_one(f"ContentSwitcher > #{self.query_one(ContentSwitcher).current}", ConsolePage)
 
     async def action_page(self, page: str) -> None:
@@ -48,11 +48,11 @@ class ConsoleApp(CrashReportingApp[ExitStatus]):
         self.renew()
 
     def renew(self) -> None:
-        """Draw what changed; at least once a second for ages and countdowns, more often while calls run."""
+        """Draw changes; at least once a second for ages and countdowns, more often while calls run."""
         session = self.session
         stamp = (session.board.version, session.now() // (200 if session.board.calls.running else 1000))
         headers = self.query(Header)
-        if not headers:  # there is none any more while the console closes
+        if not headers:  # it is gone while the console closes
             return
         if stamp != self._drawn:
             self._drawn = stamp
@@ -62,7 +62,7 @@ class ConsoleApp(CrashReportingApp[ExitStatus]):
             self.page.renew()
 
     def open_page(self, page: str) -> None:
-        """The same as ``action_page`` from code that cannot await."""
+        """Open a page like ``action_page``, from code that cannot await."""
         self.run_worker(self.action_page(page), group=DIALOG_WORKERS)
 
     def action_act(self, verb: str) -> None:
@@ -71,5 +71,5 @@ class ConsoleApp(CrashReportingApp[ExitStatus]):
 
 
 def available_actions(page: ConsolePage, keymap: Keymap) -> list[Action]:
-    """The actions available on a page with their keys, its own first."""
+    """Returns the actions available on a page with their keys, its own first."""
     return [*page.actions(keymap), *keymap.actions_in("app")]

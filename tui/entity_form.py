@@ -19,14 +19,14 @@ from tui.widgets.form import FormField, Values
 
 
 def known_names(board: Board, what: str) -> list[str]:
-    """The names of all ``groups``, ``models`` or ``tokens``; empty for what the board does not have."""
+    """Returns the names of all ``groups``, ``models`` or ``tokens``; empty for nouns that the board does not have."""
     return [quote_name(one.name) for one in getattr(board, what, ())] if what else []
 
 
 def save_changes(
     body: Callable[[Values], dict[str, Any]], send: Callable[[dict[str, Any]], Awaitable[Any]]
 ) -> Callable[[Values], Awaitable[Any]]:
-    """The function that saves a form: it passes the body to ``send``, unless nothing was changed."""
+    """Returns the function that saves a form: it passes the body to ``send``, unless nothing was changed."""
 
     async def save(values: Values) -> Any:
         changes = body(values)
@@ -38,8 +38,8 @@ def save_changes(
 class EntityForm:
     """A form that edits an entity, or creates one: empty, or as a copy of another.
 
-    Only what differs is sent, and only that is in the command. An input whose text is unchanged keeps the exact value,
-    of which the text may be a rounded or masked form.
+    Only differences are sent, and only they are in the command. An input whose text is unchanged keeps the exact value,
+    because its text may be a rounded or masked form of it.
     """
 
     def __init__(
@@ -53,7 +53,9 @@ class EntityForm:
         copy: bool = False,
         source: msgspec.Struct | None = None,
     ) -> None:
-        """It edits the entity ``like``, or creates a ``copy`` of it; ``source``: what fills the inputs without one."""
+        """It edits the entity ``like``, or creates a ``copy`` of it. ``source`` fills the inputs if neither
+        is given.
+        """
         self._noun = noun
         self._table = table
         self.session = session
@@ -68,28 +70,30 @@ class EntityForm:
             self._source = msgspec.structs.replace(like, name=f"{like.name}-2")
 
     def fields(self) -> list[FormField]:
-        """The inputs of the form."""
+        """Returns the inputs of the form."""
         return self.inputs()
 
     def live(self, values: Values) -> str:
-        """A sentence about the values that are in the form now."""
+        """Returns a sentence about the current values of the form."""
         return ""
 
     def inputs(self, **changes: Mapping[str, Any]) -> list[FormField]:
-        """The inputs in the order of the table; ``changes`` replace attributes of single inputs."""
+        """Returns the inputs in the order of the table; ``changes`` replace attributes of single inputs."""
         return [msgspec.structs.replace(self._input(field), **changes.get(field.id, {})) for field in self._table]
 
     def body(self, values: Values) -> dict[str, Any]:
-        """The request body: what changed."""
+        """Returns the request body: the changes."""
         found = self._entity(values)
         return {name: json_value(value) for name, value in found.items() if value != getattr(self._before, name)}
 
     def is_as_shown(self, values: Values) -> bool:
-        """Whether every input still has the value that it was filled with."""
+        """Returns whether every input still has its initial value."""
         return all(values[field.id] == field.kind.part(getattr(self._source, field.name)) for field in self._table)
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
-        """The equivalent command; ``more`` are options beside those of the table. Raises BadRequest for bad texts."""
+        """Returns the equivalent command; ``more`` are options beside those of the table. Raises BadRequest for invalid
+        texts.
+        """
         if self.edited is None:
             words = [self._noun, "add", texts["name"] or "NAME"]
             return shlex.join([*words, *more, *self.arguments(texts, but=["name"])])
@@ -98,7 +102,7 @@ class EntityForm:
         return shlex.join([*words, *more, *self.arguments(texts)])
 
     def arguments(self, texts: Mapping[str, str], but: Sequence[str] = ()) -> list[str]:
-        """The options of that command."""
+        """Returns the options of that command."""
         fields = [field for field in self._table if field.name not in but]
         after = self._entity({field.id: self._parse(field, texts[field.id]) for field in fields}, but)
         found = (field.kind.arguments(field, getattr(self._before, field.name), after[field.name]) for field in fields)
@@ -121,18 +125,20 @@ class EntityForm:
         )
 
     def _parse(self, field: Field, text: str) -> Any:
-        """The value of an input; the exact original while its text is unchanged."""
+        """Returns the value of an input; the exact original while its text is unchanged."""
         value = getattr(self._source, field.name)
         if text == field.kind.text(value) and (text.strip() or not field.kind.required):
             return field.kind.part(value)
         return field.kind.read(text, self.session.now())
 
     def _entity(self, values: Values, but: Sequence[str] = ()) -> dict[str, Any]:
-        """The attributes with what the inputs hold; of what no input changes the very same values."""
+        """Returns the attributes with the values of the inputs; attributes without a changed input keep their exact
+        values.
+        """
         found: dict[str, Any] = {}
         for field in self._table:
             if field.name not in but:
                 value = found.setdefault(field.name, getattr(self._source, field.name))
-                if self.edited is None or values[field.id] != field.kind.part(value):  # views show more than is sent
+                if self.edited is None or values[field.id] != field.kind.part(value):  # views have more than is sent
                     found[field.name] = field.kind.put(value, values[field.id])
         return found

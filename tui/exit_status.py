@@ -1,7 +1,7 @@
 """Exit: how the console was left, as an exit code and a sentence for the shell, and what happens after a crash.
 
-A bug of ours restores the terminal, prints one sentence and writes a report without values. Textual would print a
-traceback with all local variables, and forms hold keys.
+A bug in our code restores the terminal, prints one sentence and writes a report without values. Textual would print a
+traceback with all local variables, and forms contain keys.
 """
 
 import traceback
@@ -22,13 +22,13 @@ class ExitStatus(msgspec.Struct, frozen=True):
 
 
 def after_leaving(address: str, program: str = "tollkeeper") -> ExitStatus:
-    """The server keeps running; ``program`` is the command line that finds this data folder."""
+    """Returns the status if the server keeps running. ``program`` is the command line that finds this data folder."""
     where = f"still serving {address}" if address else "the server keeps running"
     return ExitStatus(f"console closed; {where} ('{program}' reopens it, '{program} stop' stops the server)")
 
 
 def while_draining() -> ExitStatus:
-    """The server stops by itself."""
+    """Returns the status if the server stops by itself."""
     return ExitStatus("console closed; the server stops when its running calls have finished")
 
 
@@ -43,14 +43,14 @@ class CrashReportingApp(KeyQueueApp[Result]):
     crash: Exception | None = None
 
     def _fatal_error(self) -> None:
-        """Textual calls this for an uncaught exception, which is in ``_exception``."""
+        """Store the uncaught exception: Textual calls this, with it in ``_exception``."""
         found = self._exception
         self.crash = found.error if isinstance(found, WorkerFailed) and isinstance(found.error, Exception) else found
         self._close_messages_no_wait()
 
 
 def write_report(home: Path, error: Exception) -> str:
-    """Write the traceback into the home; returns the sentence about it."""
+    """Write the traceback into the home. Returns the sentence about it."""
     path = home / REPORT
     where = f"details are in {path}"
     try:

@@ -1,4 +1,6 @@
-"""Export: what a table shows as a file: CSV for spreadsheets, or JSON lines for programs, by the ending of its name."""
+"""Export: the rows of a table as a file: CSV for spreadsheets, or JSON lines for programs, chosen by the file's
+extension.
+"""
 
 import csv
 import io
@@ -15,7 +17,7 @@ ENDINGS = (".csv", ".jsonl")
 
 
 def export_path(text: str) -> Path:
-    """The file to write; raises BadRequest if it cannot be written."""
+    """Returns the file to write. Raises BadRequest if it cannot be written."""
     path = Path(text.strip()).expanduser()
     if path.suffix not in ENDINGS:
         raise BadRequest(f"the name must end in {' or '.join(ENDINGS)}")
@@ -27,7 +29,7 @@ def export_path(text: str) -> Path:
 
 
 def write(path: Path, rows: Iterable[msgspec.Struct]) -> int:
-    """Write a new file that only the owner may read; how many rows. Raises Conflict."""
+    """Write a new file that only the owner may read. Returns the number of rows. Raises Conflict."""
     line_of = csv_line if path.suffix == ".csv" else json_line
     count = 0
     try:
@@ -44,14 +46,14 @@ def write(path: Path, rows: Iterable[msgspec.Struct]) -> int:
 
 
 def json_line(row: msgspec.Struct) -> str:
-    """The row as it is."""
+    """Returns the row unchanged as JSON."""
     return msgspec.json.encode(row).decode() + "\n"
 
 
 def csv_line(row: msgspec.Struct) -> str:
-    """Its fields in order: text made harmless, lists as JSON, nothing for null.
+    """Returns its fields in order: text made harmless, lists as JSON, nothing for null.
 
-    What a spreadsheet would take for a formula gets an apostrophe before it.
+    A text that a spreadsheet would read as a formula starts with an apostrophe.
     """
     return _csv([_cell(getattr(row, name)) for name in row.__struct_fields__])
 

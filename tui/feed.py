@@ -1,7 +1,7 @@
 """Feed: one worker that reads the server's events and posts them in batches; it reconnects when the server is back.
 
-Events are taken as they arrive, but a message is posted only when the last bundle was fetched: however many events
-there are, the app has at most one message of them to handle.
+Events are read as they arrive, but a message is posted only after the last batch was fetched: the app never has more
+than one message of them to handle.
 """
 
 import asyncio
@@ -15,27 +15,27 @@ from gateway.domain.events import AnyEvent, Snapshot
 from tui.session import AttachedServer, ServerLink
 
 STOPPED = "it stopped"
-"""The reason when the connection ended without another one."""
+"""The reason if the connection ended without another one."""
 
 
 class ConsoleFeed:
-    """Runs for as long as the console does."""
+    """Runs as long as the console does."""
 
     class Starting(Message):
-        """No server runs here: one is being started."""
+        """Posted when no server runs here and one is being started."""
 
     class Connected(Message):
-        """A server answered; its snapshot is on its way."""
+        """Posted when a server answered; its snapshot will follow."""
 
         def __init__(self, attached: AttachedServer) -> None:
             self.attached = attached
             super().__init__()
 
     class EventsReady(Message):
-        """Events are waiting: fetch them with ``take_events``."""
+        """Posted when events are waiting: fetch them with ``take_events``."""
 
     class Disconnected(Message):
-        """The server is gone; ``fatal`` if there was none from the beginning and none can be started."""
+        """Posted when the server is gone. ``fatal``: none was found at the start, and none can be started."""
 
         def __init__(self, reason: str, fatal: GatewayError | None = None) -> None:
             self.reason = reason
@@ -50,7 +50,7 @@ class ConsoleFeed:
         self._received = False
 
     def take_events(self) -> list[AnyEvent]:
-        """The events since the last call of this, in order."""
+        """Returns the events since this was last called, in order."""
         events, self._waiting = self._waiting, []
         return events
 
@@ -59,7 +59,7 @@ class ConsoleFeed:
         self._start.set()
 
     async def run(self) -> None:
-        """Attach, listen, and attach again, without end; returns only if no first server can be found or started."""
+        """Attach, listen, and attach again, without end. Returns only if no first server can be found or started."""
         try:
             attached = await self._link.find()
             if attached is None:
@@ -77,7 +77,7 @@ class ConsoleFeed:
             attached = await self._reconnect(wait)
 
     async def _listen(self, client: control.ControlClient) -> str:
-        """Read events until the stream ends; returns the reason."""
+        """Read events until the stream ends. Returns the reason."""
         try:
             async for event in client.events(recent=1000):
                 self._received = self._received or isinstance(event, Snapshot)
@@ -89,7 +89,7 @@ class ConsoleFeed:
         return STOPPED
 
     async def _reconnect(self, wait: float) -> AttachedServer:
-        """The server once it is back, checked for less and less often, or one that is started on request."""
+        """Returns the server once it is back, checked less and less often, or one that is started on request."""
         while True:
             if await self._start_requested(wait):
                 try:

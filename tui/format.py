@@ -1,4 +1,4 @@
-"""Format: amounts, counts, durations, ages and moments as a narrow column shows them. Integers in, text out."""
+"""Format: amounts, counts, durations, ages and moments as text for narrow columns. Integers in, text out."""
 
 from datetime import datetime
 
@@ -11,7 +11,9 @@ NOTHING = "·"
 
 
 def cost(nanos: int) -> str:
-    """An amount in at most nine cells up to a thousand dollars; what rounds to nothing says so."""
+    """Returns an amount in at most nine cells up to a thousand dollars. One that would round to zero is shown as
+    ``<$0.00001``.
+    """
     size = abs(nanos)
     sign = "-" if nanos < 0 else ""
     if size == 0:
@@ -26,7 +28,7 @@ def cost(nanos: int) -> str:
 
 
 def dollar_amount(nanos: int) -> str:
-    """An amount in whole cents, or exact if it is less than one."""
+    """Returns an amount in whole cents, or exact if it is less than one."""
     if abs(nanos) < DOLLAR // 100:
         return brief_dollars(nanos)
     cents = (2 * abs(nanos) + DOLLAR // 100) // (2 * (DOLLAR // 100))
@@ -34,12 +36,12 @@ def dollar_amount(nanos: int) -> str:
 
 
 def short_cost(nanos: int) -> str:
-    """An amount in a narrow column: whole cents, or at most nine cells if it is less than one."""
+    """Returns an amount in a narrow column: whole cents, or at most nine cells if it is less than one."""
     return dollar_amount(nanos) if not nanos or abs(nanos) >= DOLLAR // 100 else cost(nanos)
 
 
 def seconds(ms: int | None) -> str:
-    """A duration of a call in at most six cells: ``4ms``, ``0.61s``, ``19.35s``, ``2m05s``."""
+    """Returns a duration of a call in at most six cells: ``4ms``, ``0.61s``, ``19.35s``, ``2m05s``."""
     if ms is None:
         return NOTHING
     if ms < 10:
@@ -48,23 +50,23 @@ def seconds(ms: int | None) -> str:
 
 
 def count(number: int) -> str:
-    """All digits up to a million: ``3,455``, ``1.25M``."""
+    """Returns a count with all digits up to a million: ``3,455``, ``1.25M``."""
     return f"{number:,}" if number < 1_000_000 else brief_count(number)
 
 
 def short_count(number: int) -> str:
-    """Three digits that count: ``12.3k``."""
+    """Returns a count with three significant digits: ``12.3k``."""
     return brief_count(number)
 
 
 def percent(part: float) -> str:
-    """A share as per cent: ``2.1%``, ``97%``, ``100%``; what is less than all is never ``100%``."""
+    """Returns a share as a percentage: ``2.1%``, ``97%``, ``100%``. Less than the whole is never ``100%``."""
     percent = part * 100
     return f"{percent:.1f}%" if 0 < percent < 10 else percent_text(part)
 
 
 def age(ms: int) -> str:
-    """How long ago, in one unit: ``now``, ``14s``, ``2m``, ``3h``, ``9d``."""
+    """Returns an age in one unit: ``now``, ``14s``, ``2m``, ``3h``, ``9d``."""
     for letter, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
         if ms >= size:
             return f"{ms // size}{letter}"
@@ -72,26 +74,26 @@ def age(ms: int) -> str:
 
 
 def ago(now: int, then: int | None) -> str:
-    """The age of a moment; ``never`` for None."""
+    """Returns the age of a moment; ``never`` for None."""
     return "never" if then is None else age(max(0, now - then))
 
 
 def time_ago(now: int, then: int) -> str:
-    """``just now``, ``14s ago``."""
+    """Returns ``just now``, ``14s ago``."""
     passed = ago(now, then)
     return "just now" if passed == "now" else f"{passed} ago"
 
 
 def countdown(now: int, until: int) -> str:
-    """A countdown: ``14s``, ``2m05s``."""
+    """Returns a countdown: ``14s``, ``2m05s``."""
     ms = max(0, until - now)
     return f"{-(-ms // 1000)}s" if ms < 60_000 else brief_span(ms)
 
 
 def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
-    """``ok``, ``off``, ``paused until 12:30``, ``paused 14s``, ``needs attention`` or ``retrying``.
+    """Returns ``ok``, ``off``, ``paused until 12:30``, ``paused 14s``, ``needs attention`` or ``retrying``.
 
-    Of a key also ``not set``.
+    For a key also ``not set``.
     """
     if state == "cooling" and until_ms is not None and until_ms <= now:
         state, until_ms = "half_open", None  # the end of a pause is not an event
@@ -104,12 +106,14 @@ def channel_state(state: str, until_ms: int | None = None, now: int = 0) -> str:
 
 
 def clock(ms: int) -> str:
-    """The local time of day: ``14:13:18``."""
+    """Returns the local time of day: ``14:13:18``."""
     return datetime.fromtimestamp(ms / 1000).astimezone().strftime("%H:%M:%S")
 
 
 def moment(ms: int, now: int) -> str:
-    """A moment in at most 12 cells: the time today, else the day with it: ``14 Sep 09:30``, ``14 Sep 2025``."""
+    """Returns a moment in at most 12 cells: the time if it is today, otherwise the day with it: ``14 Sep 09:30``, ``14
+    Sep 2025``.
+    """
     then, today = (datetime.fromtimestamp(at / 1000).astimezone() for at in (ms, now))
     if then.date() == today.date():
         return then.strftime("%H:%M:%S")
@@ -117,28 +121,28 @@ def moment(ms: int, now: int) -> str:
 
 
 def brief_moment(ms: int, now: int) -> str:
-    """A moment in 8 cells: the time today, with the weekday within a week (``Sa 14:03``), with the number of the day
-    within four (``14 09:30``), else the day: ``14 Aug``.
+    """Returns a moment in 8 cells: the time if it is today, with the weekday within a week (``Sa 14:03``), with the day
+    of the month within four (``14 09:30``), otherwise the day: ``14 Aug``.
     """
     then, today = (datetime.fromtimestamp(at / 1000).astimezone() for at in (ms, now))
     back = (today.date() - then.date()).days
     if back == 0:
         return f"{then:%H:%M:%S}"
-    if 0 < back < 7:  # a weekday stands for one day
+    if 0 < back < 7:  # the weekday is unambiguous
         return f"{f'{then:%a}'[:2]} {then:%H:%M}"
-    if 0 < back < 28:  # so does the number of a day
+    if 0 < back < 28:  # so is the day of the month
         return f"{then.day:2} {then:%H:%M}"
     return f"{then.day:2} {then:%b}" if then.year == today.year else f"{then:%b %Y}"
 
 
 def day(ms: int) -> str:
-    """A date: ``14 Sep``."""
+    """Returns a date: ``14 Sep``."""
     then = datetime.fromtimestamp(ms / 1000).astimezone()
     return f"{then.day} {then:%b}"
 
 
 def price(nanos: int | None) -> str:
-    """Dollars per million tokens without needless zeros: ``3``, ``0.25``, ``0.028``."""
+    """Returns dollars per million tokens without needless zeros: ``3``, ``0.25``, ``0.028``."""
     if nanos is None:
         return NOTHING
     text = dollars(nanos).replace("$", "")
@@ -146,7 +150,9 @@ def price(nanos: int | None) -> str:
 
 
 def aligned_price(nanos: int | None, places: int, nothing: str = NOTHING) -> str:
-    """The same for a right-aligned column: at least two decimals, and blanks for those that other prices have more."""
+    """Returns the same for a right-aligned column: at least two decimals, and blanks for decimals that only other
+    prices have.
+    """
     if nanos is None:
         return nothing + " " * (places + 1)
     text = dollars(nanos).replace("$", "")
@@ -154,16 +160,16 @@ def aligned_price(nanos: int | None, places: int, nothing: str = NOTHING) -> str
 
 
 PRICE_CELLS = 7
-"""Cells of a column of prices; only a longer price is cut."""
+"""The cells of a column of prices; only a longer price is cut."""
 
 
 def decimals(nanos: int) -> int:
-    """Digits after the point of an amount, at least two."""
+    """Returns the number of decimals of an amount, at least two."""
     return len(dollars(nanos).partition(".")[2])
 
 
 def _round(nanos: int, digits: int) -> float:
-    """Dollars for formatting only: rounded half up as an integer first, so that the float is exact enough."""
+    """Returns dollars for formatting only: rounded half up as an integer first, so that the float is exact enough."""
     step: int = DOLLAR // 10**digits
     units: int = (2 * nanos + step) // (2 * step)
     return units / float(10**digits)

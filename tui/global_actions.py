@@ -1,4 +1,4 @@
-"""Global actions: what works on every page: theme, help, undo, restart, stop, leave, going to a row."""
+"""Global actions: the actions of every page: theme, help, undo, restart, stop, leave, going to a row."""
 
 import importlib
 import os
@@ -30,7 +30,7 @@ AppVerb = Callable[[ConsoleApp], Awaitable[None] | None]
 
 
 async def choose_theme(app: ConsoleApp) -> None:
-    """Choose a theme from a list; the one under the cursor is shown at once."""
+    """Let the user choose a theme from a list; the one under the cursor is shown at once."""
     if not app.colour:
         toast(app, "NO_COLOR is set, so there is only one theme", bad=True)
         return
@@ -49,7 +49,7 @@ THEME_NOTES = {
 
 
 def theme_options(session: ConsoleSession) -> list[tuple[str, str]]:
-    """Names and descriptions of the built-in themes, then of the owner's own."""
+    """Returns names and descriptions of the built-in themes, then of the owner's own."""
     own = ((theme.name, "yours, from console.toml") for theme in session.preferences.themes)
     return [*THEME_NOTES.items(), *own]
 
@@ -59,19 +59,19 @@ def apply_theme(app: ConsoleApp, name: str) -> None:
     shown = shown_theme(app.session, name, colour=app.colour)
     app.no_color = shown == themes.PLAIN
     app.theme = shown
-    if app.colour and shown == name:  # a theme whose file is wrong today is used again once it is right
+    if app.colour and shown == name:  # a theme whose file is invalid now is used again once it is valid
         app.session.state.theme = name
     app.refresh_css(animate=False)
 
 
 def shown_theme(session: ConsoleSession, name: str, *, colour: bool) -> str:
-    """The theme to use: the first for an unknown name, and none of them without colours."""
+    """Returns the theme to use: the first for an unknown name, and the plain one without colours."""
     known = name if name in dict(theme_options(session)) else themes.NAMES[0]
     return known if colour else themes.PLAIN
 
 
 def help(app: ConsoleApp) -> None:  # noqa: A001 - the verb's name
-    """The keys of this page."""
+    """Show the keys of this page."""
     page = app.page
     name = next(info.name for info in PAGES if info.id == page.id)
     app.push_screen(
@@ -86,19 +86,19 @@ async def confirm_revival(app: ConsoleApp, reasons: Sequence[str]) -> bool:
 
 
 def history(app: ConsoleApp) -> None:
-    """Every change, and its undo."""
+    """Show every change; each can be undone there."""
     app.push_screen(changes.HistoryScreen(app.session))
 
 
 def note_start(app: ConsoleApp) -> None:
-    """No server runs here: one is being started."""
+    """Show that no server runs here and one is being started."""
     app.session.link = "starting"
 
 
 def warn_of_budget(app: ConsoleApp, incident: Incident) -> None:
-    """Most of a budget is spent, or all of it: one message.
+    """Show one message if most or all of a budget is spent.
 
-    To be called before the board has the incident, which also changes with each call that is refused for it.
+    Call it before the board has the incident, which also changes with each call that is refused for it.
     """
     known = [(one.id, one.reason, one.ended) for one in app.session.board.incidents.newest()]
     if (incident.id, incident.reason, None) not in known:
@@ -124,7 +124,7 @@ async def stop(app: ConsoleApp) -> None:
 
 
 async def _stop_warning(session: ConsoleSession) -> str:
-    """What stopping the server interrupts."""
+    """Returns what stopping the server interrupts."""
     running = len(session.board.calls.running)
     parts = ["New calls are rejected from now on."]
     if running:
@@ -153,7 +153,7 @@ async def stop_and_leave(app: ConsoleApp) -> None:
 async def leave(app: ConsoleApp) -> None:
     """Quit as the settings say: the server keeps running, unless it was started here and ``stop_on_leave`` is set."""
     session = app.session
-    if session.link != "attached":  # also after a stop, which the board still shows
+    if session.link != "attached":  # also after a stop, while the board still shows the server
         text = f"console closed; no server is running ('{session.restart_command}' starts one)"
         app.exit(exit_status.ExitStatus(text))
     elif session.board.stopping is not None:
@@ -165,12 +165,12 @@ async def leave(app: ConsoleApp) -> None:
 
 
 def detach(app: ConsoleApp) -> None:
-    """Quit and always keep the server running."""
+    """Quit, and always keep the server running."""
     app.exit(exit_status.after_leaving(app.session.address, app.session.program))
 
 
 def how_to_leave(app: ConsoleApp) -> None:
-    """Ctrl+C was pressed, which quits nothing here."""
+    """Say how to leave, after Ctrl+C, which does not quit here."""
     leave, stop_too = app.session.key("app.leave"), app.session.key("app.stop")
     if app.screen.is_modal:
         toast(app, f"Press esc to close this, then {leave} to quit the console.")
@@ -184,7 +184,7 @@ async def first_steps(app: ConsoleApp) -> None:
 
 
 def offer_first_steps(app: ConsoleApp) -> None:
-    """The first steps open by themselves once, on a fresh home. Their file is rarely needed."""
+    """Open the first steps once, on a fresh home. Their file is rarely needed, so it is loaded late."""
     if not app.session.state.view("wizard").choices:
         importlib.import_module("tui.wizard").offer_once(app)
 
@@ -197,7 +197,7 @@ async def _stops_on_leave(session: ConsoleSession) -> bool:
 
 
 async def go_to(app: ConsoleApp, page: str, key: Hashable, verb: str = "") -> None:
-    """Open a page with the cursor on one of its rows, also one that its filter hides, and run a verb on it."""
+    """Open a page with the cursor on one of its rows, even if its filter hides the row, and run a verb on it."""
     await app.action_page(page)
     if app.page.source.index(key) is None and app.page.view.filter:
         set_filter(app.page, "")
@@ -218,7 +218,7 @@ def ascii_only(app: ConsoleApp) -> None:
 
 
 def use_symbols(app: ConsoleApp, name: str) -> None:
-    """Draw with ``ascii``, ``unicode``, or with what the terminal can show: ``auto``."""
+    """Draw with ``ascii``, ``unicode``, or ``auto``: whatever the terminal can show."""
     state = app.session.state
     state.ascii = {"ascii": True, "unicode": False}.get(name)
     only = wants_ascii(os.environ) if state.ascii is None else state.ascii
@@ -226,13 +226,13 @@ def use_symbols(app: ConsoleApp, name: str) -> None:
     for table in app.query(LiveTable):
         table.rearrange()
     for widget in app.query("*"):
-        widget.refresh()  # what was drawn before is kept by every widget
+        widget.refresh()  # every widget keeps what it has drawn
     app.page.renew()
     app.refresh(layout=True)
 
 
 def save_state(app: ConsoleApp) -> None:
-    """Save what has changed, so that it survives a kill. What another console has saved meanwhile stays."""
+    """Save changes, so that they survive a kill. Changes that another console has saved meanwhile stay."""
     state, home = app.session.lasting_state, app.session.config.home
     encoded = msgspec.json.encode(state)
     if encoded != app.kept:

@@ -12,9 +12,9 @@ from textual.filter import LineFilter
 
 
 class Glyphs(msgspec.Struct, kw_only=True):
-    """One set of marks. All single ones are one cell wide.
+    """One set of marks. Single marks are one cell wide.
 
-    A console has one of its own, which every widget keeps; so switching it takes effect everywhere.
+    Each console has its own, which every widget keeps, so switching it takes effect everywhere.
     """
 
     ascii: bool = False
@@ -41,22 +41,22 @@ class Glyphs(msgspec.Struct, kw_only=True):
     ellipsis: str = "…"
     enter: str = "⏎"
     blocks: str = " ▁▂▃▄▅▆▇█"
-    """Empty to full, in eighths upwards."""
+    """Blocks from empty to full, in eighths upwards."""
     parts: str = " ▏▎▍▌▋▊▉█"
-    """Empty to full, in eighths to the right."""
+    """Blocks from empty to full, in eighths to the right."""
     empty: str = "░"
     fills: str = "█░▓▞▒╬\N{BOX DRAWINGS LIGHT DIAGONAL CROSS}"
-    """One for each series of a chart without colours, the last one for all others. Rows of them differ, too: a row of
-    one and a row of its mirror image look alike."""
+    """One fill for each series of a chart without colours; the last one is for all others. Rows of them differ, too: a
+    row of one and a row of its mirror image look alike."""
     shades: str = "·░▒▓█"
-    """Nothing to most, of a map without colours."""
+    """The shades of a map without colours, from nothing to most."""
     marks: str = "*+xo"
-    """One for each line of a chart in ASCII; of these, the legend."""
+    """One mark for each line of a chart in ASCII, also in its legend."""
     square: str = "■"
     grid: str = "▔"
-    """At the upper end of a cell: where a tick of the axis is."""
+    """The grid line at the upper end of a cell, at a tick of the axis."""
     dots: str = "⠁"
-    """The tick mark without colours. It must be fainter than the values."""
+    """The grid line without colours. It must be fainter than the values."""
     chosen: str = "━"
     """The axis below the selected bar."""
     unknown: str = "┄"
@@ -64,12 +64,12 @@ class Glyphs(msgspec.Struct, kw_only=True):
     tick: str = "┬"
     limit: str = "─"
     ahead: str = "∙"
-    """A forecast."""
+    """The line of a forecast."""
     wait: str = "▒"
     axis: str = "│┤└─"
 
     def adopt(self, other: "Glyphs") -> None:
-        """Become the other set."""
+        """Replace all marks with those of the other set."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(other, name))
 
@@ -120,7 +120,7 @@ ASCII = Glyphs(
 
 
 def wants_ascii(environ: Mapping[str, str]) -> bool:
-    """Whether to draw with ASCII: requested, or because the locale cannot encode Unicode."""
+    """Returns whether to draw with ASCII: if it is requested, or if the locale cannot encode Unicode."""
     if chosen := environ.get("TOLLKEEPER_ASCII"):
         return chosen not in ("0", "no", "false")
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
@@ -150,7 +150,7 @@ _KNOWN = {char: ascii_ for ascii_, chars in _BOXES.items() for char in chars}
 
 
 class Asciify(LineFilter):
-    """Lines keep their widths."""
+    """Draws lines in ASCII. They keep their widths."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [
@@ -161,7 +161,7 @@ class Asciify(LineFilter):
 
 @lru_cache(4096)
 def ascii_of(text: str) -> str:
-    """The text in ASCII, cell by cell; what has no likeness is a question mark."""
+    """Returns the text in ASCII, cell by cell; a character without an equivalent becomes a question mark."""
     return "".join(char if char.isascii() else _ascii_char(char) for char in text)
 
 

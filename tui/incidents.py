@@ -12,7 +12,7 @@ from tui.text import Part, TextCard, safe
 
 
 def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int) -> Content:
-    """All of them, two or three lines each."""
+    """Returns all incidents, two or three lines each."""
     card = TextCard(width, label=15)
     for one in incidents:
         lasts = one.lasts(now)
@@ -29,13 +29,13 @@ def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int
 
 
 def incident_line(one: Incident, now: int, glyphs: Glyphs) -> str:
-    """An incident on one line, without its channel."""
+    """Returns an incident on one line, without its channel."""
     moved = where_calls_went(one, glyphs)
     return f"{fmt.moment(one.began, now).strip()} {what_failed(one, now)}{f' {moved[0]}' if moved else ''}"
 
 
 def what_failed(one: Incident, now: int) -> str:
-    """``rate-limited 30s``, ``errors, 4 failures, the last at 14:02:10; retry in 12s``."""
+    """Returns ``rate-limited 30s``, ``errors, 4 failures, the last at 14:02:10; retry in 12s``."""
     if one.budget:
         over = one.ended if one.ended is not None else one.until
         what = "resets" if one.lasts(now) else "over since"
@@ -60,7 +60,7 @@ def what_failed(one: Incident, now: int) -> str:
 
 
 def where_calls_went(one: Incident, glyphs: Glyphs) -> Part | None:
-    """``→ 12 calls retried at b, 3 at c; 1 failed; 7 refused``; None if no call was affected."""
+    """Returns ``→ 12 calls retried at b, 3 at c; 1 failed; 7 refused``; None if no call was affected."""
     parts = []
     if one.moved:
         (first, count), *rest = _most(one.moved)

@@ -1,8 +1,8 @@
-"""Key advice: what the server advises as commands, said as keys and pages, for who reads it in the console.
+"""Key advice: the server's advice, which names commands, with keys and pages instead, for readers in the console.
 
-``'tollkeeper token enable ci'`` becomes ``space on page 2 (Tokens)``, with the keys of the keymap in use. The name in
-a command is left out: the cursor chooses it; what a command sets is named as the form names it:
-``e on page 2 (Tokens), "Expires": 30d``. A command that the console has no key for stays as it is.
+``'tollkeeper token enable ci'`` becomes ``space on page 2 (Tokens)``, with the keys of the current keymap. The name in
+a command is left out, because the cursor selects it. Options are named as in the form: ``e on page 2 (Tokens),
+"Expires": 30d``. A command without a key in the console stays as it is.
 """
 
 import re
@@ -45,7 +45,7 @@ _PLACES = {
     "price set": ("models", "edit"),
     "price import": ("models", "import"),
 }
-"""Commands by how they begin: the page, and the verb whose key it is; none: the page shows it."""
+"""The page of each command, by its first words, and the verb whose key runs it; without a verb the page shows it."""
 
 _TABLES = {"token": TOKEN, "group": GROUP, "channel": CHANNEL, "account": ACCOUNT, "price": PRICE}
 """The fields of the forms, by the noun of the command."""
@@ -71,16 +71,16 @@ _VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle",
 _SHOWN = ("list", "show")
 _IDS = {action.id: action for action in ACTIONS}
 _SHORTENED = 2
-"""Words of a command that say what it does; a name may follow."""
+"""The number of words that name a command; a name may follow."""
 
 
 def key_advice(text: str, keymap: Keymap) -> str:
-    """The text with keys instead of the commands that have one."""
+    """Returns the text with keys instead of the commands that have one."""
     return _COMMAND.sub(lambda match: _replacement(match, keymap), text) if "tollkeeper " in text else text
 
 
 def advice_in(node: DOMNode, text: str) -> str:
-    """The text with the keys of the console that a widget is in; in another app, with the usual keys."""
+    """Returns the text with the keys of the console that a widget is in; in another app, with the usual keys."""
     session = getattr(node.app, "session", None)
     return key_advice(text, Keymap() if session is None else session.keymap)
 
@@ -108,7 +108,7 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
 
 
 def _entries(noun: str, options: Sequence[str]) -> list[str]:
-    """The fields of the form and what to enter in them, instead of options and values."""
+    """Returns the fields of the form and their values, instead of options and values."""
     labels = _labels(noun)
     found = []
     for flag, value in zip_longest(options, options[1:], fillvalue=""):
@@ -121,7 +121,9 @@ def _entries(noun: str, options: Sequence[str]) -> list[str]:
 
 
 def _labels(noun: str) -> dict[str, tuple[str, str]]:
-    """The labels of a form's inputs by option; and where one input is for many options, what each of them is there."""
+    """Returns the labels of a form's inputs by option; if one input stands for many options, also the text that each of
+    them is there.
+    """
     labels = dict(_OTHER_LABELS.get(noun, {}))
     for field in _TABLES.get(noun, ()):
         for option in field.kind.options(field):
@@ -131,13 +133,13 @@ def _labels(noun: str) -> dict[str, tuple[str, str]]:
 
 
 def _key_of_all_pages(words: Sequence[str]) -> str:
-    """The id of the action; empty if there is none."""
+    """Returns the id of the action; empty if no action matches."""
     first = words[0] if words else ""
     return _EVERYWHERE.get(first, "") if first == "why" or len(words) == 1 else ""
 
 
 def _place(words: list[str]) -> tuple[str, str]:
-    """The page and the verb of a command; empty texts if the console has none."""
+    """Returns the page and the verb of a command; empty texts if the console has none."""
     line = " ".join(words)
     for begins, place in _PLACES.items():
         if line == begins or line.startswith(f"{begins} "):

@@ -1,7 +1,7 @@
-"""Key queue: keys typed ahead act in order; each waits until the one before has taken effect and the focus has moved.
+"""Key queue: keys typed ahead act in order; each waits until the previous one has taken effect and the focus has moved.
 
-Textual sends a key to the widget with the focus when it arrives. Over a slow line ``/deploy`` arrives at once, and
-then the ``d`` would delete.
+Textual sends a key to the widget with the focus when it arrives. Over a slow line ``/deploy`` arrives at once, and then
+the ``d`` would delete.
 """
 
 from collections import deque
@@ -17,11 +17,11 @@ Result = TypeVar("Result")
 
 
 DIALOG_WORKERS = "verbs"
-"""Group of the workers that may open dialogs."""
+"""The group of the workers that may open dialogs."""
 
 
 class KeyHandled(Message):
-    """Posted after a key; when it comes back, the key has been handled."""
+    """Posted after a key. When it arrives, the key has been handled."""
 
 
 class KeyQueueApp(App[Result]):
@@ -43,9 +43,9 @@ class KeyQueueApp(App[Result]):
             await self._take(event)
 
     def on_key_handled(self, event: KeyHandled) -> None:
-        """The key may have moved the focus, in a callback that is already waiting."""
+        """Continue after a key, which may have moved the focus in a callback that is already waiting."""
         event.stop()
-        self.call_later(self._next, 25)  # waits for a dialog that is opening
+        self.call_later(self._next, 25)  # wait for a dialog that is opening
 
     async def _take(self, event: events.Key | events.Paste) -> None:
         target = self.focused or self.screen
@@ -53,7 +53,7 @@ class KeyQueueApp(App[Result]):
         self._chosen_in = self.screen if entered else None
         self._under_way = True
         await super().on_event(event)
-        if not target.post_message(KeyHandled()):  # it is just being removed
+        if not target.post_message(KeyHandled()):  # it is being removed
             await self._next(0)
 
     async def _next(self, patience: int) -> None:
@@ -65,7 +65,7 @@ class KeyQueueApp(App[Result]):
             await self._take(self._typed.popleft())
 
     def _is_opening(self) -> bool:
-        """Whether a dialog is opening, has no focus yet, or is about to be opened by the palette."""
+        """Returns whether a dialog is opening, has no focus yet, or is about to be opened by the palette."""
         if self.screen is self._chosen_in:
             return True
         if self.screen.is_modal:

@@ -1,7 +1,7 @@
 """Keymap: which keys the actions have: those of the action table, or the owner's own.
 
-A key that moves the cursor or opens a page or the palette keeps its meaning, so that every list can always be used.
-Wrong names and keys that would have two meanings on a page are reported, and these actions keep their usual keys.
+A key that moves the cursor or opens a page or the palette keeps its meaning, so that every list stays usable. Wrong
+names and keys that would have two meanings on a page are reported, and these actions keep their usual keys.
 """
 
 import difflib
@@ -26,7 +26,8 @@ FIXED = frozenset(
         *("j", "k", "g", "G", *(f"ctrl+{letter}" for letter in "bcfijmp"), *map(str, range(1, 10))),
     ]
 )
-"""Keys that cannot be given to an action: they move, open pages or the palette, or terminals send them for others."""
+"""Keys that cannot be given to an action: they move, open pages or the palette, or terminals send them for
+other keys."""
 
 EXAMPLES = "a letter, a sign such as !, space, f1 to f12, ctrl+x"
 NO_KEY = ("", "none")
@@ -38,30 +39,34 @@ class Keymap:
     """The keys of all actions."""
 
     def __init__(self, changed: Mapping[str, str] | None = None) -> None:
-        """``changed``: other keys than the table's, in Textual's names, by the ids of actions."""
+        """``changed``: the keys that differ from the table's, in Textual's names, by the ids of actions."""
         self.changed = dict(changed or {})
 
     def actions_in(self, *scopes: str) -> Iterator[Action]:
-        """The actions of some scopes, with their keys."""
+        """Returns the actions of some scopes, with their keys."""
         return map(self.action, actions_in(*scopes))
 
     def action(self, action: Action) -> Action:
-        """The action with its keys."""
+        """Returns the action with its keys."""
         keys = self.changed.get(action.id)
         return action if keys is None else msgspec.structs.replace(action, keys=keys)
 
     def key(self, id_: str) -> str:
-        """The key of an action as sentences name it: ``u``; one without a key is run from the palette: ``: Undo``."""
+        """Returns the key of an action as sentences name it: ``u``; an action without a key is run from the palette:
+        ``: Undo``.
+        """
         action = self.action(_BY_ID[id_])
         return key_text(action) if action.keys else f": {action.label}"
 
     def bindings(self) -> dict[str, str]:
-        """What Textual has to change. It cannot remove a key, so an action without one gets a name that no key has."""
+        """Returns the bindings that Textual has to change. It cannot remove a key, so an action without one gets a name
+        that no key has.
+        """
         return {id_: keys or f"none:{id_}" for id_, keys in self.changed.items()}
 
 
 def read_keymap(wanted: Mapping[str, str], pages: Mapping[str, Collection[Action]]) -> tuple[Keymap, list[str]]:
-    """The keymap for the wanted keys, and sentences about those that cannot be given.
+    """Returns the keymap for the wanted keys, and sentences about those that cannot be given.
 
     ``pages``: the names of the pages, and all actions that can be run there.
     """
@@ -83,7 +88,7 @@ def read_keymap(wanted: Mapping[str, str], pages: Mapping[str, Collection[Action
 
 
 def keys_of(text: str) -> str:
-    """Keys as people write them, separated by blanks or commas, in Textual's names. Raises BadRequest."""
+    """Returns keys, written by hand and separated by blanks or commas, in Textual's names. Raises BadRequest."""
     if text.strip().lower() in NO_KEY:
         return ""
     words = text.split() if text.strip() == "," else text.replace(",", " ").split()
@@ -91,7 +96,7 @@ def keys_of(text: str) -> str:
 
 
 def key_of(word: str) -> str:
-    """One key: ``p``, ``/``, ``^x``, ``ctrl+x``, ``f5``, ``space``. Raises BadRequest."""
+    """Returns Textual's name of one key: ``p``, ``/``, ``^x``, ``ctrl+x``, ``f5``, ``space``. Raises BadRequest."""
     key = _spell(word)
     if key in FIXED:
         raise BadRequest(f"'{plain(word, 20)}' cannot be used: it moves in lists, opens a page or the palette")
@@ -123,7 +128,7 @@ def _character(sign: str) -> str:
 
 
 def _conflict(changed: Mapping[str, str], pages: Mapping[str, Collection[Action]]) -> tuple[str, str] | None:
-    """An own key that has another meaning on the same page, and the sentence about it."""
+    """Returns the id of an action whose own key has another meaning on the same page, and the sentence about it."""
     for page, actions in pages.items():
         owners: dict[str, list[str]] = {}
         for action in actions:
@@ -147,7 +152,7 @@ def _free(taken: Collection[str], count: int = 6) -> Sequence[str]:
 
 
 def _similar(word: str, known: Collection[str]) -> str:
-    """The names that come closest, or an example."""
+    """Returns the most similar names, or an example."""
     found = difflib.get_close_matches(word, known, n=3, cutoff=0.6)
     if found:
         return f"did you mean {', '.join(sorted(found, key=found.index))}?"

@@ -1,8 +1,8 @@
 """Listing: what a table page shows: its columns, rows, lead line and detail pane, as functions of the board.
 
-A Source holds the rows, first on top; rows have keys, so the cursor stays on its row. A RowCache keeps a row the same
-object until something in it changes, because a table repaints only rows that are new objects; so ages and countdowns
-belong into the row. All text returned is safe: foreign strings passed ``tui/text.py``.
+A ``RowSource`` holds the rows, first on top. Rows have keys, so the cursor stays on its row. A ``RowCache`` keeps the
+same object for a row until something in it changes, because a table repaints only rows that are new objects; so ages
+and countdowns belong in the row. All returned text is safe: text from outside passed ``tui/text.py``.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
@@ -25,19 +25,19 @@ class RowSource(Protocol[R]):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """Returns the number of rows."""
         ...
 
     def row(self, index: int) -> R | None:
-        """The row; None if it is not loaded yet."""
+        """Returns the row; None if it is not loaded yet."""
         ...
 
     def key(self, index: int) -> Hashable:
-        """The row's stable key; its index may change."""
+        """Returns the row's stable key. Its index may change."""
         ...
 
     def index(self, key: Hashable) -> int | None:
-        """The row's index now; None if it is gone."""
+        """Returns the row's current index; None if it is gone."""
         ...
 
     def order(self, column: Column[R] | None, *, descending: bool) -> None:
@@ -45,7 +45,7 @@ class RowSource(Protocol[R]):
         ...
 
     def keep(self, keys: Collection[Hashable] | None) -> None:
-        """Show only the rows with these keys; None: all again."""
+        """Show only the rows with these keys; None: all rows again."""
         ...
 
     def pin(self, key: Hashable) -> None:
@@ -73,7 +73,7 @@ class ListRows(Generic[R]):
 
     @property
     def hidden(self) -> int:
-        """How many rows the filter hides."""
+        """Returns the number of rows that the filter hides."""
         return len(self._all) - len(self._shown)
 
     def row(self, index: int) -> R | None:
@@ -113,14 +113,14 @@ class ListRows(Generic[R]):
 
 
 class RowCache(Generic[R]):
-    """Keeps the previous rows; rows are compared by value."""
+    """Keeps the previous rows, which are compared by value."""
 
     def __init__(self, key: Callable[[R], Hashable]) -> None:
         self._key = key
         self._known: dict[Hashable, R] = {}
 
     def keep(self, rows: Iterable[R]) -> list[R]:
-        """The rows, with the previous object for every row that is equal to it."""
+        """Returns the rows, with the previous object for every row that is equal to it."""
         same = [(self._known.get(self._key(row)), row) for row in rows]
         kept = [known if known is not None and known == row else row for known, row in same]
         self._known = {self._key(row): row for row in kept}
@@ -128,7 +128,7 @@ class RowCache(Generic[R]):
 
 
 def row_filter(text: str) -> Callable[[str], bool]:
-    """Whether a row's words fit; case does not matter."""
+    """Returns a function that tells whether a row's words match the filter; case does not matter."""
     words = text.casefold().split()
     there = [word for word in words if not word.startswith("!")]
     missing = [word[1:] for word in words if len(word) > 1 and word.startswith("!")]
@@ -141,13 +141,13 @@ def row_filter(text: str) -> Callable[[str], bool]:
 
 
 class PageListing(Generic[R]):
-    """Base class, one subclass a page. ``noun`` names a row in sentences."""
+    """The base class of listings, with one subclass for each page. ``noun`` names a row in sentences."""
 
     noun = "row"
     hint = "words to match, !word to exclude"
-    """Placeholder of the filter."""
+    """The placeholder of the filter."""
     by = "id"
-    """Attribute of a row's view that is its stable key."""
+    """The attribute of a row's view that is its stable key."""
 
     def __init__(self, session: ConsoleSession) -> None:
         self.session = session
@@ -155,54 +155,54 @@ class PageListing(Generic[R]):
         self.trends = Trends()
         """Sums of the last days or hours, for pages that fetch them."""
         self.shown: int | None = None
-        """How many rows are shown, if the filter or the marks hide some."""
+        """The number of rows shown, if the filter or the marks hide some."""
         self.searching = False
         """Whether older rows are still being searched."""
 
     def counted(self, total: int) -> str:
-        """``25 models``, or ``3 of 25 models`` if not all of them are shown."""
+        """Returns ``25 models``, or ``3 of 25 models`` if not all of them are shown."""
         whole = fmt.count_text(total, self.noun)
         return whole if self.shown is None else f"{self.shown:,} of {whole}"
 
     def columns(self) -> Sequence[Column[R]]:
-        """All columns, those that matter most first."""
+        """Returns all columns, the most important first."""
         raise NotImplementedError
 
     def rows(self) -> Sequence[R]:
-        """All rows on the board now."""
+        """Returns all rows on the board now."""
         raise NotImplementedError
 
     def key(self, row: R) -> Hashable:
-        """The row's stable key."""
+        """Returns the row's stable key."""
         key: Hashable = getattr(self.exported(row), self.by)
         return key
 
     def name(self, row: R) -> str:
-        """What ``y`` copies."""
+        """Returns the text that ``y`` copies."""
         return str(self.exported(row).name)
 
     def exported(self, row: R) -> Any:
-        """The row as an export writes it: the server's view, without what only the screen needs."""
+        """Returns the row as an export writes it: the server's view, without values that only the screen needs."""
         return getattr(row, "view", row)
 
     def command(self, row: R) -> str:
-        """The command (or the curl) that ``Y`` copies."""
+        """Returns the command (or the curl) that ``Y`` copies."""
         return "tollkeeper " + cli_command(self.noun, "show", safe(self.name(row)))
 
     def lead(self, width: int) -> Content:
-        """The line above the table, in at most so many cells."""
+        """Returns the line above the table, in at most ``width`` cells."""
         raise NotImplementedError
 
     def detail(self, row: R, width: int) -> Content:
-        """The detail pane of a row."""
+        """Returns the detail pane of a row."""
         raise NotImplementedError
 
     def empty(self) -> Content:
-        """Shown instead of an empty table. It says what to do next."""
+        """Returns the text shown instead of an empty table. It says what to do next."""
         return content((f"No {self.noun}s yet.", "dim"))
 
     def no_match(self, text: str) -> Content:
-        """Shown instead of the table if no row fits the filter, or no marked row is here."""
+        """Returns the text shown instead of the table if no row matches the filter, or no marked row is here."""
         if not text:
             all_rows = self.session.key("list.marked")
             return content((f"No marked {self.noun} is here. ", "dim"), (all_rows, "key"), (" shows all.", "dim"))
@@ -214,9 +214,9 @@ class PageListing(Generic[R]):
         return lines(words, content(""), keys)
 
     def searched(self, row: R, columns: Sequence[Column[R]]) -> str:
-        """The text that a filter searches: the words of a row and what its columns show, without numbers."""
+        """Returns the text that a filter searches: the words of a row and its column texts, without numbers."""
         return " ".join([self.words(row), *(column.text(row) for column in columns if not column.right)])
 
     def words(self, row: R) -> str:
-        """More text for the filter to search."""
+        """Returns more text for the filter to search."""
         return ""

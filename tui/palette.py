@@ -1,7 +1,7 @@
 """Palette: finds everything by name from every page, and runs it there.
 
-It offers the actions of every page, the orders of the open list, settings, themes, every token, group, channel, model
-and price, what can be done with one of them ("laptop rotate"), and a call by its id. Names are drawn as ``Content``: a
+It offers the actions of every page, the sort orders of the open list, settings, themes, every token, group, channel,
+model and price, actions on one of them ("laptop rotate"), and a call by its id. Names are drawn as ``Content``: a
 string would be read as markup.
 """
 
@@ -39,11 +39,11 @@ class PaletteEntry(msgspec.Struct, frozen=True):
     about: str
     run: Run
     weight: float = 1.0
-    """Entries that are more likely meant have more."""
+    """The weight of its score. Entries that users are more likely to mean have a higher one."""
 
 
 class NamedRow(msgspec.Struct, frozen=True):
-    """Something with a name: what it is, and where."""
+    """A thing with a name: its kind and its page."""
 
     name: str
     noun: str
@@ -52,18 +52,18 @@ class NamedRow(msgspec.Struct, frozen=True):
 
 
 HERE, ENTITY = 1.3, 1.2
-"""Weights of the open page's actions, and of names."""
+"""The weights of the open page's actions, and of names."""
 CALL_ID = re.compile(r"(?:req_)?[0-9a-f]{6,}", re.IGNORECASE)
 LIST_VERBS = frozenset(
     {"full", "filter", "sort", "reverse", "columns", "mark", "marked", "bulk", "export", "back", "new"}
 )
-"""Verbs that have nothing to do with the selected row."""
+"""Verbs that do not act on the selected row."""
 FIRST = 3
-"""How many names are offered before typing, and calls for a part of an id."""
+"""The number of names offered before typing, and of calls offered for a part of an id."""
 
 
 class Palette(Provider):
-    """Everything the palette offers."""
+    """The provider of everything that the palette offers."""
 
     async def search(self, query: str) -> Hits:
         app = self.app
@@ -88,7 +88,7 @@ class Palette(Provider):
 
 
 def entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
-    """Pages, the actions of all of them, settings and themes."""
+    """Yields pages, the actions of all of them, settings and themes."""
     yield from page_entries(app)
     keymap, here = app.session.preferences.keymap, app.page
     yield from action_entries(app, here, available_actions(here, keymap))
@@ -105,13 +105,13 @@ def entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
 
 
 def page_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
-    """The pages."""
+    """Yields the pages."""
     for number, info in enumerate(PAGES, 1):
         yield PaletteEntry(f"{info.name}  ({number})", info.about, partial(app.open_page, info.id), HERE)
 
 
 def action_entries(app: ConsoleApp, page: ConsolePage, actions: Sequence[Action]) -> Iterator[PaletteEntry]:
-    """What can be done on the open page, and everywhere."""
+    """Yields the actions of the open page, and those of every page."""
     for action in actions:
         owner = app if action.scope == "app" else page
         run = partial(owner.action_act, action.verb)
@@ -119,7 +119,7 @@ def action_entries(app: ConsoleApp, page: ConsolePage, actions: Sequence[Action]
 
 
 def order_entries(page: AnyPage) -> Iterator[PaletteEntry]:
-    """The columns by which the open list can be sorted."""
+    """Yields the columns by which the open list can be sorted."""
     for column in sortable_columns(page.columns) if isinstance(page, ListPage) else ():
         title = column.title or column.id.capitalize()
         about = f"{'the largest' if column.largest_first else 'in order, the first'} on top; once more reverses"
@@ -127,7 +127,7 @@ def order_entries(page: AnyPage) -> Iterator[PaletteEntry]:
 
 
 def entity_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
-    """Everything with a name: choosing it goes there."""
+    """Yields everything with a name; choosing an entry opens its page there."""
     for row in named_rows(app.session.board):
         if row.noun == "price":
             run: Run = partial(go_to, app, row.page, row.key, "edit")
@@ -138,7 +138,7 @@ def entity_entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
 
 
 def key_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
-    """The token that has or had a key, by what stands for it in the query."""
+    """Yields the token that has or had a key, by the handle that replaces the key in the query."""
     for token in app.session.board.tokens:
         for owner in token.keys:
             if owner.has(query.strip()):
@@ -147,13 +147,13 @@ def key_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
 
 
 def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
-    """Actions on things whose name is in the query, beside a word for the action: ``laptop rotate``."""
+    """Yields actions on things whose name is in the query, beside a word for the action: ``laptop rotate``."""
     words = query.casefold().split()
     if len(words) < 2:
         return
     keymap = app.session.preferences.keymap
     rows = [row for row in named_rows(app.session.board) if any(word in row.name.casefold() for word in words)]
-    for row in [row for row in rows if row.noun != "price"][:40]:  # each stands for some ten entries
+    for row in [row for row in rows if row.noun != "price"][:40]:  # each stands for about ten entries
         for action in page_class(row.page).actions(keymap):
             if action.verb not in LIST_VERBS:
                 run = partial(go_to, app, row.page, row.key, action.verb)
@@ -162,7 +162,7 @@ def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
 
 
 def named_rows(board: Board) -> Iterator[NamedRow]:
-    """Everything with a name, by page."""
+    """Yields everything with a name, by page."""
     yield from (NamedRow(safe(token.name, 80), "token", "tokens", token.id) for token in board.tokens)
     yield from (NamedRow(safe(channel.name, 80), "channel", "channels", channel.id) for channel in board.channels)
     yield from (NamedRow(safe(group.name, 80), "group", "groups", group.name) for group in board.groups)
@@ -172,9 +172,10 @@ def named_rows(board: Board) -> Iterator[NamedRow]:
 
 
 def match(query: str, entry: PaletteEntry) -> float:
-    """How well the query fits; 0: not at all.
+    """Returns how well the query matches; 0: not at all.
 
-    Best is the whole text, then its beginning, words of it in any order, words of the sentence about it, and letters.
+    The best match is the whole text, then its beginning, its words in any order, words of the sentence about it, and
+    letters.
     """
     text, words = entry.text.casefold(), query.casefold().split()
     if not words:
@@ -195,7 +196,7 @@ def match(query: str, entry: PaletteEntry) -> float:
 
 
 def highlight(text: str, query: str) -> Content:
-    """A text with what was matched; Textual's own way would read markup in it."""
+    """Returns a text with the matches marked; Textual's own way would read markup in it."""
     shown, folded = Content(text), text.casefold()
     for word in query.casefold().split():
         at = folded.find(word)
@@ -205,7 +206,7 @@ def highlight(text: str, query: str) -> Content:
 
 
 def _in_order(letters: str, text: str) -> bool:
-    """Whether the letters are in the text in this order, beginning with the first letter of a word."""
+    """Returns whether the letters are in the text in this order, starting with the first letter of a word."""
     starts = (i for i, letter in enumerate(text) if letter == letters[0] and (i == 0 or not text[i - 1].isalnum()))
     for start in starts:
         rest = iter(text[start:])
@@ -221,7 +222,9 @@ async def act_there(app: ConsoleApp, page: str, verb: str) -> None:
 
 
 async def show_call(app: ConsoleApp, call: str) -> None:
-    """Open Live with the cursor on a call and its receipt; one that is not in the list is found by the filter."""
+    """Open the Live page with the cursor on a call, and its receipt; a call that is not in the list is found by the
+    filter.
+    """
     await app.action_page("live")
     page = app.page
     if page.source.index(call) is None:
@@ -232,7 +235,7 @@ async def show_call(app: ConsoleApp, call: str) -> None:
 
 
 async def _calls(app: ConsoleApp, query: str) -> Hits:
-    """Calls with the typed part of an id: those on the board, or else any others that are still recorded."""
+    """Yields calls with the typed part of an id: those on the board, or otherwise any recorded ones."""
     typed = query.strip().lower()
     if not CALL_ID.fullmatch(typed):
         return
@@ -250,7 +253,7 @@ async def _calls(app: ConsoleApp, query: str) -> Hits:
 
 
 async def _find_recorded(client: control.ControlClient, part: str) -> list[CallView]:
-    """The newest calls with this part of an id; the search ends when something else is typed."""
+    """Returns the newest calls with this part of an id. The search is cancelled when the query changes."""
     page = await client.calls(words=f"id:*{part}*", limit=FIRST)
     while not page.calls and page.cursor:
         page = await client.calls(words=f"id:*{part}*", limit=FIRST, before=page.cursor)

@@ -1,4 +1,6 @@
-"""Plain mode: the console without a screen, for dumb terminals and screen readers: one line per call, until ctrl+c."""
+"""Plain mode: the console without a screen, for dumb terminals and screen readers: one line for each call, until
+ctrl+c.
+"""
 
 import asyncio
 import sys
@@ -17,7 +19,7 @@ from tui.text import safe
 
 
 def run(link: ServerLink, reason: str, program: str = "tollkeeper") -> int:
-    """Attach to the server, or start one, and print lines. Returns the exit code; raises if there is no server."""
+    """Attach to the server, or start one, and print lines. Returns the exit code. Raises if no server is available."""
     _print_line(
         f"{reason}, so no screen is drawn: each finished call is one line. Ctrl+C quits; every command has --help."
     )
@@ -29,7 +31,7 @@ def run(link: ServerLink, reason: str, program: str = "tollkeeper") -> int:
 
 
 async def follow(link: ServerLink) -> None:
-    """Write what happens until the server ends. Raises GatewayError if there is none."""
+    """Write events as lines until the server ends. Raises GatewayError if no server runs."""
     attached = await link.ensure()
     try:
         async for event in attached.client.events(recent=10):
@@ -40,7 +42,7 @@ async def follow(link: ServerLink) -> None:
 
 
 def console_line(event: AnyEvent) -> Iterator[str]:
-    """The lines about an event."""
+    """Yields the lines about an event."""
     if isinstance(event, Snapshot):
         yield f"serving {event.status.address}, {fmt.count_text(len(event.running), 'call')} running"
         yield f"available {dollars(event.account.available_nanos)}"
@@ -56,12 +58,12 @@ def console_line(event: AnyEvent) -> Iterator[str]:
 
 
 def store_line(error: str) -> str:
-    """The state of the store in words."""
+    """Returns the state of the store in words."""
     return f"the store failed, and calls are rejected: {safe(error)}" if error else "the store works again"
 
 
 def call_line(call: CallView) -> str:
-    """One finished call in words."""
+    """Returns one finished call in words."""
     where = f" at {call.channel}" if call.channel else ""
     used = f", {call.input_tokens} in, {call.output_tokens} out, {dollars(call.cost_nanos)}"
     why = f", {call.code}" if call.code else ""

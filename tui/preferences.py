@@ -1,7 +1,7 @@
 """Preferences: ``console.toml`` in the home, which the owner writes: other keys for actions, and themes.
 
-The console only reads it, at its start. Whatever is wrong in it is reported and left out; it never keeps the console
-from starting. What the console itself remembers is in ``saved_state``.
+The console only reads it, at its start. Errors in it are reported and skipped; they never keep the console from
+starting. The console's own state is in ``saved_state``.
 """
 
 import os
@@ -32,11 +32,11 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True):
     keymap: Keymap = msgspec.field(default_factory=Keymap)
     themes: tuple[Theme, ...] = ()
     problems: tuple[str, ...] = ()
-    """Sentences about what was left out."""
+    """Sentences about entries that were left out."""
 
 
 def load(home: Path, pages: Callable[[], ActionsByPage]) -> Preferences:
-    """The preferences of a home; ``pages`` gives the names of the pages and the actions there."""
+    """Returns the preferences of a home; ``pages`` gives the names of the pages and the actions there."""
     table, problems = _read(home / NAME)
     unknown = [name for name in table if name not in SECTIONS]
     problems += [f"unknown section [{plain(name, 40)}]; use [keys] and [themes.NAME]" for name in unknown]
@@ -60,7 +60,7 @@ def load(home: Path, pages: Callable[[], ActionsByPage]) -> Preferences:
 
 
 def note(problems: Collection[str]) -> str:
-    """The message about problems that is shown at the start; empty if there are none."""
+    """Returns the message about problems that is shown at the start; empty if there are none."""
     if not problems:
         return ""
     more = f"\nand {len(problems) - 3} more: page Settings, {NAME}" if len(problems) > 3 else ""
@@ -79,7 +79,7 @@ def create(home: Path) -> bool:
 
 
 def example() -> str:
-    """A file that changes nothing: all keys and one theme, as comments."""
+    """Returns a file that changes nothing: all keys and one theme, as comments."""
     width = max(len(action.id) for action in ACTIONS) + 2
     keys = [f"# {_quote(a.id):<{width}} = {_quote(a.keys or 'none'):<26} # {a.label}" for a in ACTIONS]
     colours = [f'# {name} = "{getattr(themes.DARK, name)}"' for name in themes.COLOURS]
@@ -105,7 +105,7 @@ def _quote(text: str) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """The file's content, and why it could not be read."""
+    """Returns the file's content, and why it could not be read."""
     try:
         _close_to_others(path)
         with path.open("rb") as file:
@@ -123,7 +123,9 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _close_to_others(path: Path) -> None:
-    """Every file of the home has mode 0600, also one that an editor created. What a link points to is left alone."""
+    """Set the file's mode to 0600, like every file of the home, even if an editor created it. The target of a link is
+    not changed.
+    """
     if os.name != "nt" and not path.is_symlink() and path.stat().st_mode & 0o077:
         path.chmod(0o600)
 
@@ -137,7 +139,7 @@ def _section(table: Mapping[str, Any], name: str, problems: list[str]) -> dict[s
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """``live.pause`` may be written with quotes or without, which nests it."""
+    """Yields all settings by full names: ``live.pause`` may be written with quotes, or without, which nests it."""
     for name, value in table.items():
         if isinstance(value, dict) and not before:
             yield from _flat(value, f"{name}.")

@@ -32,17 +32,17 @@ from tui.session import ConsoleSession
 from tui.text import Part, TextCard, safe
 
 LABEL = 13
-"""Cells of a label: ``upstream id`` is the longest."""
+"""The cells of a label: ``upstream id`` is the longest."""
 
 
 def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
-    """All that is known of a call, in lines of at most ``width`` cells."""
+    """Returns everything known about a call, in lines of at most ``width`` cells."""
     card, glyphs, now = TextCard(width, label=LABEL), session.glyphs, session.now()
     card.line(_bold(safe(call.id, 40)), (f"   {fmt.moment(call.time_ms, now)}   ", "dim"), state_of(call, glyphs))
     _route(card, call, glyphs)
     if call.error:
         error = session.advice(f"{call.code}: {call.error}" if call.code else call.error)
-        card.row("error", (safe(error, 1_500), "bad"))  # it ends with what to do
+        card.row("error", (safe(error, 1_500), "bad"))  # it ends with the remedy
         if call.token:
             card.row("", (session.key("list.why"), "key"), (" what it would get now, and why", "dim"))
     _timing(card, call, glyphs)
@@ -54,7 +54,7 @@ def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
 
 
 def state_of(call: CallView, glyphs: Glyphs) -> Part:
-    """The call's state, as a mark and words."""
+    """Returns the call's state, as a mark and words."""
     if isinstance(call, RunningView):
         if call.waits_for:
             return f"{glyphs.half} waiting for {safe(call.waits_for, 120)}", "warn"
@@ -70,17 +70,17 @@ def state_of(call: CallView, glyphs: Glyphs) -> Part:
 
 
 def is_lost(call: CallView) -> bool:
-    """Whether the gateway stopped while the call ran. Its duration and usage are unknown then."""
+    """Returns whether the gateway stopped while the call ran. Then its duration and usage are unknown."""
     return call.outcome == Outcome.LOST
 
 
 def duration_of(call: CallView) -> Millis | None:
-    """The duration of a call; None if it is unknown."""
+    """Returns the duration of a call; None if it is unknown."""
     return None if is_lost(call) else call.duration_ms
 
 
 def mark_of(call: CallView, glyphs: Glyphs) -> str:
-    """One mark for how it ended, or that it runs."""
+    """Returns one mark for how the call ended, or that it runs."""
     if call.state == "running":
         return glyphs.running
     if not failed(call):
@@ -89,7 +89,7 @@ def mark_of(call: CallView, glyphs: Glyphs) -> str:
 
 
 def tone_of(call: CallView) -> str:
-    """The tone of that mark."""
+    """Returns the tone of that mark."""
     if call.state == "running":
         return "warn" if call.waits_for else "live"
     if not failed(call):
@@ -104,11 +104,11 @@ _SAID = {
     "cache write": " written to cache",
     "long cache write": " written to cache for long",
 }
-"""The words of a receipt for what is billed; the others are used as they are."""
+"""Words of a receipt for billed parts; names that are not in it are used unchanged."""
 
 
 def arithmetic(call: CallView, rates: Rates, glyphs: Glyphs) -> str:
-    """The cost's formula with the numbers in it: ``529 x $3/M + 89 x $15/M, group x1 = $0.00292``."""
+    """Returns the cost's formula with the numbers in it: ``529 x $3/M + 89 x $15/M, group x1 = $0.00292``."""
     parts = [
         f"{n:,}{_SAID.get(what, f' {what}')} {glyphs.times} ${fmt.price(rate)}{'' if what in UNIT_WORDS else '/M'}"
         for n, what, rate in counts_billed(call.usage, rates)
@@ -127,7 +127,7 @@ def _route(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     to = f" {glyphs.right} {safe(call.channel)}" if call.channel else ""
     upstream = f" as {safe(call.upstream_model)}" if call.upstream_model not in ("", call.model) else ""
     parts = [f"token {call.token or 'none'}", f"group {call.group or 'none'}"]
-    if call.stream or call.model:  # otherwise its request was not read
+    if call.stream or call.model:  # otherwise the request was not read
         parts.append("stream" if call.stream else "plain")
     if call.api not in (CHAT_API, ""):
         parts.append(f"{call.api} {call.conversion}".rstrip())
@@ -184,7 +184,9 @@ def _tokens(call: CallView) -> Iterator[Part]:
 
 
 def unpriced(call: CallView, board: Board) -> bool:
-    """Whether it costs nothing because its model has no price; one that runs has that of its model now."""
+    """Returns whether it costs nothing because its model has no price; a running call uses its model's
+    current price.
+    """
     if call.state == "running":
         return not call.cost_nanos and call.model in board.unpriced
     return call.rates is None and not call.cost_nanos and call.usage_source != "none"

@@ -1,4 +1,4 @@
-"""Saved state: what the console remembers between runs (theme, page, columns, sorting, filters), as a file in the home.
+"""Saved state: what the console keeps between runs (theme, page, columns, sorting, filters), as a file in the home.
 
 A file that cannot be read is renamed and reported; it never keeps the console from starting.
 """
@@ -18,7 +18,7 @@ class PageState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The state of one page."""
 
     columns: list[str] = []
-    """Ids of the chosen columns; empty: the usual ones."""
+    """The ids of the chosen columns; empty: the usual ones."""
     sort: str = ""
     reverse: bool = False
     filter: str = ""
@@ -28,22 +28,22 @@ class PageState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class SavedState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Everything that is saved. A value that is not valid any more counts as the default."""
+    """Everything that is saved. A value that is not valid now counts as the default."""
 
     theme: str = ""
     page: str = ""
     mouse: bool = True
     ascii: bool | None = None
-    """None: detected from the environment."""
+    """Whether to draw with ASCII; None: detected from the environment."""
     views: dict[str, PageState] = {}
 
     def view(self, page: str) -> PageState:
-        """The state of a page; changes to it are saved."""
+        """Returns the state of a page; changes to it are saved."""
         return self.views.setdefault(page, PageState())
 
 
 def load(home: Path) -> tuple[SavedState, str]:
-    """The saved state, and a sentence about what could not be read, or nothing."""
+    """Returns the saved state, and a sentence about errors while it was read; empty if none."""
     path = home / NAME
     try:
         with path.open("rb") as file:
@@ -62,7 +62,7 @@ def load(home: Path) -> tuple[SavedState, str]:
 
 
 def merge(mine: Any, before: Any, theirs: Any) -> Any:
-    """The state that another console has saved, with the changes made here since ``before``."""
+    """Returns the state that another console has saved, with the changes made here since ``before``."""
     if isinstance(mine, msgspec.Struct):
         names = mine.__struct_fields__
         return type(mine)(**{n: merge(getattr(mine, n), getattr(before, n), getattr(theirs, n)) for n in names})
@@ -76,7 +76,7 @@ def merge(mine: Any, before: Any, theirs: Any) -> Any:
 
 
 def save(home: Path, state: SavedState) -> None:
-    """Put the file in place at once and whole, mode 0600. Raises OSError."""
+    """Replace the file atomically, with mode 0600. Raises OSError."""
     handle, temporary = tempfile.mkstemp(prefix=NAME, dir=home)
     try:
         with os.fdopen(handle, "wb") as file:

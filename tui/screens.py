@@ -1,11 +1,11 @@
-"""Screens: the screen of the pages, and the base of dialogs. When they open they are styled and laid out once.
+"""Screens: the screen of the pages, and the base of dialogs. They are styled and laid out once when they open.
 
-Textual styles every widget as it is mounted, all of them again when the screen is shown, and again when the screen has
-the classes of the terminal's size. These screens have those classes before their widgets are mounted, and showing
-them styles nothing: a change of theme reaches every open screen, also those below another one.
+Textual styles every widget as it is mounted, all of them again when the screen is shown, and again when the screen gets
+the classes of the terminal's size. These screens have those classes before their widgets are mounted, and showing them
+styles nothing: a change of theme reaches every open screen, also those below another one.
 
 Textual lays out a screen when it is shown, and again at each Resize: the terminal sends one at the start, and one
-follows every layout. These screens ignore a Resize to the size that they have.
+follows every layout. These screens ignore a Resize to their current size.
 """
 
 from collections.abc import Iterator
@@ -19,11 +19,11 @@ Result = TypeVar("Result")
 AnyScreen = Screen[Any]
 
 BELOW = "-below"
-"""Class of the messages of a screen while another screen is above it, which shows them too."""
+"""The class of a screen's messages while another screen is above it, which shows them too."""
 
 
 def size_classes(app: App[Any]) -> Iterator[str]:
-    """The classes that a screen gets when it is resized to the terminal's size."""
+    """Yields the classes that a screen gets when it is resized to the terminal's size."""
     (width, height), across, down = app.size, app.HORIZONTAL_BREAKPOINTS, app.VERTICAL_BREAKPOINTS
     for length, steps in ((width, across or []), (height, down or [])):
         yield from [name for least, name in sorted(steps) if length >= least][-1:]
@@ -34,7 +34,7 @@ def _take_size(screen: AnyScreen) -> None:
 
 
 def _fit_size(screen: AnyScreen, event: events.Resize) -> None:
-    """Ignore a Resize to the size that this screen and those below it have."""
+    """Ignore a Resize if this screen and those below it already have the size."""
     laid_out = all(one.outer_size == event.size for one in screen.app.screen_stack)
     if laid_out and screen.has_class(*size_classes(screen.app)):
         event.stop().prevent_default()
@@ -50,7 +50,7 @@ def _leave(screen: AnyScreen) -> None:
 
 
 class PageScreen(Screen[None]):
-    """The screen of the pages. It is drawn first with a page on it, so that it is laid out and drawn once."""
+    """The screen of the pages. It is drawn first when a page is on it, so that it is laid out and drawn once."""
 
     on_resize = _fit_size
     on_screen_suspend = _leave
@@ -60,7 +60,7 @@ class PageScreen(Screen[None]):
         self._has_page = False
 
     def open(self) -> None:
-        """The first page is mounted."""
+        """Show the screen once the first page is mounted."""
         self._has_page = True
         self.post_message(events.ScreenResume())
 
@@ -71,7 +71,7 @@ class PageScreen(Screen[None]):
 
 
 def page_screen(app: App[Any]) -> PageScreen:
-    """The first screen of an app."""
+    """Returns the first screen of an app."""
     return PageScreen(app)
 
 

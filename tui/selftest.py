@@ -1,4 +1,4 @@
-"""Selftest: the console drawn once without a terminal, to prove that nothing of it is missing from an executable."""
+"""Selftest: the console drawn once without a terminal, to prove that an executable contains all of it."""
 
 import asyncio
 from contextlib import suppress
@@ -17,7 +17,7 @@ SIZE = (100, 30)
 
 
 def draw(config: Config) -> str:
-    """What the console shows once every page was open; empty if its server never answered."""
+    """Returns the console's text after every page was opened; empty if its server never answered."""
     return asyncio.run(_draw(config))
 
 

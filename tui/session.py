@@ -1,6 +1,6 @@
-"""Session: what all parts of one console share: the server's client, the board, the clock, saved state; and the Link.
+"""Session: the parts that one console shares: the server's client, the board, the clock, saved state; and the link.
 
-A Link finds the server that runs on this home, or starts one.
+A ``ServerLink`` finds the server that runs on this home, or starts one.
 """
 
 import os
@@ -27,7 +27,7 @@ LinkState = Literal["connecting", "starting", "attached", "gone"]
 
 
 class ConsoleSession:
-    """Built once and passed to every page and widget."""
+    """The session, which is built once and passed to every page and widget."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ConsoleSession:
         self.glyphs = msgspec.structs.replace(glyphs)
         """The marks of this console; see ``Glyphs``."""
         self.now = now
-        """The wall clock; part of the screen, so tests give their own."""
+        """The wall clock. It is part of the screen, so tests pass their own."""
         self.state = state
         self.board = Board()
         self.link: LinkState = "connecting"
@@ -52,12 +52,12 @@ class ConsoleSession:
         self.started_here = False
         """Whether this console started the server it is attached to."""
         self.passing_filters: dict[str, str] = {}
-        """Filters by page that last as long as this console: a span of time that was opened from a chart."""
+        """Filters by page that last only as long as this console: a time span that was opened from a chart."""
         self._client: control.ControlClient | None = None
 
     @property
     def lasting_state(self) -> SavedState:
-        """The state as the next console finds it."""
+        """Returns the state as the next console finds it."""
         views = {
             page: msgspec.structs.replace(view, filter="")
             if view.filter and view.filter == self.passing_filters.get(page)
@@ -68,7 +68,7 @@ class ConsoleSession:
 
     @property
     def client(self) -> control.ControlClient:
-        """The attached server. Raises Unavailable while there is none."""
+        """Returns the attached server. Raises Unavailable if none is attached."""
         if self._client is None or self.link != "attached":
             raise Unavailable(
                 f"The server is not running. Press {self.key('app.start')} to start it.", code="server_gone"
@@ -77,7 +77,9 @@ class ConsoleSession:
 
     @property
     def progress(self) -> str:
-        """What the console is doing before it has data to show. Empty once it has data, and if the server is gone."""
+        """Returns what the console is doing before it has data to show. Empty once it has data, and if the server is
+        gone.
+        """
         if self.link == "starting":
             return "starting the server"
         waiting = self.link == "connecting" or (self.link == "attached" and self.board.status is None)
@@ -85,25 +87,25 @@ class ConsoleSession:
 
     @property
     def keymap(self) -> Keymap:
-        """The keys of all actions."""
+        """Returns the keys of all actions."""
         return self.preferences.keymap
 
     def key(self, id_: str) -> str:
-        """The key of an action, as sentences name it."""
+        """Returns the key of an action, as sentences name it."""
         return self.keymap.key(id_)
 
     def advice(self, text: str) -> str:
-        """The text with keys instead of the commands that it advises."""
+        """Returns the text with keys instead of the commands that it advises."""
         return key_advice.key_advice(text, self.keymap)
 
     @property
     def program(self) -> str:
-        """The command line that finds this data folder."""
+        """Returns the command line that finds this data folder."""
         return f"tollkeeper{self.config.home_option}"
 
     @property
     def restart_command(self) -> str:
-        """The command line that starts a server here where the last one was: clients know that address."""
+        """Returns the command line that starts a server here at the previous one's address, which clients know."""
         last = urlsplit(self.address)
         host = f" --host {last.hostname}" if last.hostname and last.hostname != DEFAULT_HOST else ""
         port = f" --port {last.port}" if last.port and last.port != DEFAULT_PORT else ""
@@ -111,17 +113,17 @@ class ConsoleSession:
 
     @property
     def address(self) -> str:
-        """Base URL of /v1; empty before the first snapshot."""
+        """Returns the base URL of /v1; empty before the first snapshot."""
         return self.board.status.address if self.board.status else ""
 
     def attach(self, client: control.ControlClient, *, started_here: bool) -> None:
-        """A server answered."""
+        """Use a server that answered."""
         self._client = client
         self.started_here = self.started_here or started_here
         self.link, self.reason = "attached", ""
 
     def lose(self, reason: str) -> None:
-        """The server is gone; its last state stays on the board, without what ran there."""
+        """Mark the server as gone; its last state stays on the board, without its running calls."""
         self.link, self.reason = "gone", reason
         self.board.lose()
 
@@ -137,16 +139,16 @@ class ServerLink(Protocol):
     """Finds and starts servers; tests have their own."""
 
     async def find(self) -> AttachedServer | None:
-        """The running server, if there is one."""
+        """Returns the running server; None if none runs."""
         ...
 
     async def ensure(self) -> AttachedServer:
-        """The running server, or a new one. Raises Unavailable."""
+        """Returns the running server, or a new one. Raises Unavailable."""
         ...
 
 
 class ServerLauncher:
-    """The real one. A server that it starts after another one listens where that one did: clients know that address."""
+    """The real link. A server that it starts after another one listens at the same address, which clients know."""
 
     def __init__(self, config: Config) -> None:
         self._config = config

@@ -1,4 +1,4 @@
-"""Terminal: it may vanish, a signal may end us, it may not support a screen."""
+"""Terminal: it may disappear, signals may end the process, it may not support a screen."""
 
 import asyncio
 import os
@@ -17,9 +17,9 @@ from tui.exit_status import ExitStatus
 
 
 def is_gone(handle: int) -> bool:
-    """Whether the terminal behind this file is gone.
+    """Returns whether the terminal behind this file is gone.
 
-    Where the shell ignores SIGHUP, reading from a terminal that was closed returns at once and for ever.
+    If the shell ignores SIGHUP, reading from a closed terminal returns at once, for ever.
     """
     if not hasattr(select, "poll"):
         return False
@@ -32,14 +32,16 @@ def is_gone(handle: int) -> bool:
 
 
 def exit_if_gone() -> None:
-    """End the process at once: without a terminal there is nothing to restore and nowhere to report."""
-    with suppress(ValueError, AttributeError):  # no standard input at all
+    """End the process at once if the terminal is gone: then the screen cannot be restored, and errors cannot
+    be shown.
+    """
+    with suppress(ValueError, AttributeError):  # without standard input
         if is_gone(sys.stdin.fileno()):
             os._exit(129)  # 128 and SIGHUP
 
 
 def on_terminate(do: Callable[[int], object]) -> None:
-    """Call this on SIGTERM, so that the terminal is restored before the end. Must be called in the event loop."""
+    """Call ``do`` on SIGTERM, so that the terminal is restored before the end. Must be called in the event loop."""
     with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, do, int(signal.SIGTERM))
 
@@ -47,17 +49,17 @@ def on_terminate(do: Callable[[int], object]) -> None:
 def watch(app: App[Any]) -> None:
     """Watch the terminal for as long as the app runs."""
     app.set_interval(2.0, exit_if_gone, name="terminal")
-    app.app_resume_signal.subscribe(app, lambda _: app.refresh(layout=True))  # the shell has drawn over what was there
+    app.app_resume_signal.subscribe(app, lambda _: app.refresh(layout=True))  # the shell has drawn over the screen
     on_terminate(lambda number: app.exit(ExitStatus("", 128 + number)))
 
 
 def has_few_colours(environ: Mapping[str, str]) -> bool:
-    """Whether there are 16 colours at most, of which several of a theme become the same."""
+    """Returns whether the terminal has at most 16 colours, where several colours of a theme become the same."""
     return Console(file=StringIO(), force_terminal=True, _environ=environ).color_system in (None, "standard")
 
 
 def plain_reason(environ: Mapping[str, str]) -> str:
-    """Why no screen should be drawn here; empty if one should."""
+    """Returns why no screen should be drawn here; empty if one should."""
     if environ.get("TOLLKEEPER_PLAIN", "") not in ("", "0"):
         return "TOLLKEEPER_PLAIN is set"
     if environ.get("TERM") == "dumb":

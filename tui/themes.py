@@ -1,6 +1,6 @@
-"""Themes: dark, light, high contrast, and none: without any colour, the terminal's own two and nothing else.
+"""Themes: dark, light, high contrast, and plain: no colours except the terminal's own two.
 
-A theme of the owner's begins with one of the first three, and replaces the colours that it names.
+A theme of the owner's is based on one of the first three, and replaces the colours that it names.
 """
 
 import dataclasses
@@ -18,15 +18,15 @@ PLAIN = "plain"
 
 _SERIES_ON_DARK = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#727d8b")
 _SERIES_ON_LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#98a1ab")
-"""The palette of Okabe and Ito, which people with any kind of colour vision can tell apart; grey for all others."""
+"""The palette of Okabe and Ito, which people with any kind of colour vision can distinguish; grey for all others."""
 
 _HEAT_ON_DARK = ("#2f4470", "#2a788e", "#22a884", "#7ad151", "#fde725")
 _HEAT_ON_LIGHT = ("#cfe8b8", "#8fd3b6", "#41b6c4", "#2c7fb8", "#253494")
-"""The shades of a map, from little to most. Their order can be seen by lightness alone."""
+"""The shades of a map, from little to most. Their lightness alone shows their order."""
 
 
 def chart_colours(*, dark: bool, grid: str = "") -> dict[str, str]:
-    """The variables of a theme that charts use. ``grid``: the lines of the ticks, fainter than the bars."""
+    """Returns the variables of a theme that charts use. ``grid``: the lines of the ticks, fainter than the bars."""
     series, heat = (_SERIES_ON_DARK, _HEAT_ON_DARK) if dark else (_SERIES_ON_LIGHT, _HEAT_ON_LIGHT)
     return {
         **{f"chart-{number}": colour for number, colour in enumerate(series, 1)},
@@ -103,7 +103,7 @@ COLOURS = (
     *("foreground", "background", "surface", "panel", "primary", "secondary", "accent"),
     *("success", "warning", "error"),
 )
-"""Colours of a theme by Textual's names."""
+"""The colours of a theme by Textual's names."""
 
 NONE = Theme(
     name=PLAIN,
@@ -137,14 +137,14 @@ VARIABLES = {
     "cursor": "block-cursor-background",
     "cursor_text": "block-cursor-foreground",
 }
-"""Our own colours, and the variables that hold them."""
+"""The console's own colours, and the variables that hold them."""
 
 _FIXED = re.compile(r"#(?:[0-9a-f]{3}|[0-9a-f]{6})|(?!ansi|auto|transparent)[a-z]+", re.IGNORECASE)
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,29}")
 
 
 def theme_of(name: str, given: Mapping[str, object]) -> Theme:
-    """A theme from its table in a file. Raises BadRequest that names what is wrong and what is possible."""
+    """Returns a theme from its table in a file. Raises BadRequest, which names the error and the valid choices."""
     if name in NAMES or not _NAME.fullmatch(name):
         used = "the name is taken by a built-in theme" if name in NAMES else "use a-z, 0-9, - and _ in its name"
         raise BadRequest(f"theme '{plain(name, 40)}': {used}")
@@ -172,7 +172,7 @@ def _check_colour(theme: str, key: str, value: object) -> None:
 
 
 def _is_colour(text: str) -> bool:
-    """Whether it is one everywhere: what depends on the terminal or on what is below it is not."""
+    """Returns whether it is the same colour everywhere, independent of the terminal and of what is below it."""
     try:
         return _FIXED.fullmatch(text) is not None and Color.parse(text).a == 1
     except ColorParseError:

@@ -24,17 +24,17 @@ class Trends(msgspec.Struct, frozen=True, kw_only=True):
     series: Mapping[str, Mapping[Millis, SumRow]] = {}
 
     def values(self, key: str, value: Callable[[SumRow], float]) -> list[float]:
-        """A number an hour or day; 0 where nothing happened."""
+        """Returns a number for each hour or day; 0 if nothing happened."""
         rows = self.series.get(key, {})
         return [value(rows[start]) if start in rows else 0.0 for start in self.starts]
 
     def newest(self, key: str) -> SumRow | None:
-        """The row of the hour or day that runs."""
+        """Returns the row of the current hour or day."""
         return self.series.get(key, {}).get(self.starts[-1]) if self.starts else None
 
 
 def trends(summary: Summary, starts: Sequence[Millis]) -> Trends:
-    """The summary by its keys, over these hours or days."""
+    """Returns the summary by its keys, over these hours or days."""
     series: dict[str, dict[Millis, SumRow]] = {}
     for point in summary.series:
         series.setdefault(point.key, {})[point.start_ms] = point.row
@@ -42,7 +42,9 @@ def trends(summary: Summary, starts: Sequence[Millis]) -> Trends:
 
 
 def days(count: int, now: Millis) -> list[Millis]:
-    """The first moments of so many local days, today's last; from the calendar, since days differ in length."""
+    """Returns the first moments of the last ``count`` local days, today's last; from the calendar, since days differ in
+    length.
+    """
     found = [window_start(Window.DAY, now)]
     while len(found) < count:
         found.append(window_start(Window.DAY, Millis(found[-1] - HOUR_MS)))
@@ -50,13 +52,13 @@ def days(count: int, now: Millis) -> list[Millis]:
 
 
 def hours(count: int, now: Millis) -> list[Millis]:
-    """The first moments of so many hours, the running one last; hours are those of UTC."""
+    """Returns the first moments of the last ``count`` hours, the current one last; hours are those of UTC."""
     last = now // HOUR_MS * HOUR_MS
     return [Millis(last - back * HOUR_MS) for back in reversed(range(count))]
 
 
 class Pulse:
-    """Counts by the second in which a call ended, the error rate and the median; the clock is a parameter."""
+    """Counts of ended calls by second, the error rate and the median. The clock is a parameter."""
 
     def __init__(self) -> None:
         self._seconds: dict[int, int] = {}
@@ -71,7 +73,7 @@ class Pulse:
         self._seconds[second] = self._seconds.get(second, 0) + call.count
         if call.count > 1:
             self._repeats[second] = self._repeats.get(second, 0) + call.count - 1
-        if len(self._seconds) > 7_200:  # of the last hour, and as many more
+        if len(self._seconds) > 7_200:  # two hours of seconds
             oldest = max(self._seconds) - 3_600
             self._seconds = {at: n for at, n in self._seconds.items() if at > oldest}
             self._repeats = {at: n for at, n in self._repeats.items() if at > oldest}
@@ -80,7 +82,9 @@ class Pulse:
             self._first.append(call.first_byte_ms)
 
     def minutes(self, now: int, count: int) -> list[int]:
-        """Calls that ended in each of the last minutes; the last are the 60 seconds up to now."""
+        """Returns the number of calls that ended in each of the last minutes; the last one is the 60 seconds
+        up to now.
+        """
         found = [0] * count
         for second, calls in self._seconds.items():
             back = (now // 1000 - second) // 60
@@ -89,17 +93,17 @@ class Pulse:
         return found
 
     def repeats(self, now: int) -> int:
-        """How many calls of the last 60 seconds have no row of their own: refusals that a record counts."""
+        """Returns how many calls of the last 60 seconds have no row of their own: refusals that a record counts."""
         return sum(count for second, count in self._repeats.items() if -1 <= (now // 1000 - second) // 60 < 1)
 
     @property
     def samples(self) -> int:
-        """How many calls ``failed`` and ``first_byte_ms`` are about."""
+        """Returns the number of calls behind ``failed`` and ``first_byte_ms``."""
         return len(self._failed)
 
     @property
     def failed(self) -> float | None:
-        """Share of errors among the newest calls; None if there were none.
+        """Returns the share of errors among the newest calls; None without calls.
 
         A call that its client or the owner ended is not an error.
         """
@@ -107,5 +111,5 @@ class Pulse:
 
     @property
     def first_byte_ms(self) -> int | None:
-        """Median time to the first byte of the newest calls."""
+        """Returns the median time to the first byte of the newest calls."""
         return round(statistics.median(self._first)) if self._first else None

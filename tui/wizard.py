@@ -1,9 +1,9 @@
 """Wizard: the first steps, four at most: balance, channel, models, token; then a test call.
 
 It opens by itself once, on a fresh home; esc leaves it at any step, and nothing is lost. Each step is a normal form,
-with the command that does the same. Going back and changing an answer recreates what that step had created.
+with the equivalent command. Going back and changing an answer recreates what that step had created.
 
-Long: the plans of the steps and what leads through them are read together.
+Long: the plans of the steps and the code that leads through them are read together.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -47,7 +47,7 @@ CreateChannel = Callable[[Values, Body | None], Awaitable[ChannelView]]
 
 
 def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
-    """Step 1: what may be spent."""
+    """Returns the form of step 1: how much may be spent."""
 
     async def save(values: Values) -> bool:
         if values["balance"] != balance:
@@ -75,7 +75,7 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
 
 
 def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequence[PresetView] = ()) -> FormPlan:
-    """Step 2: the channel. Discovered ones come first."""
+    """Returns the form of step 2: the channel. Discovered ones come first."""
     known = {preset.name: preset for preset in presets}
     found = {_offer_text(offer): offer for offer in offers}
     sources = [*found, DEMO, ADDRESS]
@@ -123,7 +123,7 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
 
 
 def token_plan(session: ConsoleSession) -> FormPlan:
-    """Step 4: the key that clients present."""
+    """Returns the form of step 4: the key that clients present."""
     taken = {token.name for token in session.board.tokens}
     name = next(name for name in ("laptop", *(f"laptop-{i}" for i in range(2, 100))) if name not in taken)
 
@@ -150,13 +150,13 @@ async def create_channel(session: ConsoleSession, body: Body | None) -> ChannelV
 
 
 def offer_only(models: Sequence[ServedModel]) -> Body:
-    """The change that offers exactly these models, whatever the upstream lists later."""
+    """Returns the change that offers exactly these models, whatever the upstream lists later."""
     named = [msgspec.structs.replace(model, live=False) for model in models]
     return {"models": msgspec.to_builtins(named), "patterns": []}
 
 
 def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[str, str]]:
-    """Step 3: the models of a channel, as ids and texts."""
+    """Returns the models of a channel for step 3, as ids and texts."""
     prices = {model.name: model.price for model in session.board.models if model.price is not None}
     if isinstance(channel, SavedChannel):  # its prices may be newer than the board
         prices |= {price.model: price for price in channel.new_prices}
@@ -173,20 +173,20 @@ def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[s
 
 
 def _align(texts: Sequence[str]) -> list[str]:
-    """The texts, all as wide as the widest."""
+    """Returns the texts, all as wide as the widest."""
     width = max(map(cell_len, texts), default=0)
     return [cell(text, width) for text in texts]
 
 
 def _price_text(price: PriceView | None, width: int) -> str:
-    """The price of input, in so many cells, and that of output."""
+    """Returns the price of input, in ``width`` cells, and that of output."""
     if price is None:
         return "no price yet"
     return "free" if price.free else f"{fmt.price(price.input_nanos):>{width}} / {fmt.price(price.output_nanos)}"
 
 
 def models_intro(channel: ChannelView, *, refused: bool = False) -> str:
-    """The sentences above the models: how many there are, and what they cost."""
+    """Returns the sentences above the models: how many there are, and what they cost."""
     text = f"{safe(channel.name)} has {len(channel.models)}; selected ones are offered to clients."
     priced = channel.new_prices if isinstance(channel, SavedChannel) else ()
     if priced:
@@ -197,7 +197,7 @@ def models_intro(channel: ChannelView, *, refused: bool = False) -> str:
 
 
 def channel_body(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> Body:
-    """The request body of a new channel. Raises BadRequest if its address is missing."""
+    """Returns the request body of a new channel. Raises BadRequest if its address is missing."""
     if (offer := found.get(values["source"])) is not None:
         body = discovered_body(offer, ())
     elif not values["base_url"]:
@@ -242,7 +242,7 @@ def _offer_text(offer: Offer) -> str:
 
 
 def _name_of(url: str) -> str:
-    """A name for a channel: ``openai`` of ``https://api.openai.com/v1``, else the host."""
+    """Returns a name for a channel: ``openai`` for ``https://api.openai.com/v1``, otherwise the host."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
@@ -252,7 +252,7 @@ def _name_of(url: str) -> str:
 
 
 def _plain(nanos: int) -> str:
-    """Dollars as they are typed."""
+    """Returns dollars as users type them."""
     return dollars(nanos).replace("$", "").replace(",", "")
 
 
@@ -275,12 +275,12 @@ Step = Callable[[], Awaitable[Any]]
 
 
 def _with_text(field: FormField, text: str) -> FormField:
-    """The field with this text, unless the field is a choice that does not offer it."""
+    """Returns the field with this text, unless it is a choice that does not offer it."""
     return field if field.options and text not in field.options else msgspec.structs.replace(field, value=text)
 
 
 def is_fresh(board: Board) -> bool:
-    """Whether this home is unused: no call, no token in use, no channel but the demo."""
+    """Returns whether this home is unused: no call, no used token, no channel except the demo."""
     return (
         board.status is not None
         and board.status.records == 0
@@ -291,7 +291,7 @@ def is_fresh(board: Board) -> bool:
 
 
 def offer_once(app: ConsoleApp) -> None:
-    """Open the wizard if the home is unused and it was not opened before."""
+    """Open the wizard once, if the home is unused."""
     choices = app.session.state.view("wizard").choices
     if is_fresh(app.session.board) and SEEN not in choices:
         choices[SEEN] = "yes"
@@ -322,7 +322,7 @@ async def run(app: ConsoleApp) -> None:
 
 
 class WizardSteps:
-    """The steps, and what was decided in those before."""
+    """The steps, and the decisions of previous ones."""
 
     def __init__(self, app: ConsoleApp) -> None:
         self._app = app
@@ -334,9 +334,9 @@ class WizardSteps:
         self._saved: dict[str, Mapping[str, str]] = {}
         """The texts that were saved in each step, or offered at first."""
         self._chosen: tuple[str, Collection[str]] = ("", ())
-        """The models selected when their step was left, and the channel they are of."""
+        """The channel, and the models that were selected when their step was left."""
         self._offered: tuple[str, Collection[str]] = ("", ())
-        """The models that the channel offers since their step was done, and the channel."""
+        """The channel, and the models that it offers since their step was done."""
         self._channel: ChannelView | None = None
         """The channel of the second step, as created."""
         self._created = False
@@ -344,12 +344,12 @@ class WizardSteps:
         self.model = ""
 
     async def balance(self) -> Any:
-        """Step 1: what may be spent."""
+        """Run step 1: how much may be spent. Returns its result, as all steps do."""
         account = await self._session.client.account()
         return await self._ask(balance_plan(self._session, account.balance_nanos))
 
     async def channel(self) -> Any:
-        """Step 2: the channel."""
+        """Run step 2: the channel."""
         session = self._session
         look = Busy("Looking for local servers and API keys", session.client.offers, session.now)
         offers = await self._app.push_screen_wait(look)
@@ -357,7 +357,7 @@ class WizardSteps:
         return await self._ask(channel_plan(found, self._create_channel, await self._presets()))
 
     async def models(self) -> Any:
-        """Step 3: which of its models are offered."""
+        """Run step 3: which of its models are offered."""
         session, channel = self._session, self._channel
         if channel is None:
             return BACK
@@ -382,11 +382,11 @@ class WizardSteps:
         return True
 
     async def token(self) -> Any:
-        """Step 4: the key that clients present."""
+        """Run step 4: the key that clients present."""
         return await self._ask(token_plan(self._session))
 
     async def _ask(self, plan: FormPlan) -> Any:
-        """The form of a step, with what was typed when it was left before."""
+        """Show the form of a step, with the texts from when it was left before. Returns its result."""
         before = self._texts.get(plan.title, {})
         fields = [_with_text(field, before.get(field.id, field.value)) for field in plan.fields]
         self._saved.setdefault(plan.title, {field.id: field.value for field in plan.fields})
@@ -401,7 +401,7 @@ class WizardSteps:
         return await self._app.push_screen_wait(Form(asked))
 
     async def _create_channel(self, values: Values, body: Body | None) -> ChannelView:
-        """The chosen channel: the demo, the one created before, or a new one. Raises GatewayError."""
+        """Returns the chosen channel: the demo, the one created before, or a new one. Raises GatewayError."""
         if self._channel is None or values != self._typed:
             await self._remove_created()
             self._channel = await create_channel(self._session, body)
@@ -410,14 +410,14 @@ class WizardSteps:
         return self._channel
 
     async def _presets(self) -> list[PresetView]:
-        """Empty if the server is gone: an address will do."""
+        """Returns the presets; empty if the server is gone, because an address is enough."""
         try:
             return list(await self._session.client.presets())
         except GatewayError:
             return []
 
     async def _remove_created(self) -> None:
-        """Remove the channel created before, since another one is wanted."""
+        """Remove the channel created before, because another one is wanted."""
         if self._channel is not None and self._created:
             await self._session.client.remove_channel(self._channel.id)
         self._channel = None
