@@ -1,6 +1,6 @@
 """App guide: what each known program needs to use a token, one part at a time, as the connect card shows it.
 
-A key that the card knows is masked in the texts until it is to be shown.
+A known key is masked in the texts until the user shows it.
 """
 
 import os
@@ -25,10 +25,10 @@ OWN_SHELL: Shell = "powershell" if os.name == "nt" else "sh"
 
 
 class AppGuide:
-    """The chosen program, the chosen part of what it needs, and the model in the texts."""
+    """The state of the guide: the chosen program, the chosen part of its texts, and the model in them."""
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str, model: str = "") -> None:
-        """``key`` is empty if it is not known; ``model`` is the chosen one."""
+        """``key`` is empty if unknown; ``model`` is the chosen one."""
         self._session = session
         self._token = token
         self._key = key
@@ -36,7 +36,7 @@ class AppGuide:
         self._models: Sequence[ModelView] = ()
         self._calls = CallsBefore()
         self.chosen_model = model if model in token.sees else ""
-        """Empty: the usual one."""
+        """The chosen model; empty: the usual one."""
         self.shown = False
         """Whether the card is about a program."""
         self._app = 0
@@ -44,34 +44,34 @@ class AppGuide:
 
     async def read_models(self) -> None:
         """Fetch the models that the token sees, with their contexts, and the calls it made: some programs need both."""
-        with suppress(GatewayError):  # the texts are right for the chosen model alone
+        with suppress(GatewayError):  # the texts are valid for the chosen model alone
             client = self._session.client
             self._models = await client.models(self._token.id)
             self._calls = await CallsBefore.of(client, self._token.id)
 
     @property
     def name_now(self) -> str:
-        """The chosen program."""
+        """Returns the chosen program."""
         return APP_NAMES[self._app]
 
     @property
     def model(self) -> str:
-        """The chosen model, or the one that the program begins with; empty if the token sees none."""
+        """Returns the chosen model, or the program's first choice; empty if the token sees none."""
         if self.chosen_model or not self.shown:
             return self.chosen_model or best_model(self._token.sees)
         return choose_model(self._token.sees, self._calls, APPS[self.name_now].family).model
 
     @property
     def model_text(self) -> str:
-        """The model as it is in the texts."""
+        """Returns the model as the texts name it."""
         return safe(self.model, 200) or "MODEL"
 
     def text(self) -> str:
-        """The chosen part, to be copied, with the key in full."""
+        """Returns the chosen part, to be copied, with the key in full."""
         return self._parts()[self._part].lines(OWN_SHELL)
 
     def masked(self, text: str) -> str:
-        """A text as it may be shown."""
+        """Returns a text as it may be shown: with the key masked, unless the user has shown it."""
         return text if self._key_shown or not self._key else text.replace(self._key, mask(self._key))
 
     def turn(self, what: str) -> None:
@@ -80,16 +80,16 @@ class AppGuide:
             self._key_shown = not self._key_shown
         elif what == "part":
             self._part = (self._part + 1) % len(self._parts())
-        elif self.shown:  # the first time, the one that is chosen
+        elif self.shown:  # the first time, the current program is shown
             self._app, self._part = (self._app + (1 if what == "next" else -1)) % len(APP_NAMES), 0
 
     def names(self) -> Content:
-        """The names of all programs."""
+        """Returns the names of all programs."""
         names = [Content.styled(name, "reverse bold" if name == self.name_now else "dim") for name in APP_NAMES]
         return Content("  ").join(names)
 
     def about_part(self) -> Content:
-        """Where the chosen part goes."""
+        """Returns where the chosen part goes."""
         parts = self._parts()
         title: list[Part] = [(APPS[self.name_now].title, "bold"), ("   ", "")]
         if len(parts) > 1:

@@ -22,7 +22,7 @@ from tui.widgets.search_input import FilterInput
 
 
 class Picker(Widget, can_focus=True):
-    """Its value is always one of the options: the next one, or the one whose name is typed."""
+    """A field whose value is always one of its options. Keys select the next one, or the one whose name is typed."""
 
     DEFAULT_CSS = """
     Picker { height: 1; width: 1fr; }
@@ -35,7 +35,7 @@ class Picker(Widget, can_focus=True):
     ]
 
     class Picked(Message):
-        """Another option was chosen."""
+        """Posted when another option was chosen."""
 
         def __init__(self, choice: "Picker") -> None:
             self.choice = choice
@@ -46,19 +46,19 @@ class Picker(Widget, can_focus=True):
         self.options = list(options)
         self.value = self.initial = value if value in options else self.options[0]
         self._typed = ""
-        """The beginning of the name that is being typed."""
+        """The start of the name that is being typed."""
 
     def render(self) -> Content:
         if len(self.options) == 1:
             return content((safe(self.value), "bold"))
         value = f"< {safe(self.value)} >"
         number = f"   {self.options.index(self.value) + 1} of {len(self.options)}"
-        tone = "" if self.has_focus else "dim"  # on the cursor's ground, muted words could not be read
+        tone = "" if self.has_focus else "dim"  # muted words would be unreadable on the cursor's background
         hint = [(number, tone)], [("; left, right, or type", tone)]
         return content(*fitting(self.size.width, [(value, "bold")], *hint))
 
     def action_turn(self, by: int) -> None:
-        """The next or previous option, wrapping around."""
+        """Select the next or previous option, wrapping around."""
         self._typed = ""
         at = self.options.index(self.value)
         self._pick(self.options[(at + by) % len(self.options)])
@@ -71,7 +71,9 @@ class Picker(Widget, can_focus=True):
         self._typed = ""
 
     def on_key(self, event: events.Key) -> None:
-        """Letters pick the option that begins with them. A letter that begins no option is a key like any other."""
+        """Select the option that begins with the typed letters. A letter that begins no option is handled like any
+        other key.
+        """
         if not event.is_printable or event.character is None or event.character == " ":
             return
         for typed in (self._typed + event.character, event.character):
@@ -90,7 +92,7 @@ class Picker(Widget, can_focus=True):
 
 
 class CheckList(OptionList, inherit_bindings=False):
-    """``on`` holds the selected ids."""
+    """Checkboxes. ``on`` holds the selected ids."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("up,k", "cursor_up", show=False),
@@ -118,18 +120,18 @@ class CheckList(OptionList, inherit_bindings=False):
         self.highlighted = 0 if self.shown else None
 
     def action_page_up(self) -> None:
-        """On the first row, page up is the key of the screen around."""
+        """Move up a page. On the first row, page up is a key of the surrounding screen."""
         if not self.highlighted:
             raise SkipAction
         super().action_page_up()  # type: ignore[no-untyped-call] # Textual does not say
 
     def action_all(self) -> None:
-        """Turn all visible ones on, or off if they all are on."""
+        """Turn all visible options on, or off if all of them are on."""
         ids = {id_ for id_, _ in self.shown}
         self._set(self.on - ids if self.on >= ids else self.on | ids)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Space or a click: on becomes off, off becomes on."""
+        """Toggle an option, after space or a click."""
         self._set(self.on ^ {self.shown[event.option_index][0]})
 
     def _set(self, on: set[str]) -> None:
@@ -144,13 +146,13 @@ class CheckList(OptionList, inherit_bindings=False):
 
 
 SCROLLBAR = 2
-"""Cells beside the options."""
+"""The cells beside the options."""
 
 HINT = "gpt !mini: words to match, !words to exclude"
 
 
 class MultiSelect(DialogScreen[Any]):
-    """The selected ids, BACK, or None if cancelled."""
+    """A dialog of checkboxes. Its result is the selected ids, BACK, or None if cancelled."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave", "Cancel"),
@@ -171,7 +173,8 @@ class MultiSelect(DialogScreen[Any]):
     ) -> None:
         """``options``: ids and texts; ``on``: ids that are selected when it opens.
 
-        ``first``: those before any change, if it was left with changes; ``back``: whether there is a step before it.
+        ``first``: the ids selected before any change, if the dialog was left with changes before; ``back``: whether it
+        can go to a previous step.
         """
         super().__init__()
         self._title = title
@@ -179,7 +182,7 @@ class MultiSelect(DialogScreen[Any]):
         self._options = options
         self._first = frozenset(on if first is None else first)
         self.selected = set(on)
-        """Also after it was left for the step before."""
+        """The selected ids; valid also after it was left for the previous step."""
         self._back = back
 
     def compose(self) -> ComposeResult:
@@ -200,7 +203,7 @@ class MultiSelect(DialogScreen[Any]):
         self.query_one(CheckList).narrow(event.value)
 
     def on_input_submitted(self) -> None:
-        """The search stays applied; the list has the focus again."""
+        """Return the focus to the list; the search stays applied."""
         self.query_one(CheckList).focus()
 
     def action_look(self) -> None:
@@ -231,7 +234,9 @@ class MultiSelect(DialogScreen[Any]):
 
 
 class ChooseColumns(DialogScreen[list[str] | None]):
-    """The ids of the columns to show; an empty list for as many as fit; None if cancelled."""
+    """A dialog of columns. Its result is the ids of the columns to show, an empty list for as many as fit, or None if
+    cancelled.
+    """
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave(False)", "Cancel"),
@@ -240,7 +245,7 @@ class ChooseColumns(DialogScreen[list[str] | None]):
     ]
 
     def __init__(self, columns: Sequence[Column[Any]], chosen: Collection[str], fitting: Collection[str]) -> None:
-        """``chosen``: ids chosen before, empty for as many as fit; these are ``fitting``."""
+        """``chosen``: the ids chosen before, empty for as many as fit; ``fitting``: the ids of those that fit."""
         super().__init__()
         self._columns = columns
         self._automatic = not chosen
@@ -262,7 +267,9 @@ class ChooseColumns(DialogScreen[list[str] | None]):
 
 
 class ChooseOne(DialogScreen[str | None]):
-    """The id of the chosen option, or None if cancelled; ``preview`` is called with the one under the cursor."""
+    """A dialog of options. Its result is the id of the chosen one, or None if cancelled. ``preview`` is called with the
+    option under the cursor.
+    """
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "dismiss", "Cancel"),
@@ -277,14 +284,14 @@ class ChooseOne(DialogScreen[str | None]):
         chosen: str,
         preview: Callable[[str], object] | None = None,
     ) -> None:
-        """``options``: ids and what they mean; ``chosen`` is empty if none of them holds now."""
+        """``options``: ids and their meanings; ``chosen`` is empty if none of them is set now."""
         super().__init__()
         self._title = title
         self._options = options
         self._preview = preview
         self._chosen = chosen
         self._typed = ""
-        """The beginning of the name that is being typed."""
+        """The start of the name that is being typed."""
 
     def compose(self) -> ComposeResult:
         rows = self._rows()
@@ -307,7 +314,9 @@ class ChooseOne(DialogScreen[str | None]):
         return rows
 
     def on_key(self, event: events.Key) -> None:
-        """Letters find the option that begins with them; one that does not go on with those before, the next such."""
+        """Move to the option that begins with the typed letters. A letter that does not continue the previous ones
+        starts a new search, from the option under the cursor.
+        """
         if not event.is_printable or event.character is None:
             self._typed = ""
             return
@@ -332,5 +341,5 @@ class ChooseOne(DialogScreen[str | None]):
             self._preview(self._options[event.option_index][0])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Enter or a click."""
+        """Choose an option, after enter or a click."""
         self.dismiss(self._options[event.option_index][0])

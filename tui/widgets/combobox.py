@@ -1,8 +1,8 @@
-"""Combobox: a line to type into, with the choices that fit listed under it: presets, models, groups, channels.
+"""Combobox: a line to type into, with the matching choices listed below it: presets, models, groups, channels.
 
 The list opens when the line gets the focus while it is empty, when something is typed, and by a click. Down and up go
-through it, enter takes the highlighted choice, escape closes it. Past its ends, down and up go on to the next field,
-unless a choice was just searched for: it stays highlighted until it is taken.
+through it, enter takes the highlighted choice, escape closes it. Past its ends, down and up go to another field, unless
+a choice was just searched for: then it stays highlighted until it is taken.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ from tui.widgets.choices import Picker
 from tui.widgets.dialogs import HintInput
 
 PICKED = 7
-"""Up to so many choices are stepped through; more are typed into."""
+"""The most choices that are stepped through; with more, the user types."""
 
 LISTED = 100
-"""Most choices in the list; typing narrows it."""
+"""The most choices in the list; typing narrows it."""
 
 
 class Suggestion(msgspec.Struct, frozen=True):
@@ -36,11 +36,11 @@ class Suggestion(msgspec.Struct, frozen=True):
 
     text: str
     about: str = ""
-    """Shown beside it, and searched."""
+    """A text shown beside it, which is searched too."""
 
 
 def matching(suggestions: Sequence[Suggestion], typed: str) -> list[Suggestion]:
-    """The suggestions with all typed words; those that begin with the text come first."""
+    """Returns the suggestions with all typed words; those that begin with the text come first."""
     fits = row_filter(typed)
     start = typed.strip().casefold()
     found = [one for one in suggestions if fits(f"{one.text} {one.about}")]
@@ -48,7 +48,7 @@ def matching(suggestions: Sequence[Suggestion], typed: str) -> list[Suggestion]:
 
 
 class ChoiceList(OptionList, can_focus=False):
-    """The choices that fit, over the fields below; the line keeps the focus."""
+    """The matching choices, over the fields below; the line keeps the focus."""
 
     DEFAULT_CSS = """
     ChoiceList {
@@ -62,7 +62,7 @@ class ChoiceList(OptionList, can_focus=False):
     """
 
     def show(self, found: Sequence[Suggestion], *, first: bool) -> None:
-        """List these; ``first``: the first one is highlighted."""
+        """List these suggestions; ``first``: the first one is highlighted."""
         self.clear_options()
         self.add_options([Option(self._prompt(one)) for one in found[:LISTED]])
         if more := len(found[LISTED:]):
@@ -88,7 +88,7 @@ class ChoiceInput(HintInput):
     ]
 
     class Closed(Message):
-        """Its list was closed."""
+        """Posted when its list was closed."""
 
     def __init__(
         self,
@@ -106,12 +106,12 @@ class ChoiceInput(HintInput):
         self._only = only
         self._many = many
         self._literal = literal
-        """Text that contains this is taken as it is, also with ``only``."""
+        """A text that contains this is kept unchanged, also with ``only``."""
         self._taken = value
-        """The text that was chosen or is unchanged: it is not searched for."""
+        """The text that was chosen or is unchanged, which is not searched for."""
         self._found: list[Suggestion] = []
         self._searched = False
-        """Whether the list shows what fits the typed text."""
+        """Whether the list shows matches of the typed text."""
         self.choices = ChoiceList()
         self.quiet = False
         """Whether the list stays closed the next time the line gets the focus."""
@@ -119,7 +119,7 @@ class ChoiceInput(HintInput):
         """Whether it is the only field: enter takes a choice and submits it."""
 
     def open(self) -> None:
-        """List what fits the typed text; all if it is unchanged."""
+        """List the matches of the typed text; all choices if it is unchanged."""
         typed = "" if self.value == self._taken and not self._many else self._word()
         self._found = matching(self._suggestions, typed)
         self._searched = bool(typed)
@@ -127,7 +127,7 @@ class ChoiceInput(HintInput):
         self.choices.show(self._found, first=self._only and bool(typed) and not literal)
 
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
-        """There are other choices now; what was chosen of those that are gone is cleared."""
+        """Replace the choices; the value is cleared if it is a choice that is gone."""
         before, self._suggestions = self._suggestions, suggestions
         if self.value in {one.text for one in before} - {one.text for one in suggestions}:
             self.value = ""
@@ -136,7 +136,7 @@ class ChoiceInput(HintInput):
 
     @property
     def choosing(self) -> bool:
-        """Whether its choices are listed, to go on typing or to take one."""
+        """Returns whether its choices are listed, to type more or to take one."""
         return self.has_focus and bool(self.choices.display)
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ class ChoiceInput(HintInput):
         self.quiet = False
 
     def on_blur(self) -> None:
-        """A text that was typed in part becomes the highlighted choice."""
+        """Turn a partly typed text into the highlighted choice."""
         found = self.choices.highlighted
         if self._only and self.choices.display and found is not None:
             self.take(found)
@@ -175,12 +175,12 @@ class ChoiceInput(HintInput):
         self.open()
 
     def action_walk(self, by: int) -> None:
-        """The next or previous choice; past the ends, what the form does."""
+        """Move to the next or previous choice; past the ends, leave the key to the form."""
         rows, at = self.choices, self.choices.highlighted
         to = by - 1 if at is None and by > 0 else (-1 if at is None else at + by)
         if self._searched and rows.display and self._found:
             to = max(0, min(to, len(self._found) - 1, LISTED - 1))
-        typed = self._many and [one.text for one in self._found] == [self._word()]  # there is nothing to choose
+        typed = self._many and [one.text for one in self._found] == [self._word()]  # no choice is left
         if not rows.display or typed or to < -1 or to >= min(len(self._found), LISTED) or (at is None and to < 0):
             self.close()
             raise SkipAction
@@ -193,7 +193,7 @@ class ChoiceInput(HintInput):
         self.close()
 
     async def action_submit(self) -> None:
-        """Take the highlighted choice, also if it is typed already; submit if there is none."""
+        """Take the highlighted choice, even if it is already typed; submit without one."""
         found = self.choices.highlighted
         if self.choices.display and found is not None:
             self.take(found)
@@ -203,7 +203,7 @@ class ChoiceInput(HintInput):
         await super().action_submit()
 
     def _parts(self) -> tuple[str, str, str]:
-        """The text before the name under the cursor, that name, and the text after it."""
+        """Returns the text before the name under the cursor, that name, and the text after it."""
         if not self._many:
             return "", self.value, ""
         at = self.cursor_position
@@ -231,14 +231,14 @@ class Combobox(Vertical):
         yield self._line.choices
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """A click on a choice."""
+        """Take the clicked choice."""
         event.stop()
         self._line.take(event.option_index)
         self._line.focus()
 
 
 def choice(options: Sequence[str], value: str, id: str) -> Picker | Combobox:
-    """A Picker for a few options, a Combobox for many."""
+    """Returns a Picker for a few options, a Combobox for many."""
     if len(options) <= PICKED:
         return Picker(options, value, id=id)
     every = [Suggestion(option) for option in options]
@@ -246,5 +246,5 @@ def choice(options: Sequence[str], value: str, id: str) -> Picker | Combobox:
 
 
 def value_of(widget: Widget) -> str:
-    """The text that is picked or typed."""
+    """Returns the text that is picked or typed."""
     return widget.value if isinstance(widget, Picker | Input) else ""

@@ -1,7 +1,7 @@
 """Connect: the card that shows how to use a token, as texts to paste, and makes a test call with it.
 
 A new token's key is on the card, this once; in the texts it is masked until `v` shows it, and copied in full. The test
-call is one tiny streamed call through /v1, as clients make it; then its receipt is shown, or why it failed.
+call is one tiny streamed call through /v1, made like a client's; then its receipt is shown, or why it failed.
 """
 
 from itertools import accumulate
@@ -32,7 +32,9 @@ KINDS = ("Shell", "fish", "PowerShell", "Python", "Node", "curl", "Apps")
 
 
 class Connect(DialogScreen[str]):
-    """``key`` is known only if the token was just created or rotated. Its result: why the last test call failed."""
+    """The card. ``key`` is known only if the token was just created or rotated. Its result: why the last test call
+    failed.
+    """
 
     DEFAULT_CSS = """
     Connect .text { height: auto; max-height: 14; background: $panel; padding: 0 1; margin: 1 0 0 0; }
@@ -57,7 +59,7 @@ class Connect(DialogScreen[str]):
     ]
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str = "", *, first: str = "") -> None:
-        """``first``: a model for a test call that is made at once."""
+        """``first``: the model of a test call that is made at once."""
         super().__init__()
         self._session = session
         self._token = token
@@ -69,7 +71,7 @@ class Connect(DialogScreen[str]):
     def compose(self) -> ComposeResult:
         with Dialog(classes="dialog big"):
             yield Static(Content.styled(f"Connect with {safe(self._token.name)}", "bold"))
-            # Above what scrolls: a new key must be seen, however long the receipt below is.
+            # Above the scrolling part: a new key must be visible, however long the receipt below is.
             yield Static(_about_key(self._session, self._token, self._key), classes="key")
             with VerticalScroll(classes="inside", can_focus=False):
                 yield Static(classes="model")
@@ -91,7 +93,7 @@ class Connect(DialogScreen[str]):
         self.draw_text()
 
     def draw_text(self) -> None:
-        """The text of the chosen kind."""
+        """Draw the text of the chosen kind."""
         guide, seen = self._guide, self._token.sees
         guide.shown = KINDS[self._kind] == "Apps"
         model = guide.model
@@ -112,7 +114,7 @@ class Connect(DialogScreen[str]):
         self.query_one(".text", Static).update(Content(safe_lines(guide.masked(self.text()), lines=400)))
 
     def text(self) -> str:
-        """The text in the box, which is copied with the key in full."""
+        """Returns the text in the box, which is copied with the key in full."""
         url, model = self._session.address, self._guide.model_text
         if (kind := KINDS[self._kind]) == "Apps":
             return self._guide.text()
@@ -127,7 +129,7 @@ class Connect(DialogScreen[str]):
         return texts[kind]
 
     def action_guide(self, what: str) -> None:
-        """Another program or part of it, or the key; choosing a program shows the programs."""
+        """Choose another program or part of it, or show or mask the key; choosing a program shows the programs."""
         self._guide.turn(what)
         if what in ("next", "previous"):
             self._kind = KINDS.index("Apps")
@@ -135,7 +137,7 @@ class Connect(DialogScreen[str]):
 
     @on(events.Click, ".kinds")
     def choose_kind(self, event: events.Click) -> None:
-        """The names of the kinds can be clicked."""
+        """Choose the clicked kind."""
         ends = accumulate(len(kind) + 3 for kind in KINDS)
         self._kind = next((number for number, end in enumerate(ends) if event.x < end), self._kind)
         self.draw_text()
@@ -145,7 +147,7 @@ class Connect(DialogScreen[str]):
         self.draw_text()
 
     def action_model(self) -> None:
-        """The next model that the token sees; of many, one is searched for."""
+        """Choose the next model that the token sees; if they are many, search for one."""
         seen, guide = list(self._token.sees), self._guide
 
         def use(model: str | None) -> None:
@@ -205,7 +207,7 @@ def _key_hints(*, known: bool) -> Content:
 
 
 class TokenTest(Static):
-    """One call at a time; ``key`` is empty if it is not known."""
+    """A test of a token, one call at a time; ``key`` is empty if unknown."""
 
     def __init__(self, session: ConsoleSession, token: TokenView, key: str) -> None:
         super().__init__(classes="said")
@@ -221,7 +223,7 @@ class TokenTest(Static):
         self.set_interval(0.2, self._draw_waiting)
 
     def call(self, model: str) -> None:
-        """Make the call, unless one is being made; without a server, say how it is started."""
+        """Make the call, unless one is running; without a server, say how to start it."""
         self.trouble = ""
         if not model:
             edit = self._session.key("entity.edit")
@@ -244,7 +246,7 @@ class TokenTest(Static):
             self.update(receipt(call, session, max(20, self.size.width)))
         finally:
             self._began = None
-            # the receipt may be longer than the screen; its end shows the cost
+            # the receipt may be longer than the screen, and the cost is at its end
             self.call_after_refresh(self.screen.query_one(".inside").scroll_end, animate=False)
 
     def _failure(self, error: GatewayError) -> Content:
@@ -259,7 +261,9 @@ class TokenTest(Static):
 
 
 async def make_test_call(session: ConsoleSession, token: TokenView, model: str, key: str = "") -> CallView:
-    """The finished call; ``key`` if it is known, else a pass for the token. Raises the error of /v1."""
+    """Make a test call, with ``key`` if known, otherwise with a pass for the token. Returns the finished call. Raises
+    the error of /v1.
+    """
     client = session.client
     present = key or await client.token_pass(token.id)
     call_id = await public_api(session.address, present).usual_call(model)

@@ -1,7 +1,7 @@
 """Dialogs: Confirm before something breaks, Prompt for one line, Busy while work runs, and toasts.
 
-Confirm says what will break; Cancel has the focus, unless nothing will. A toast is a short message about what was just
-done, or why it failed; a state that lasts belongs into the header.
+Confirm says what will break; Cancel has the focus, unless nothing will. A toast is a short message about the last
+action, or why it failed; a lasting state belongs in the header.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,19 +29,20 @@ from tui.screens import DialogScreen
 from tui.text import content, cut, safe, safe_lines
 
 BACK = object()
-"""Result of a step of the wizard: go to the previous step."""
+"""The result of a step of the wizard that returns to the previous step."""
 UNCHANGED = object()
-"""Result of a form that was saved as it was."""
+"""The result of a form that was saved unchanged."""
 
 
 SHRINK_FIRST = (("command", 2), ("fields", 5), ("choices", 5), ("inside", 5))
 SHRINK_NEXT = (("command", 0), ("intro", 0), ("live", 1))
 SHRINK_LAST = (("fields", 1), ("choices", 1), ("inside", 1), ("live", 0))
-"""Parts of a dialog, by class, that get fewer lines where the screen is too low for all, and their least."""
+"""Parts of a dialog, by class, that get fewer lines if the screen is too low for all, and their minimum."""
 
 
 class DialogLayout(VerticalLayout):
-    """Vertical. Where the screen is too low, the parts that scroll shrink, then blank lines go, then what explains.
+    """A vertical layout. If the screen is too low, the parts that scroll shrink, then blank lines go, then
+    explanations.
 
     Titles and buttons always stay on the screen.
     """
@@ -69,7 +70,7 @@ class DialogLayout(VerticalLayout):
 
 
 def _shrink(placed: Sequence[WidgetPlacement], heights: list[int], parts: Sequence[tuple[str, int]], over: int) -> int:
-    """Take lines from these parts; how many are still too many."""
+    """Take lines from these parts. Returns how many are still too many."""
     for name, least in parts:
         for i, one in enumerate(placed):
             if one.widget.has_class(name):
@@ -80,19 +81,21 @@ def _shrink(placed: Sequence[WidgetPlacement], heights: list[int], parts: Sequen
 
 
 WIDTH, BIG_WIDTH = 68, 96
-"""Cells of dialogs, as in the stylesheet."""
+"""The cells of dialogs, as in the stylesheet."""
 
 FRAME = 6
-"""Cells of a dialog beside its content."""
+"""The cells of a dialog beside its content."""
 
 
 class Dialog(Vertical):
-    """The frame of a dialog; its title and its buttons are on the screen however low that is."""
+    """The frame of a dialog; its title and its buttons stay on the screen, however low that is."""
 
     DEFAULT_CSS = "Dialog { height: auto; }"
 
     def __init__(self, *, classes: str, needs: int = 0) -> None:
-        """``needs``: cells of its longest line that is not wrapped; it is as wide as that, if the screen is."""
+        """``needs``: the cells of its longest line that is not wrapped; the dialog gets this width if the screen has
+        it.
+        """
         super().__init__(classes=classes)
         self._dialog_layout = DialogLayout()
         if needs + FRAME > (BIG_WIDTH if self.has_class("big") else WIDTH):
@@ -104,7 +107,7 @@ class Dialog(Vertical):
 
 
 class HintInput(Input):
-    """An input whose placeholder ends with an ellipsis where it has no room."""
+    """An input whose placeholder ends with an ellipsis if it does not fit."""
 
     def __init__(self, value: str, *, hint: str, id: str | None = None, password: bool = False) -> None:
         super().__init__(value, placeholder=hint, password=password, compact=True, id=id)
@@ -115,12 +118,12 @@ class HintInput(Input):
 
     @property
     def hides_hint(self) -> bool:
-        """Whether a part of it would be needed that cannot be seen."""
+        """Returns whether a part of the hint is needed but cut."""
         return self.has_focus and not self.value and self.placeholder != self.hint
 
 
 class Confirm(DialogScreen[bool]):
-    """True if confirmed."""
+    """A question. Its result is True if confirmed."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,n,q", "choose(False)", "Cancel"),
@@ -165,7 +168,9 @@ PROMPT_KEYS = ("enter confirms, esc cancels", "dim")
 
 
 class Prompt(DialogScreen[str | None]):
-    """The text, or None if cancelled. ``check`` raises BadRequest if a text is wrong."""
+    """A dialog for one line. Its result is the text, or None if cancelled. ``check`` raises BadRequest if a text is
+    wrong.
+    """
 
     BINDINGS = [Binding("escape", "leave", "Cancel")]  # noqa: RUF012 - Textual reads it and never changes it
 
@@ -191,10 +196,10 @@ class Prompt(DialogScreen[str | None]):
             self.dismiss(event.value)
 
     def on_resize(self, _event: events.Resize) -> None:
-        self.call_after_refresh(self._draw_line)  # when the field has its width, too
+        self.call_after_refresh(self._draw_line)  # when the field has its width
 
     def _complain(self, text: str, empty: str = "") -> None:
-        """Show what is wrong with a text; ``empty``: with one that is empty."""
+        """Show what is wrong with a text; ``empty``: what to show for an empty one."""
         self._complaint = empty if not text else ""
         try:
             if text:
@@ -204,7 +209,7 @@ class Prompt(DialogScreen[str | None]):
         self._draw_line()
 
     def _draw_line(self) -> None:
-        """What is wrong, or else the keys, after the example if the field has no room for it."""
+        """Show what is wrong, or otherwise the keys, after the example if it does not fit in the field."""
         wrong = safe(key_advice.advice_in(self, self._complaint))
         hint = f"{self._example}\n" if self.query_one(HintInput).hides_hint else ""
         self.query_one(".complaint", Static).update(content(hint, (wrong, "bad") if wrong else PROMPT_KEYS))
@@ -214,7 +219,9 @@ class Prompt(DialogScreen[str | None]):
 
 
 class Busy(DialogScreen[Any]):
-    """The work's result, the GatewayError that it ended with, or None if it was closed."""
+    """A dialog while work runs. Its result is the work's, the GatewayError that it ended with, or None if it was
+    closed.
+    """
 
     BINDINGS = [Binding("escape,q", "leave", "Leave")]  # noqa: RUF012 - Textual reads it and never changes it
 
@@ -258,12 +265,13 @@ class ChangeText(str):
 
 
 def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) -> None:
-    """Show a message for some seconds; the text may contain anything. One that is still shown starts again.
+    """Show a message for some seconds; the text may contain anything. If the same message is still shown, its time
+    starts again.
 
-    One about a change takes the place of that about the change before: undo is for the last one alone. Commands that it
-    advises become keys.
+    A message about a change replaces the one about the previous change, because undo is only for the last one. Commands
+    in it become keys.
     """
-    # a low screen is left to the page
+    # on a low screen the page keeps most lines
     text = safe_lines(key_advice.advice_in(node, text), lines=max(2, min(8, node.app.size.height // 4)))
     for shown in list(node.app._notifications):  # noqa: SLF001 - Textual has no other list of what it shows
         if shown.message == text or (change and isinstance(shown.message, ChangeText)):
@@ -277,7 +285,7 @@ def toast(node: DOMNode, text: str, *, bad: bool = False, change: bool = False) 
 
 
 def keep_newest(app: App[Any], event: Notify) -> None:
-    """Remove the oldest messages if they do not all fit: the newest must be seen."""
+    """Remove the oldest messages if they do not all fit: the newest must be visible."""
     # a third, as in the stylesheet
     room = app.size.height * 33 // 100 - _lines(app, event.notification)
     for shown in reversed(list(app._notifications)):  # noqa: SLF001 - Textual has no other list of what it shows
@@ -287,12 +295,12 @@ def keep_newest(app: App[Any], event: Notify) -> None:
 
 
 def _forget(app: App[Any], message: Notification) -> None:
-    """Take a message off the screen; Textual alone would leave the lines that it had."""
+    """Remove a message from the screen; Textual alone would leave its lines blank."""
     app._unnotify(message)  # noqa: SLF001 - Textual has no public way to remove one
     for holder in app.screen.query(f"#{ToastRack._toast_id(message)}"):  # noqa: SLF001 - nor to find its widget
         holder.remove()
 
 
 def _lines(app: App[Any], message: Notification) -> int:
-    """The lines that it takes on the screen."""
+    """Returns the number of its lines on the screen."""
     return len(Content(message.message).wrap(max(1, app.size.width - 3)))

@@ -11,7 +11,7 @@ from tui.actions import Action, key_text
 from tui.text import content
 
 ALWAYS_SHOWN = ("app.help", "app.leave")
-"""Always shown, at the right."""
+"""The actions that are always shown, at the right."""
 
 
 class Footer(Widget):
@@ -20,7 +20,7 @@ class Footer(Widget):
     DEFAULT_CSS = "Footer { height: 1; background: $panel; color: $foreground; }"
 
     class Clicked(Message):
-        """An action was clicked."""
+        """Posted when an action was clicked."""
 
         def __init__(self, action: Action) -> None:
             self.action = action
@@ -42,7 +42,7 @@ class Footer(Widget):
 
 
 def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
-    """The first actions for the footer, as many as fit beside those always shown."""
+    """Returns the first actions for the footer, as many as fit beside those always shown."""
     shown: list[Action] = []
     last = _last(actions)
     for action in actions:
@@ -52,7 +52,7 @@ def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
 
 
 def action_at(actions: Sequence[Action], x: int, width: int) -> Action | None:
-    """The action at this column."""
+    """Returns the action at this column."""
     at = 0
     for action in fit_actions(actions, width):
         if at <= x < (at := at + _width([action])):

@@ -1,9 +1,9 @@
 """Form: typed fields in a dialog, checked while typing; the server's errors are shown at the field they concern.
 
-A Plan says which fields there are and what is done with them; its fields are parsed by functions that raise BadRequest.
-The command that does the same stands at the bottom and changes with what is typed. What is wrong with a field is shown
-once it was edited, or the form was to be saved. Advanced fields are folded away at the end, and unfold by themselves
-if one of them is not as by default, or wrong. A form in which something was entered asks before it is left.
+A ``FormPlan`` defines the fields and what is done with them; its fields are parsed by functions that raise BadRequest.
+The equivalent command is at the bottom and changes while the user types. An error of a field is shown once the field
+was edited, or after an attempt to save. Advanced fields are folded at the end, and unfold by themselves if one of them
+differs from its default or is wrong. A form with changes asks before it is left.
 
 Long: the plan, the rows and the screen are read together.
 """
@@ -40,23 +40,23 @@ Values = Mapping[str, Any]
 
 
 LABEL_WIDTH = 27
-"""Most cells of the labels."""
+"""The most cells of the labels."""
 
 
 def text_line(text: str) -> str:
-    """Any text."""
+    """Returns any text, stripped."""
     return text.strip()
 
 
 def require_text(text: str) -> str:
-    """Text that is not empty. Raises BadRequest."""
+    """Returns a text that is not empty. Raises BadRequest."""
     if not text.strip():
         raise BadRequest("required")
     return text.strip()
 
 
 def optional(read: Callable[[str], T]) -> Callable[[str], T | None]:
-    """A reader for which an empty text, ``none`` and ``never`` mean no value."""
+    """Returns a reader for which an empty text, ``none`` and ``never`` mean no value."""
     return lambda text: None if text.strip().lower() in NONE_WORDS else read(text)
 
 
@@ -64,37 +64,37 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
     """One field of a form."""
 
     id: str
-    """The server's name for it, so that an error finds its field."""
+    """The server's name for it, by which an error finds its field."""
     errors: Sequence[str] = ()
     """Other names of the server whose errors are shown here."""
     label: str
     value: str = ""
     hint: str = ""
-    """Placeholder: an example."""
+    """The placeholder: an example."""
     note: str = ""
-    """A sentence under it."""
+    """A sentence below it."""
     options: Sequence[str] = ()
-    """If any, the field is a choice of these."""
+    """The options, if the field is a choice."""
     suggest: Sequence[Suggestion] = ()
-    """Listed to choose from; other text is accepted, too, unless ``parse`` rejects it."""
+    """The suggestions in its list; other text is accepted too, unless ``parse`` rejects it."""
     narrows: bool = False
-    """Whether what is typed stands for the first suggestion that fits."""
+    """Whether typed text stands for the first matching suggestion."""
     literal: str = ""
-    """Text that contains this is not replaced by a suggestion."""
+    """A text that contains this is not replaced by a suggestion."""
     many: bool = False
-    """Whether the suggestions are for a list of names with commas between them."""
+    """Whether the suggestions are for a comma-separated list of names."""
     secret: bool = False
-    """Not shown while it is typed."""
+    """Whether it is hidden while it is typed."""
     advanced: bool = False
-    """Folded away at the end of the form, unless its value is not the default."""
+    """Whether it is folded at the end of the form, unless its value is not the default."""
     default: str = ""
     """The text of its default."""
     applies: Callable[[Mapping[str, str]], bool] = lambda _: True
-    """Whether it is shown, by the texts of all fields. A field that is not shown keeps its value."""
+    """Whether it is shown, given the texts of all fields. A field that is not shown keeps its value."""
     parse: Callable[[str], Any] = text_line
 
     def read(self, text: str) -> Any:
-        """The value. Raises BadRequest."""
+        """Returns the value. Raises BadRequest."""
         if self.options and text not in self.options:
             raise BadRequest(f"no such choice: {safe(text, 40) or 'nothing'}; clear the field to see all")
         return self.parse(text)
@@ -106,31 +106,31 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     fields: Sequence[FormField]
     save: Callable[[Values], Awaitable[Any]]
-    """Called with the values; its result is the form's, its errors are shown."""
+    """Called with the values; its result is the form's, and its errors are shown."""
     verb: str = "Save"
     intro: str = ""
-    """Some sentences above the fields."""
+    """Sentences above the fields."""
     back: bool = False
-    """Whether there is a step before this one to go back to."""
+    """Whether it can go back to a previous step."""
     waits: str = ""
-    """Shown while ``save`` runs."""
+    """The text shown while ``save`` runs."""
     command: Callable[[Values], str] = lambda _: ""
-    """The command that does the same, without ``tollkeeper`` in front; never with a secret in it.
+    """The equivalent command, without ``tollkeeper`` in front; it never contains a secret.
 
-    There is none if it raises BadRequest: what is typed is not valid, or no command can express it.
+    It raises BadRequest if the values are invalid, or no command can express them; then none is shown.
     """
     live: Callable[[Values], str] = lambda _: ""
     """A sentence about the current values."""
     keep: Callable[[Mapping[str, str], bool], None] = lambda _texts, _saved: None
-    """Called when it is left for another step: with the texts, and whether they were saved."""
+    """Called when it is left for another step, with the texts, and whether they were saved."""
     drafted: bool = False
-    """Whether something that was entered before, here or in another step, is not saved."""
+    """Whether changes that were entered before, here or in another step, are not saved."""
     asks: bool = True
-    """Whether it asks before it is left with something entered; not where that is only a choice."""
+    """Whether it asks before it is left with changes; false if the changes are only a choice."""
 
 
 class FormRow(Horizontal):
-    """Label and input of a field, and what is wrong with it."""
+    """The label and input of a field, and its error."""
 
     def __init__(self, field: FormField, label_width: int) -> None:
         super().__init__(classes="row")
@@ -138,7 +138,7 @@ class FormRow(Horizontal):
         self._label_width = label_width
         self._initial = safe(field.value, 200_000)  # the names of thousands of models
         self.input = _input(field, self._initial)
-        """Where the value is typed or picked."""
+        """The widget where the value is typed or picked."""
         self.edited = False
         """Whether it ever differed from the initial value."""
         self._complaint = ""
@@ -152,12 +152,12 @@ class FormRow(Horizontal):
             yield Static(classes="complaint wrong", id=f"wrong-{self.field.id}")
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self.draw_line)  # when the input has its size, too
+        self.call_after_refresh(self.draw_line)  # when the input has its size
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def draw_line(self) -> None:
-        """Show under the field what is wrong, or the whole hint of the field with the focus if the hint is cut."""
+        """Show the error below the field, or the whole hint of the field with the focus if the hint is cut."""
         hint = self.field.hint if isinstance(self.input, HintInput) and self.input.hides_hint else ""
         place = self.query_one(".wrong", Static)
         place.update(content((safe(self._complaint or hint), "bad" if self._complaint else "dim")))
@@ -165,26 +165,26 @@ class FormRow(Horizontal):
 
     @on(events.DescendantFocus)
     def show_whole(self) -> None:
-        """Bring it on the screen with what stands under it; Textual does so with the input alone."""
+        """Scroll the row into view with the line below it; Textual does so only for the input."""
         self.call_after_refresh(self.scroll_visible, animate=False)
 
     @property
     def text(self) -> str:
-        """Its text; the original value while unchanged, even if that is not shown in full."""
+        """Returns its text; the original value while unchanged, even if that is not shown in full."""
         if isinstance(self.input, Input):
             return self.field.value if self.input.value == self._initial else self.input.value
         return self.input.value if isinstance(self.input, Picker) else ""
 
     @property
     def changed(self) -> bool:
-        """Whether it is not as it was at first."""
+        """Returns whether it differs from its initial value."""
         if isinstance(self.input, Picker):
             return self.input.value != self.input.initial
         return isinstance(self.input, Input) and self.input.value != self._initial
 
     @property
     def valid(self) -> bool:
-        """Whether its text could be saved."""
+        """Returns whether its text could be saved."""
         try:
             self.field.read(self.text)
         except BadRequest:
@@ -193,11 +193,11 @@ class FormRow(Horizontal):
 
     @property
     def choosing(self) -> bool:
-        """Whether its choices are listed: what is typed so far only narrows them."""
+        """Returns whether its choices are listed: the typed text only narrows them so far."""
         return isinstance(self.input, ChoiceInput) and self.input.choosing
 
     def complain(self, complaint: str) -> None:
-        """Show what is wrong; nothing if it is right."""
+        """Show an error; an empty text removes it."""
         self._complaint = advice_in(self, complaint)
         self.draw_line()
 
@@ -231,7 +231,9 @@ class Fold(Widget, can_focus=True):
         self._labels = ", ".join(labels)
 
     def render(self) -> Content:
-        """The fields in it, if it is closed. On the cursor's colour those of keys and hints cannot be read."""
+        """Returns the line with the labels of its fields, if it is closed. With the focus it has no other tones: on the
+        cursor's colour those of keys and hints are unreadable.
+        """
         held = "" if self.is_open else f"   {safe(self._labels)}"
         tones = ("", "") if self.has_focus else ("key", "dim")
         head = (f"{'▼' if self.is_open else '▸'} Advanced", "bold")
@@ -243,7 +245,7 @@ class Fold(Widget, can_focus=True):
 
 
 class FormFields(VerticalScroll, inherit_bindings=False):
-    """All rows. Scrolls to the field that has the focus, and has no keys of its own: up and down are the form's."""
+    """All rows. It scrolls to the field with the focus, and has no keys of its own: up and down are the form's."""
 
     def __init__(self, fields: Sequence[FormField]) -> None:
         super().__init__(classes="fields", can_focus=False)
@@ -266,11 +268,11 @@ class FormFields(VerticalScroll, inherit_bindings=False):
 
     @property
     def changed(self) -> bool:
-        """Whether anything that is shown is not as it was at first."""
+        """Returns whether any visible field differs from its initial value."""
         return any(row.changed and row.display for row in self.rows.values())
 
     def texts(self) -> dict[str, str]:
-        """The texts of all fields; those that do not apply are hidden and have their original one."""
+        """Returns the texts of all fields; fields that do not apply are hidden and keep their original text."""
         texts = {id_: row.text for id_, row in self.rows.items()}
         for row in self.rows.values():
             row.display = row.field.applies(texts)
@@ -283,12 +285,12 @@ class FormFields(VerticalScroll, inherit_bindings=False):
             self.query_one(".advanced").display = is_open
 
     def named(self, name: str) -> str:
-        """The field that the server calls by this name; empty if none is shown."""
+        """Returns the id of the field that the server calls by this name; empty if none is shown."""
         there = (row.field for row in self.rows.values() if row.display)
         return next((field.id for field in there if name and name in (field.id, *field.errors)), "")
 
     def go_to(self, field: str) -> None:
-        """Focus a field, which may be out of sight."""
+        """Focus a field, also one that is out of sight."""
         if self.rows[field].field.advanced:
             self.unfold(is_open=True)
         self.rows[field].input.focus()
@@ -298,11 +300,12 @@ NO_SERVER = (
     "There is no server, and nothing was saved. What you entered stays here: start the server in another terminal with "
     "'tollkeeper serve', then try again."
 )
-"""The keys of a form are letters, also the one that starts a server elsewhere."""
+"""The message without a server. It names no key: letters are typed into a form, also the one that starts a server
+elsewhere."""
 
 
 class CommandLine(Static):
-    """A text that ends with an ellipsis if it has no room for all lines."""
+    """A text that ends with an ellipsis if it does not fit."""
 
     def render_line(self, y: int) -> Strip:
         strip, (width, height) = super().render_line(y), self.size
@@ -312,7 +315,7 @@ class CommandLine(Static):
 
 
 class Form(DialogScreen[Any]):
-    """The result of ``save``, BACK, or None if it was closed."""
+    """A form. Its result is that of ``save``, BACK, or None if it was closed."""
 
     needs_server = True
 
@@ -331,9 +334,9 @@ class Form(DialogScreen[Any]):
         self.plan = plan
         self.fields = FormFields(plan.fields)
         self._tried = False
-        """Whether it was to be saved: from then on all complaints are shown."""
+        """Whether saving was attempted: from then on all errors are shown."""
         self._wrong: list[str] = []
-        """Ids of the fields that are not valid."""
+        """The ids of the fields that are not valid."""
         self._busy = False
 
     def compose(self) -> ComposeResult:
@@ -358,7 +361,7 @@ class Form(DialogScreen[Any]):
         self.check()
 
     def check(self) -> Values | None:
-        """Parse every field and show what is wrong under it; None if anything is."""
+        """Parse every field and show its error below it. Returns the values; None if any field is wrong."""
         texts = self.fields.texts()
         values: dict[str, Any] = {}
         self._wrong = []
@@ -382,7 +385,7 @@ class Form(DialogScreen[Any]):
     @on(Picker.Picked)
     @on(ChoiceInput.Closed)
     def typed(self) -> None:
-        """A value changed."""
+        """Check the form after a change of a value."""
         self.check()
 
     async def on_button_pressed(self, event: Button.Pressed) -> None:
@@ -392,12 +395,12 @@ class Form(DialogScreen[Any]):
             await self.run_action(event.button.id or "")
 
     async def on_click(self, event: events.Click) -> None:
-        """A click beside the dialog leaves it."""
+        """Leave the form after a click beside the dialog."""
         if event.widget is self:
             await self.action_leave()
 
     async def action_leave(self, *, quitting: bool = False) -> None:
-        """Leave the form, after a question if something was entered; ``quitting``: and the console, too."""
+        """Leave the form, after a question if it has changes; ``quitting``: also leave the console."""
 
         async def decided(leave: bool | None) -> None:  # noqa: FBT001 - Textual calls it
             if leave:
@@ -422,7 +425,7 @@ class Form(DialogScreen[Any]):
             self.dismiss(BACK)
 
     def action_fold(self) -> None:
-        """Open the advanced part and go to its first field, unless the present field is not valid yet. Or close it, and
+        """Open the advanced part and go to its first field, unless the current field is not valid yet. Or close it, and
         move the focus from one of its fields to the last field before it.
         """
         if not self.query(Fold):
@@ -441,14 +444,14 @@ class Form(DialogScreen[Any]):
             found.focus()
 
     def action_walk(self, by: int) -> None:
-        """The next or previous field, whose list stays closed: down and up would go through it."""
+        """Go to the next or previous field, whose list stays closed: down and up would go through it."""
         found = self.focus_next() if by > 0 else self.focus_previous()
         if isinstance(found, ChoiceInput):
             found.quiet = True
 
     @on(Input.Submitted)
     def action_save(self) -> None:
-        """Save if all fields are valid, else go to the first that is not."""
+        """Save if all fields are valid, otherwise go to the first invalid one."""
         self._tried = True
         values = self.check()
         if values is None:

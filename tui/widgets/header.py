@@ -17,11 +17,11 @@ from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
 
 BRIEFEST = 4
-"""The left part is shortened in this many steps to make room for alerts."""
+"""The number of steps in which the left part is shortened to make room for alerts."""
 
 
 class Header(Widget):
-    """Draws the board; clicking a page's name opens it, and clicking an alert the page that has more about it."""
+    """Draws the board. Clicking a page's name opens it; clicking an alert opens the page with more about it."""
 
     DEFAULT_CSS = """
     Header { height: 2; background: $panel; color: $foreground; }
@@ -29,10 +29,10 @@ class Header(Widget):
     """
 
     class PageClicked(Message):
-        """A page was clicked, or an alert that belongs to it."""
+        """Posted when a page was clicked, or an alert that belongs to it."""
 
         def __init__(self, page: str, row: str = "") -> None:
-            """``row``: the key of the row there that the alert is about."""
+            """``row``: the key of the row that the alert is about."""
             self.page, self.row = page, row
             super().__init__()
 
@@ -56,7 +56,7 @@ class Header(Widget):
         return lines(state_line(self._session, width), tabs_line(self.page, width, self._hints()))
 
     def _hints(self) -> Sequence[str]:
-        """The hints at the right: how to find everything, with the key that shows all keys."""
+        """Returns the hints at the right: how to find everything, with the key that shows all keys."""
         helps = f"{self._session.key('app.help')} help "
         return f"^p commands  {helps}", helps
 
@@ -70,14 +70,14 @@ class Header(Widget):
 
 
 def state_line(session: ConsoleSession, width: int) -> Content:
-    """Server, running calls, today's spending; at the right what needs attention, as far as there is room."""
+    """Returns server, running calls and today's spending; at the right what needs attention, if it fits."""
     left, shown = _state_parts(session, width)
     right = [(text, "warn" if alert is None else alert.level) for text, alert in shown]
     return content(*left, " " * max(1, width - _length([*left, *right])), *right)
 
 
 def alert_at(x: int, session: ConsoleSession, width: int) -> Alert | None:
-    """The alert in this column of the state line; of those without room, which ``+2`` counts, the first."""
+    """Returns the alert in this column of the state line; for ``+2``, the first of the alerts that do not fit."""
     _, shown = _state_parts(session, width)
     at = width - sum(cell_len(text) for text, _ in shown)
     for number, (text, alert) in enumerate(shown):
@@ -88,7 +88,7 @@ def alert_at(x: int, session: ConsoleSession, width: int) -> Alert | None:
 
 
 def _state_parts(session: ConsoleSession, width: int) -> tuple[list[Part], list[tuple[str, Alert | None]]]:
-    """The parts at the left, and the alerts at the right. None stands for alerts that do not fit."""
+    """Returns the parts at the left, and the alerts at the right. None stands for alerts that do not fit."""
     right = _attention(session)
     wanted = min(32, len(right[0].text) + 8) if right else 0
     lefts = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
@@ -107,7 +107,7 @@ def _state_parts(session: ConsoleSession, width: int) -> tuple[list[Part], list[
 
 
 def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:
-    """The pages; the open one is reversed. Of the hints, longest first, one is shown that fits."""
+    """Returns the pages; the open one is reversed. The longest hint that fits is shown."""
     parts: list[Part | Content] = []
     names = _names(page, width)
     for info, text in zip(PAGES, names, strict=True):
@@ -118,12 +118,12 @@ def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:
 
 
 def page_at(x: int, page: str, width: int) -> str:
-    """Which page's name is in this column while ``page`` is open; empty if none is."""
+    """Returns the page whose name is in this column while ``page`` is open; empty if none is."""
     return next((name for start, end, name in _places(page, width) if start <= x < end), "")
 
 
 def _names(page: str, width: int) -> list[str]:
-    """The pages' names, shortened as far as needed; on the narrowest screens only the open page has one."""
+    """Returns the pages' names, shortened as far as needed; on the narrowest screens only the open page has one."""
     numbered = list(enumerate(PAGES, 1))
     steps = (
         [f" {number} {info.name} " for number, info in numbered],
@@ -135,9 +135,9 @@ def _names(page: str, width: int) -> list[str]:
 
 
 CUTS = ((4, " "), (4, ""), (3, ""))
-"""Letters of a name on narrow screens, and what follows it."""
+"""The letters of a name on narrow screens, and the text after it."""
 SHORT = {"account": "Acct"}
-"""Names with which all pages fit 80 columns."""
+"""Shorter names, with which all pages fit in 80 columns."""
 
 
 def _places(page: str, width: int) -> list[tuple[int, int, str]]:
@@ -153,7 +153,7 @@ def _length(parts: Sequence[Part]) -> int:
 
 
 def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
-    """The parts at the left, from everything (``brief`` is 0) to the least (BRIEFEST)."""
+    """Returns the parts at the left, from everything (``brief`` is 0) to the least (BRIEFEST)."""
     board, glyphs = session.board, session.glyphs
     parts: list[Part] = [(" tollkeeper  " if brief < 2 else " ", "bold")]
     if session.link == "gone":
@@ -166,7 +166,7 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]
     waiting = board.calls.waits().total()
     running = len(board.calls.running) - waiting
-    cells = 0 if waiting else 3  # what is beside it keeps its place while calls come and go
+    cells = 0 if waiting else 3  # the text beside it keeps its place while calls come and go
     parts.append((f"   running {running:<{cells}}", "live" if running else "dim"))
     if waiting:
         parts.append((f" {glyphs.dot} {waiting} waiting", "warn"))

@@ -1,6 +1,6 @@
-"""Help: the keys of the open page by subject, then those of every page, then the same as command lines.
+"""Help: the keys of the open page by subject, then those of every page, then the equivalent command lines.
 
-Two columns side by side where there is room. The rows come from the action table, with the keys that are in effect.
+It has two columns if they fit. The rows come from the action table, with the current keys.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -42,24 +42,24 @@ WORDS = (
     ("words", "all must be in the row"),
     ("!word", "excludes rows with it"),
 )
-"""The filter of every list but Live's."""
+"""The words of the filter of every list except Live's."""
 
 LIST_SUBJECTS: Mapping[str, str] = {
     **dict.fromkeys(("filter", "mark", "marked"), "Find and mark"),
     **dict.fromkeys(("copy", "twin", "export", "curl"), "Copy and export"),
 }
-"""The headings of a list's actions. The others have the heading View."""
+"""The headings of a list's actions. Others have the heading View."""
 
 KEY_WIDTH = 10
 
 Row = tuple[str, str, str]
-"""Key, label and text; without a label the text begins behind the key."""
+"""Key, label and text; without a label the text follows the key."""
 
 Sections = Sequence[tuple[str, Sequence[Row]]]
 
 
 class Help(DialogScreen[None]):
-    """All keys of one page."""
+    """A screen with all keys of one page."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q,question_mark", "dismiss", "Close"),
@@ -87,7 +87,7 @@ class Help(DialogScreen[None]):
         self.query_one(Detail).show(lambda width: help_text(self._sections, width))
 
     def action_scroll(self, by: int) -> None:
-        """Down or up, by half a page."""
+        """Scroll down or up, by half a page."""
         pane = self.query_one(Detail)
         pane.scroll_relative(y=by * max(1, pane.size.height // 2), animate=False)
 
@@ -98,7 +98,7 @@ class Help(DialogScreen[None]):
 
 
 def sections(title: str, actions: Sequence[Action], noun: str = "") -> Sections:
-    """The rows of a page by subject: what it does, its list, moving, everywhere, the filter, command lines."""
+    """Returns the rows of a page by subject: its actions, its list, moving, everywhere, the filter, command lines."""
     found: dict[str, list[Row]] = {}
     for action in actions:
         found.setdefault(_subject(action, title), []).append(_row(action))
@@ -114,7 +114,7 @@ def sections(title: str, actions: Sequence[Action], noun: str = "") -> Sections:
 
 
 def help_text(parts: Sections, width: int) -> Content:
-    """The whole page of help; in two columns if it is wide enough."""
+    """Returns the whole page of help, in two columns if it is wide enough."""
     if width < 112:  # too narrow for two columns
         return lines(*(line for part in parts for line in _section(part, width)))
     half = (width - 4) // 2  # and four cells between them
@@ -127,7 +127,7 @@ def help_text(parts: Sections, width: int) -> Content:
 
 
 def _balance(heights: Sequence[int]) -> int:
-    """How many blocks go to the left, so that the longer side is as short as possible."""
+    """Returns how many blocks go to the left, so that the longer side is as short as possible."""
     return min(range(1, len(heights) + 1), key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
 
 
@@ -140,7 +140,7 @@ def _subject(action: Action, title: str) -> str:
 
 
 def _applies(action: Action, scopes: Collection[str]) -> bool:
-    """Only calls can be exported by a command."""
+    """Returns whether the action has a command on such a page: only calls can be exported by one."""
     return action.id != "list.export" or "live" in scopes
 
 
@@ -149,7 +149,7 @@ def _row(action: Action) -> Row:
 
 
 def _section(part: tuple[str, Sequence[Row]], width: int) -> list[Content]:
-    """Its title, its rows with their texts under each other, and an empty line."""
+    """Returns its title, its rows with their texts aligned, and an empty line."""
     title, rows = part
     keys = [len(key) for key, _, _ in rows]
     room = 17 if max(keys) >= KEY_WIDTH else KEY_WIDTH if max(keys) else 2

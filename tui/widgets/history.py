@@ -1,4 +1,4 @@
-"""History: every change of the configuration, and its undo; a question comes first where that may surprise."""
+"""History: every change of the configuration, and its undo, with a question first if the effect may surprise."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +30,7 @@ from tui.widgets.text_block import Detail
 
 
 async def undo_change(app: ConsoleApp, number: int = 0, *, redo: bool = False) -> None:
-    """Undo a change, by default the newest one, or redo what was undone; ask first where the server has doubts."""
+    """Undo a change, by default the newest one, or redo an undone one; ask first if the server warns."""
     client, verb = app.session.client, "Redo" if redo else "Undo"
     try:
         done = await _send(client, number, redo=redo, accept=False)
@@ -87,11 +87,11 @@ class HistoryScreen(DialogScreen[None]):
         self.set_interval(2.0, self.fetch)
 
     def fetch(self) -> None:
-        """Fetch the changes in the background: others may make some."""
+        """Fetch the changes in the background: other programs may make some."""
         self.run_worker(self._fetch(), group="history", exclusive=True, exit_on_error=True)
 
     def draw(self) -> None:
-        """Show what was fetched."""
+        """Show the fetched changes."""
         count = self._source.count
         shown = f"{fmt.count_text(count, 'change')}, newest first" if count else "no changes"
         self.query_one(".title", Static).update(
@@ -108,7 +108,7 @@ class HistoryScreen(DialogScreen[None]):
 
     async def _fetch(self) -> None:
         try:
-            self._source.put(await self._session.client.history(limit=500))  # all that are kept
+            self._source.put(await self._session.client.history(limit=500))  # all kept ones
             self._trouble = ""
         except GatewayError as error:
             self._trouble = self._session.advice(error.message)
@@ -146,7 +146,7 @@ class HistoryScreen(DialogScreen[None]):
             copy_text(self, command, f"Copied:\n{command}")
 
     def action_undo(self, redo: bool) -> None:  # noqa: FBT001 - Textual calls it
-        """Undo the selected change, or redo what was undone last. An undo that is undone is a redo."""
+        """Undo the selected change, or redo the last undone one. Undoing an undo is a redo."""
         entry = self._table.current
         number = 0 if redo or entry is None else entry.id
 
@@ -163,7 +163,7 @@ class HistoryScreen(DialogScreen[None]):
 
 
 def reader(session: ConsoleSession) -> ChangeSource | None:
-    """This console, as its changes name it."""
+    """Returns this console, as its changes name it."""
     try:
         return session.client.source
     except GatewayError:
@@ -171,7 +171,7 @@ def reader(session: ConsoleSession) -> ChangeSource | None:
 
 
 def history_columns(session: ConsoleSession) -> Sequence[Column[HistoryView]]:
-    """A change in a line, as this console sees it."""
+    """Returns the columns of a change, as this console sees it."""
     me = reader(session)
 
     def when(entry: HistoryView) -> str:
@@ -190,7 +190,7 @@ def history_columns(session: ConsoleSession) -> Sequence[Column[HistoryView]]:
 
 
 def entry_text(entry: HistoryView, me: ChangeSource | None, now: int, width: int) -> Content:
-    """The details of a change: before and after, when and by whom, in lines of at most ``width`` cells."""
+    """Returns the details of a change: before and after, when and by whom, in lines of at most ``width`` cells."""
     card = TextCard(width)
     card.row("change", (f"{entry.id}: {safe(entry.text, 400)}", "bold"))
     when = f"{fmt.moment(entry.time_ms, now)}, {ago(now - entry.time_ms)}, by {entry.source.text(me)}"
@@ -224,6 +224,6 @@ def _tone(entry: HistoryView) -> str:
 
 
 def _words(entry: HistoryView, me: ChangeSource | None) -> str:
-    """The text that the filter searches."""
+    """Returns the text that the filter searches."""
     changed = (f"{one.noun} {one.name}" for one in entry.differences)
     return " ".join([str(entry.id), entry.text, entry.edited, entry.source.brief(me), *changed])

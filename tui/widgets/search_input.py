@@ -1,6 +1,6 @@
-"""Search input: a field to search with, which never shows, keeps or passes on a key that is pasted into it.
+"""Search input: a search field that never shows, keeps or passes on a key that is pasted into it.
 
-The key is replaced by its handle before anything sees it; a message says whose it is.
+The key is replaced by its handle before any other code sees it; a message says whose key it is.
 """
 
 from collections.abc import Iterable
@@ -17,26 +17,26 @@ from tui.widgets.dialogs import toast
 
 
 class SearchInput(Input):
-    """A filter."""
+    """A search field."""
 
     def validate_value(self, value: str) -> str:
         return hide_keys(self, value)
 
 
 class FilterInput(SearchInput):
-    """A filter in one line, which is hidden while it is empty and not in use."""
+    """A filter in one line, which is hidden while it is empty and unused."""
 
     def __init__(self, hint: str, value: str = "", *, classes: str = "") -> None:
         super().__init__(value, placeholder=hint, classes=classes, compact=True)
         self.display = bool(value)
 
     def open(self) -> None:
-        """Show it, with the focus at once: what is typed right after is its own."""
+        """Show it, with the focus at once, so that it gets the text typed right after."""
         self.display = True
         self.screen.set_focus(self)
 
     def close(self) -> bool:
-        """Empty and hide it; whether it was shown."""
+        """Clear and hide it. Returns whether it was shown."""
         shown, self.value, self.display = self.display, "", False
         return bool(shown)
 
@@ -72,7 +72,7 @@ def open_palette(app: App[Any]) -> None:
 
 
 def hide_keys(field: Input, text: str) -> str:
-    """The text with handles instead of keys; whose they are is reported."""
+    """Returns the text with handles instead of keys, and reports whose keys they are."""
     hidden = without_keys(text, typed=len(text) <= len(field.value) + 1)
     if hidden != text:
         field.run_worker(_report_owners(field, set(handles_in(hidden)) - set(handles_in(text))), exit_on_error=True)

@@ -1,16 +1,16 @@
 """LiveTable: a table of any length that formats only the rows on screen. It follows the newest row, or keeps its place.
 
-Textual's DataTable repaints everything and walks all rows at each change; this one asks a Source for the rows it
+Textual's DataTable repaints everything and walks all rows at each change; this one asks a ``RowSource`` for the rows it
 shows. Rules:
 
-- Following means that cursor and view are at the top: new rows come in above. Anywhere else, and while it is held, rows
-  keep their place on the screen whatever arrives. The key of the first row makes it follow again.
-- The cursor stays on its row, by key, also if a filter does not show it any more. If the row itself is gone, none is
-  selected until the cursor is moved: a key must never meet another row than the one that was looked at.
+- The table follows while cursor and view are at the top: new rows appear above. Otherwise, and while it is held, rows
+  keep their place on the screen. The key of the first row makes it follow again.
+- The cursor stays on its row, by key, even if a filter hides the row. If the row itself is gone, none is selected until
+  the cursor is moved: a key must never act on another row than the one that the user saw.
 - ``renew`` is called a few times a second at most; it repaints only the lines that changed. The painter keeps a row's
   strip until the row or its look changes.
 
-Long: where the cursor is, what is painted and which rows keep their place depend on each other.
+Long: the cursor, the painted lines and the places of rows depend on each other.
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -38,11 +38,11 @@ from tui.text import cell, cut
 R = TypeVar("R")
 
 HEAD = 1
-"""Lines of the header."""
+"""The number of lines of the header."""
 
 
 class LiveTable(ScrollView, Generic[R], can_focus=True):
-    """Rows of a Source under fixed titles."""
+    """Rows of a ``RowSource`` below fixed titles."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *("table--base", "table--head", "table--sort", "table--cursor", "table--rest", "table--selection"),
@@ -78,13 +78,13 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     ]
 
     class Moved(Message):
-        """The cursor was moved."""
+        """Posted when the cursor was moved."""
 
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, LiveTable.Moved)
 
     class Opened(Message):
-        """A row was opened."""
+        """Posted when a row was opened."""
 
     def __init__(
         self, columns: Sequence[Column[R]], source: RowSource[R], glyphs: Glyphs, *, id: str = "table"
@@ -93,13 +93,13 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.columns = columns
         self.source = source
         self.chosen: Collection[str] = ()
-        """Ids of the columns to show; empty: the usual ones."""
+        """The ids of the columns to show; empty: the usual ones."""
         self.follows = False
         """Whether the newest row comes first, so that the table can follow it."""
         self.held = False
-        """Whether it does not follow although it may, because the details of a row are open."""
+        """Whether it does not follow although it could, because the details of a row are open."""
         self.sort = ""
-        """Id of the column that the source is sorted by."""
+        """The id of the column that the source is sorted by."""
         self.descending = False
         """Whether the largest comes first."""
         self.request_sort: Callable[[str], None] = lambda _column: None
@@ -113,33 +113,33 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         """The key of the row under the cursor."""
         self._count = 0
         self._needs: dict[str, int] = {}
-        """The widths of the widest texts that were seen in each column since it was arranged."""
+        """The widths of the widest texts in each column since it was last arranged."""
         self._shown: dict[int, Strip] = {}
         self._height = 0
-        """Rows that fit on the screen."""
+        """The number of rows that fit on the screen."""
 
     @property
     def following(self) -> bool:
-        """Whether new rows are seen at once."""
+        """Returns whether new rows are visible at once."""
         return self.follows and not self.held and self.cursor == 0 and self.scroll_offset.y == 0
 
     @property
     def current(self) -> R | None:
-        """The row under the cursor; None if it is gone, or not loaded yet."""
+        """Returns the row under the cursor; None if it is gone, or not loaded yet."""
         return self.source.row(self.cursor) if self.cursor < self.source.count and not self.lost else None
 
     @property
     def wide(self) -> int:
-        """Cells of a line, without the scrollbar."""
+        """Returns the cells of a line, without the scrollbar."""
         return self.scrollable_content_region.width
 
     def renew(self, *, new_filter: bool = False) -> None:
-        """The source changed: keep every row in its place, and repaint what differs.
+        """Apply changes of the source: keep every row in its place, and repaint the differences.
 
-        If another filter (``new_filter``) hides the row of the cursor, the first row is selected.
+        If another filter (``new_filter``) hides the cursor's row, the first row is selected.
         """
         if self.text_selection is not None:
-            return  # what is being selected must not move
+            return  # selected text must not move
         self.held = self.held and not new_filter
         count, moved = self.source.count, self._follow_key(new_filter=new_filter)
         if (size := Size(self.wide, count + HEAD)) != self.virtual_size:
@@ -156,9 +156,10 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
             self.rearrange(self._needs)
 
     def rearrange(self, needs: Mapping[str, int] | None = None) -> None:
-        """Columns, marks or the sorting changed, or texts are cut: ``needs`` were the widths of texts so far.
+        """Place the columns again after a change of columns, marks or sorting, or because texts are cut.
 
-        Columns keep the room for those, so that they do not move back and forth, unless a list's texts fit without it.
+        ``needs`` are the widths of previous texts. Columns keep room for them, so that they do not move back and forth,
+        unless a list's texts fit without it.
         """
         first = self.scroll_offset.y
         last = min(self.source.count, first + max(0, self.size.height - HEAD))
@@ -185,11 +186,11 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.post_message(self.Moved())
 
     def action_cursor(self, what: str) -> None:
-        """Move, or open the row. A page moves the view along with the cursor."""
+        """Move the cursor, or open the row. A page moves the view along with the cursor."""
         page, last = max(1, self.size.height - HEAD - 1), self.source.count - 1
         to = {"up": self.cursor - 1, "down": self.cursor + 1, "first": 0, "last": last}
         by = {"page up": -page, "page down": page}.get(what, 0)
-        if self.lost:  # the row that took its place is the next one
+        if self.lost:  # the row now in its place is the next one
             to["down"] = self.cursor
         if by:
             self.scroll_to(y=self.scroll_offset.y + by, animate=False, immediate=True)
@@ -210,7 +211,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         return strip.apply_offsets(0, y)
 
     def on_resize(self) -> None:
-        """The row under the cursor stays on the screen when the table gets lower: a pane is opened, a message comes."""
+        """Keep the cursor's row on the screen when the table gets lower, such as for a pane or a message."""
         before, self._height = self._height, max(1, self.size.height - HEAD)
         below = self.cursor - self.scroll_offset.y
         if self._height <= below < before:
@@ -230,7 +231,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
             self.action_cursor("open")
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The text under a selection; it never reaches beyond the screen."""
+        """Returns the text in a selection, which never reaches beyond the screen."""
         lines = [
             self._painter.head(self.sort, descending=self.descending),
             *map(self._line, range(self.size.height - HEAD)),
@@ -251,7 +252,9 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         return self._painter.missing(look) if row is None else self._painter.row(key, row, look)
 
     def _follow_key(self, *, new_filter: bool) -> int:
-        """Put the cursor where its row is now; by how many lines the view must move to stay on the same rows."""
+        """Put the cursor where its row is now. Returns by how many lines the view must move to stay on the
+        same rows.
+        """
         count, old = self.source.count, self.cursor
         if self.following or not count or self.cursor_key is None:
             _select(self, 0)
@@ -274,18 +277,18 @@ def _select(table: LiveTable[R], index: int) -> None:
 
 
 def _text_widths(columns: Sequence[Column[R]], rows: Sequence[R], sort: str) -> dict[str, int]:
-    """The widths of the widest texts by column; a column that is sorted by needs its title with an arrow."""
+    """Returns the widths of the widest texts by column; the sorted column needs its title with an arrow."""
     titles = {column.id: len(column.title) + 1 if column.id == sort else 0 for column in columns}
     return {c.id: max([titles[c.id], *(cell_len(c.text(row)) for row in rows)]) for c in columns}
 
 
 def _cuts(placed: Sequence[PlacedColumn[R]], widths: Mapping[str, int]) -> bool:
-    """Whether texts of these widths would be cut."""
+    """Returns whether texts of these widths would be cut."""
     return any(widths[place.column.id] > place.width for place in placed)
 
 
 def style_of(table: LiveTable[R], name: str) -> Style:
-    """The style of a part of the table, or of a tone."""
+    """Returns the style of a part of the table, or of a tone."""
     if name == "base":
         return table.rich_style
     inherits = name in ("ok", "bad", "warn", "live", "dim", "selection")
@@ -293,7 +296,7 @@ def style_of(table: LiveTable[R], name: str) -> Style:
 
 
 class RowState(msgspec.Struct, frozen=True):
-    """What the look of a line depends on, apart from its row."""
+    """The state of a line that its look depends on, apart from its row."""
 
     cursor: bool = False
     focus: bool = False
@@ -307,11 +310,11 @@ class RowPainter(Generic[R]):
         self._make_style = style
         self._styles: dict[str, Style] = {}
         self._glyphs = glyphs
-        self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(512)  # some screens
+        self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(512)  # a few screens
         self._empty: dict[RowState | None, Strip] = {}
         self.placed: Sequence[PlacedColumn[R]] = ()
         self.cut: dict[str, int] = {}
-        """By column, the width that cut texts needed since the columns were placed."""
+        """The width that cut texts needed since the columns were placed, by column."""
         self.width = 0
 
     def place(self, placed: Sequence[PlacedColumn[R]], width: int) -> None:
@@ -327,7 +330,7 @@ class RowPainter(Generic[R]):
         self._styles.clear()
 
     def head(self, sort: str, *, descending: bool) -> Strip:
-        """The line of titles."""
+        """Returns the line of titles."""
         plain, bold = self._style("head"), self._style("sort")
         segments = [Segment(" ", plain)]
         for place in self.placed:
@@ -341,7 +344,7 @@ class RowPainter(Generic[R]):
         return Strip(segments).adjust_cell_length(self.width, plain)
 
     def column_at(self, x: int) -> str:
-        """The id of the column at a cell of the line; empty beside them all."""
+        """Returns the id of the column at a cell of the line; empty outside all of them."""
         start = 1
         for place in self.placed:
             if start <= x <= start + place.width:
@@ -350,7 +353,7 @@ class RowPainter(Generic[R]):
         return ""
 
     def row(self, key: Hashable, row: R, look: RowState) -> Strip:
-        """The line of a row; the same strip as before if nothing changed."""
+        """Returns the line of a row; the same strip as before if nothing changed."""
         known = self._strips.get(key)
         if known is not None and known[0] is row and known[1] == look:
             return known[2]
@@ -359,7 +362,7 @@ class RowPainter(Generic[R]):
         return strip
 
     def missing(self, look: RowState) -> Strip:
-        """The line of a row that is not loaded yet."""
+        """Returns the line of a row that is not loaded yet."""
         if look not in self._empty:
             base = self._style("cursor" if look.cursor else "dim")
             strip = Strip([Segment(" " + self._glyphs.ellipsis, base)])
@@ -367,7 +370,7 @@ class RowPainter(Generic[R]):
         return self._empty[look]
 
     def blank(self) -> Strip:
-        """A line without a row."""
+        """Returns a line without a row."""
         if None not in self._empty:
             self._empty[None] = Strip.blank(self.width, self._style("base"))
         return self._empty[None]
@@ -384,20 +387,22 @@ class RowPainter(Generic[R]):
         return Strip(segments).adjust_cell_length(self.width, base)
 
     def _style(self, name: str) -> Style:
-        """Computing it walks the stylesheet, so it is done once."""
+        """Returns a style from the cache: computing one walks the stylesheet."""
         if name not in self._styles:
             self._styles[name] = self._make_style(name)
         return self._styles[name]
 
     def _toned(self, place: PlacedColumn[R], row: R, base: Style, look: RowState) -> Style:
-        """On the cursor's line everything has the cursor's colours, so that it can be read in every theme."""
+        """Returns the style of a cell: on the cursor's line everything has the cursor's colours, readable in every
+        theme.
+        """
         column = place.column
         tone = "dim" if column.dim else "" if column.tone is None else column.tone(row)
         return base if look.cursor or not tone else base + self._style(tone)
 
 
 def select_span(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
-    """The strip with a span of cells in the style of a selection; an end of -1 is the line's end."""
+    """Returns the strip with a span of cells in the style of a selection; an end of -1 is the line's end."""
     start, end = span
     width = strip.cell_length
     end = width if end < 0 else min(end, width)
@@ -408,5 +413,5 @@ def select_span(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
 
 
 def text_of(strip: Strip) -> str:
-    """The text of a line."""
+    """Returns the text of a line."""
     return strip.text.rstrip()

@@ -27,11 +27,11 @@ SCROLLING: list[BindingType] = [
 
 
 Draw = Callable[[int], Content]
-"""Gives the text for a width in cells."""
+"""Returns the text for a width in cells."""
 
 
 class TextBlock(VerticalScroll):
-    """Text that is drawn again for each width. It takes the focus, so that it can be scrolled by keys."""
+    """Text that is drawn again for each width. It takes the focus, so that keys can scroll it."""
 
     DEFAULT_CSS = """
     TextBlock { height: 1fr; padding: 0; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
@@ -48,7 +48,7 @@ class TextBlock(VerticalScroll):
         yield Static()
 
     def show(self, draw: Draw, subject: Hashable = None) -> None:
-        """Show this text from now on. That of another ``subject`` than before begins at its top."""
+        """Show this text from now on. If the ``subject`` changes, it starts at the top."""
         self._draw = draw
         if subject != self._subject:
             self._subject = subject
@@ -75,15 +75,17 @@ class Detail(TextBlock):
 
 
 class LeadLine(Static):
-    """The line above a table, which is as wide as the page. A complaint about the filter may take several lines."""
+    """The line above a table, which is as wide as the page. An error in the filter may take several lines."""
 
     def __init__(self, redraw: Callable[[], None]) -> None:
         super().__init__(classes="lead")
         self._redraw = redraw
 
     def show(self, text: Content, *, whole: bool = False) -> None:
-        """``whole``: on as many lines as it needs once it has stood for a moment, so that nothing moves at each letter
-        that is typed. One line alone needs no new layout, which takes long.
+        """Show a text.
+
+        ``whole``: on as many lines as it needs, once it is unchanged for a moment, so that nothing moves at each typed
+        letter. One line alone needs no new layout, which takes long.
         """
         if whole and text == self.content:
             return
@@ -91,7 +93,7 @@ class LeadLine(Static):
         self.remove_class("whole")
         self.update(text, layout=several)
         if whole:
-            self.set_timer(0.6, partial(self._expand, text))  # nothing was typed for so long
+            self.set_timer(0.6, partial(self._expand, text))  # typing has paused
 
     def _expand(self, text: Content) -> None:
         if self.content is text:
@@ -99,12 +101,12 @@ class LeadLine(Static):
             self.refresh(layout=True)
 
     def on_resize(self) -> None:
-        """Draw it for its width: nothing else may change for long."""
+        """Draw it for the new width; otherwise it may not change for a long time."""
         self._redraw()
 
 
 class IncidentList(DialogScreen[None]):
-    """Closed with esc."""
+    """The dialog of incidents, closed with esc."""
 
     DEFAULT_CSS = "IncidentList .dialog { height: 96%; }"
     BINDINGS = [Binding("escape,q,i", "dismiss", "Close")]  # noqa: RUF012 - Textual reads it and never changes it
@@ -134,7 +136,7 @@ class IncidentList(DialogScreen[None]):
         self.query_one(TextBlock).show(self.drawn)
 
     def drawn(self, width: int) -> Content:
-        """The incidents, or that there are none."""
+        """Returns the incidents, or a sentence if there are none."""
         session = self._session
         found = session.board.incidents.newest()
         if not found:

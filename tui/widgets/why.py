@@ -1,4 +1,4 @@
-"""WhyScreen: what a call of a token for a model would get, and by which rules; nothing is sent or spent.
+"""WhyScreen: what would happen to a call of a token for a model, and by which rules; nothing is sent or spent.
 
 It is refreshed every two seconds, so that pauses count down and limits fill up on screen.
 """
@@ -51,7 +51,7 @@ class WhyScreen(DialogScreen[None]):
     ]
 
     def __init__(self, session: ConsoleSession, token: str, model: str, like: CallView | None = None) -> None:
-        """``like``: a call; the planned one has its API and size."""
+        """``like``: a call whose API and size are used."""
         super().__init__()
         self._session = session
         board = session.board
@@ -85,7 +85,7 @@ class WhyScreen(DialogScreen[None]):
         self.run_worker(self._ask(), group="why", exclusive=True, exit_on_error=True)
 
     def drawn(self, width: int) -> Content:
-        """The answer with its command, or the error."""
+        """Returns the answer with its command, or the error."""
         if self._trouble:
             return content((safe_lines(self._session.advice(self._trouble)), "bad"))
         if self._found is None:
@@ -98,13 +98,13 @@ class WhyScreen(DialogScreen[None]):
         return lines(text, content(""), content((f" $ {self.command()}", "dim")))
 
     def command(self) -> str:
-        """The equivalent command."""
+        """Returns the equivalent command."""
         return "tollkeeper " + cli_command("why", safe(self._token), safe(self._model), *_options(self._request))
 
     @on(Picker.Picked)
     @on(Input.Changed)
     def turned(self) -> None:
-        """Another token was picked, or typed in full; or another model, perhaps one that there is not."""
+        """Ask again after another token was picked or fully typed, or another model, which may be unknown."""
         token, model = (value_of(self.query_one(f"#{id_}")).strip() for id_ in ("token", "model"))
         if (token, model) != (self._token, self._model) and token in self._tokens and model:
             self._token, self._model = token, model
@@ -137,7 +137,7 @@ async def explain_for_groups(page: Any, groups: Collection[str], models: Sequenc
 
 
 def _options(request: Mapping[str, Any]) -> Iterator[str]:
-    """The options of the command for a request."""
+    """Yields the options of the command for a request."""
     for name, value in request.items():
         yield f"--{name.replace('_', '-')}"
         if value is not True:
@@ -145,17 +145,17 @@ def _options(request: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _including(name: str, names: Sequence[str]) -> list[str]:
-    """The names, including this one: a model that no channel offers can be checked too."""
+    """Returns the names, including this one: a model that no channel offers can be checked too."""
     return [*names] if name in names else [name, *names] if name else [*names] or ["none"]
 
 
 LABEL = 11
 LONG = 1_000
-"""Characters of a message that is to be read whole."""
+"""The most characters of a message that must be shown whole."""
 
 
 def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
-    """All of it, in lines of at most ``width`` cells."""
+    """Returns the whole answer, in lines of at most ``width`` cells."""
     card, glyphs = TextCard(width, label=LABEL), session.glyphs
     _verdict(card, found, session)
     card.line("")
@@ -207,7 +207,7 @@ def _verdict(card: TextCard, found: Why, session: ConsoleSession) -> None:
 
 
 def _problem(card: TextCard, found: Why | Obstacle, session: ConsoleSession) -> None:
-    """Add what is in the way and what to do. The message may already end with what to do."""
+    """Add the obstacle and its remedy. The message may already end with the remedy."""
     message, fix = session.advice(found.message), session.advice(found.fix)
     card.row("", safe(message.removesuffix(fix).rstrip("; ") if fix else message, LONG))
     if fix:
@@ -215,7 +215,7 @@ def _problem(card: TextCard, found: Why | Obstacle, session: ConsoleSession) -> 
 
 
 def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None:
-    """Its budgets, then its limits, a line each."""
+    """Add its budgets, then its limits, one line each."""
     bare = "   no budgets, no limits" if not (party.budgets or party.limits) else ""
     if party.kind == "account":
         card.row(party.kind, f"{dollars(found.available_nanos)} available")
@@ -234,7 +234,7 @@ def _limit(limit: LimitView) -> Iterator[Part]:
 
 
 def _routes(card: TextCard, found: Why, now: int, glyphs: Glyphs) -> None:
-    """The channels that would be tried, in order, and those that would not, with the reason."""
+    """Add the channels that would be tried, in order, and the others, with the reason."""
     label = "channels"
     for route in found.routes:
         mark: Part = (glyphs.failed, "warn")
