@@ -1,6 +1,6 @@
-"""What each error code of the public API means. Status, type and retry advice come from the code itself.
+"""The meaning of each error code of the public API. Status, type and retry advice come from the code itself.
 
-``tests/test_documents.py`` fails when the gateway uses a code that is missing here, or when one listed here is unused.
+``tests/test_documents.py`` fails if the gateway uses a code that is missing here, or if a code listed here is unused.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from gateway.domain.errors import (
 
 
 class ErrorRow(NamedTuple):
-    """One code, the class that carries it, and when it occurs (Markdown)."""
+    """An error code, the class that carries it, and when it occurs (Markdown)."""
 
     code: str
     kind: type[GatewayError]

@@ -1,4 +1,4 @@
-"""The references in ``docs/reference``, written from the code: ``make references``.
+"""Generator of the references in ``docs/reference``, which are written from the code: ``make references``.
 
 They depend on the code alone, not on the terminal, the locale or the Python version. ``tests/test_documents.py``
 compares them with the files, so a change of a command, an error, a setting or a key comes with its documentation.
@@ -62,10 +62,10 @@ copies it. The id names the action in `console.toml`, the file for [your own key
 }
 
 EVERYWHERE = frozenset({"home", "help"})
-"""Options of every command, which are described once."""
+"""Options that every command has; they are described once."""
 
 METAVARS = {"INTEGER": "NUMBER", "INTEGER RANGE": "NUMBER", "FLOAT": "NUMBER", "FLOAT RANGE": "NUMBER"}
-"""What click calls the kinds of numbers."""
+"""The names of numbers in the reference, by click's names for them."""
 
 SCOPES = {
     "app": "Everywhere",
@@ -73,11 +73,11 @@ SCOPES = {
     "entity": "Tokens, groups and channels",
     **{page.id: page.name for page in PAGES},
 }
-"""Headings of the keys, in this order."""
+"""The headings of the keys, in order, by scope."""
 
 
 def pages() -> dict[str, str]:
-    """The text of every generated file, by file name."""
+    """Returns the text of every generated file, by file name."""
     texts = {
         "commands.md": commands(),
         "errors.md": errors(),
@@ -89,23 +89,23 @@ def pages() -> dict[str, str]:
 
 
 def outdated() -> list[str]:
-    """The generated files that differ from the code."""
+    """Returns the names of the generated files that differ from the code."""
     return [name for name, text in pages().items() if _read(FOLDER / name) != text]
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Returns a Markdown table."""
     lines = [titles, ["---"] * len(titles), *rows]
     return "".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |\n" for line in lines)
 
 
 def code(text: str) -> str:
-    """Inline code, or nothing."""
+    """Returns inline code; empty for an empty text."""
     return f"`{text}`" if text else ""
 
 
 def prose(text: str) -> str:
-    """Plain text as Markdown shows it unchanged."""
+    """Returns plain text, escaped so that Markdown shows it unchanged."""
     return re.sub(r"([*<\[\]])", r"\\\1", " ".join(text.split()))
 
 
@@ -113,7 +113,7 @@ def prose(text: str) -> str:
 
 
 def commands() -> str:
-    """Every command with its options and examples, then the exit codes."""
+    """Returns every command with its options and examples, then the exit codes."""
     parts = [
         INTRODUCTIONS["commands"],
         table(
@@ -168,7 +168,7 @@ def _meaning(option: click.Option) -> str:
 
 
 def errors() -> str:
-    """The codes that clients of ``/v1`` can meet, with status, type and whether another try helps."""
+    """Returns the codes that clients of ``/v1`` can receive, with status, type and whether to retry."""
     rows = sorted(((_example(row).http_status, row) for row in ERRORS), key=lambda pair: pair[0])
     return "\n".join(
         [
@@ -199,7 +199,7 @@ def _retry(row: ErrorRow) -> str:
 
 
 def settings() -> str:
-    """Gateway-wide settings: name, option, default, meaning."""
+    """Returns the gateway-wide settings: name, option, default, meaning."""
     with click.Context(cli.tollkeeper) as ctx:
         noun = cli.tollkeeper.get_command(ctx, "settings")
         command = noun.get_command(ctx, "set") if isinstance(noun, click.Group) else None
@@ -224,7 +224,7 @@ def _default(value: object) -> str:
 
 
 def presets() -> str:
-    """Vendors and local servers that ``channel add --preset`` knows."""
+    """Returns the vendors and local servers that ``channel add --preset`` knows."""
     return "\n".join(
         [
             INTRODUCTIONS["presets"],
@@ -237,7 +237,7 @@ def presets() -> str:
 
 
 def keys() -> str:
-    """The console's keys, page by page, and its filter words."""
+    """Returns the console's keys, page by page, and its filter words."""
     parts = [
         INTRODUCTIONS["keys"],
         table(("key", "what it does"), [(code(key), prose(text)) for key, text in MOVES]),
@@ -263,7 +263,7 @@ def _read(path: Path) -> str:
 
 
 def main() -> None:
-    """Write the files that differ, and delete stale ones."""
+    """Write the files that differ, print their paths, and delete files that are not generated any more."""
     FOLDER.mkdir(exist_ok=True)
     texts = pages()
     for name in outdated():

@@ -15,12 +15,12 @@ from gateway.domain.views import AccountView
 
 
 async def show_account(edits: ConfigEdits, _: web.Request) -> AccountView:
-    """GET /account."""
+    """GET /account: the account as it is now."""
     return account_view(edits.engine)
 
 
 async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
-    """PATCH /account."""
+    """PATCH /account: edit it."""
     account = patch(edits.registry.account, await request.read(), AccountFields.__struct_fields__)
     validation.account(account)
     edits.commit("changed the account", "the account is as before", Change("account", "", account))

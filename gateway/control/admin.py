@@ -1,4 +1,4 @@
-"""Admin: the server's status, settings, stop and verify."""
+"""Admin: the server's status and settings, and how to stop and verify it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ from gateway.store.verify import check, take
 
 
 class StopBody(msgspec.Struct, frozen=True, kw_only=True):
-    """How to stop."""
+    """The body of a request to stop."""
 
     now: bool = False
-    """Do not wait for running calls."""
+    """Whether to stop without waiting for running calls."""
 
 
 async def status(edits: ConfigEdits, _: web.Request) -> Status:
-    """GET /status."""
+    """GET /status: the server's status."""
     return edits.engine.status()
 
 
@@ -47,18 +47,18 @@ async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
 
 
 async def show_settings(edits: ConfigEdits, _: web.Request) -> Settings:
-    """GET /settings."""
+    """GET /settings: the settings."""
     return edits.registry.settings
 
 
 async def show_expiring(edits: ConfigEdits, request: web.Request) -> ExpiringRecords:
-    """GET /settings/expiring?keep_days: the records that are deleted if they are kept for this many days."""
+    """GET /settings/expiring?keep_days: the records that would be deleted if records were kept for this many days."""
     keep_days = query(request.query, {"keep_days": int}).get("keep_days", edits.registry.settings.keep_days)
     return edits.expiring_records(keep_days)
 
 
 async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
-    """PATCH /settings."""
+    """PATCH /settings: edit them."""
     settings = patch(edits.registry.settings, await request.read(), Settings.__struct_fields__)
     validation.settings(settings)
     if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:

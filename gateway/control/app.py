@@ -37,11 +37,13 @@ from gateway.domain.text import plain
 from gateway.web.error_responses import answer
 
 BODY_LIMIT = 8 << 20
-"""The most bytes of a request body; the largest honest one is a configuration with thousands of models and prices."""
+"""The maximum size of a request body, in bytes; the largest legitimate one is a configuration with thousands of models
+and prices."""
 
 
 _NAME = re.compile(r"\{(\w+)\}")
-"""A name in a path may contain anything but a slash; the framework's own pattern excludes braces."""
+"""Matches a parameter of a path. Its value may contain anything but a slash; the framework's own pattern excludes
+braces."""
 
 BUG = "a bug in the gateway; server.log in its data folder has the details, or the terminal in which it was started"
 
@@ -117,7 +119,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 
 
 def control_app(engine: Engine, secret: str) -> web.Application:
-    """Returns the application. ``secret`` is in the runfile, for the owner's front ends."""
+    """Returns the application. ``secret`` is the secret of the runfile, which the owner's front ends read."""
     engine.upstreams.redaction.protect(secret)
     app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_border(secret)])
     edits = ConfigEdits(engine)
@@ -128,7 +130,9 @@ def control_app(engine: Engine, secret: str) -> web.Application:
 
 
 def control_runner(app: web.Application) -> web.AppRunner:
-    """Returns the runner of the control surface. Handlers end with their clients; none outlives the server."""
+    """Returns the runner of the control surface. A handler is cancelled when its client disconnects; none outlives the
+    server.
+    """
     return web.AppRunner(
         app,
         handle_signals=False,
@@ -136,7 +140,7 @@ def control_runner(app: web.Application) -> web.AppRunner:
         handler_cancellation=True,
         keepalive_timeout=75,
         shutdown_timeout=0.2,
-        max_line_size=64 << 10,  # it contains the words of a filter
+        max_line_size=64 << 10,  # the URL may contain the words of a filter
     )
 
 
@@ -152,7 +156,9 @@ def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
 
 
 def _border(secret: str) -> Middleware:
-    """Returns the middleware that guards every request, known path or not, and turns exceptions into answers."""
+    """Returns the middleware that guards every request, whether its path is known or not, and turns exceptions into
+    answers.
+    """
     own_uid = guard.own_user()
 
     @web.middleware
@@ -181,7 +187,7 @@ def _refusal(error: GatewayError) -> web.Response:
 
 
 def _ours(exc: web.HTTPException, request: web.Request) -> GatewayError:
-    """Returns our error for one of the framework's own."""
+    """Returns our error for one of the framework's errors."""
     if isinstance(exc, web.HTTPRequestEntityTooLarge):
         return TooLarge(f"the body is larger than {BODY_LIMIT} bytes")
     if isinstance(exc, web.HTTPMethodNotAllowed):

@@ -19,18 +19,19 @@ from gateway.domain.units import ChannelId
 
 Kind = Literal["tokens", "groups", "channels", "prices"]
 Planner = Callable[[ConfigEdits, str, bytes | None], Awaitable[tuple[str, Sequence[Change]]]]
-"""Returns the name of an entity and the changes of an edit; without a body, the changes that remove it."""
+"""Plans an edit: returns the name of an entity and the changes of an edit; without a body, the changes that
+remove it."""
 
 
 class BatchEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An entity, by id or name, and its new fields; null removes it."""
+    """An entity, by id or name, and its new fields; ``null`` removes it."""
 
     ref: str
     patch: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The edits; all or none of them are made."""
+    """The body of a batch: the edits, of which all or none are made."""
 
     kind: Kind
     edits: list[BatchEdit]
@@ -58,7 +59,7 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     async for one in _in_turns(asked.edits):
         patch = _fields_of(one)
         name, planned = await _PLANNERS[asked.kind](plan, one.ref, patch)
-        plan = plan.after(planned)  # what the next one gets may depend on it
+        plan = plan.after(planned)  # the next edit may depend on this one
         names.append(name)
         if asked.kind == "tokens" and patch is None:
             ends.append(tokens.keyless_end(before, name))
@@ -72,15 +73,15 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
         raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
     done, undone = _sentences(asked, names)
     if asked.kind == "tokens":
-        edits.accepts = REVIVES_KEY  # who enables tokens means just that
+        edits.accepts = REVIVES_KEY  # enabling tokens is meant to make their keys work again
     made = await commit_many(edits, "; ".join([done, *filter(None, ends)]), undone, *changes.values())
     for key in given:
-        edits.engine.health.clear(key)  # who gives the same key again says that it is good
+        edits.engine.health.clear(key)  # sending a key, even the same one, means that it is valid
     return made
 
 
 async def _in_turns(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
-    """Yields the edits, with pauses in which calls continue."""
+    """Yields the edits, with pauses in which calls can proceed."""
     for number, one in enumerate(edits, start=1):
         yield one
         if number % 20 == 0:
@@ -88,7 +89,7 @@ async def _in_turns(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
 
 
 def _fields_of(edit: BatchEdit) -> bytes | None:
-    """Returns the fields of an edit; None if it removes. Raises BadRequest for a name."""
+    """Returns the fields of an edit; None for a removal. Raises BadRequest if they contain a name."""
     if bytes(edit.patch) == b"null":
         return None
     if "name" in members(bytes(edit.patch)):

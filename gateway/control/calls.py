@@ -1,4 +1,4 @@
-"""Calls: pages of the log, one call in full, and cancelling a running one."""
+"""Calls: pages of the log, one call in full, and the cancellation of a running one."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +28,7 @@ from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER
 
 SEARCH_S = 0.5
-"""Seconds to search for one page."""
+"""The maximum time to search for one page, in seconds."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -40,13 +40,13 @@ _EXACT = {
     "app": "app",
     "api": "api",
 }
-"""Parameters for one of several values, and the fields of calls that have it."""
+"""Parameters that select calls by exact values, and the field of a call for each."""
 
 _PREFIXES = {"token": "tok", "channel": "ch", "group": "grp"}
-"""The filter words of those that have ids, which begin with them."""
+"""The filter words of entities with ids; they are also the prefixes of these ids."""
 
 PICKING: dict[str, type] = {**dict.fromkeys(_EXACT, tuple), "failed": bool, "words": str}
-"""Parameters that pick calls."""
+"""Parameters that select calls."""
 
 _PARAMETERS: dict[str, type] = {
     **PICKING,
@@ -62,11 +62,11 @@ _PARAMETERS: dict[str, type] = {
 async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
     """GET /calls: a page, newest first, running calls before all others.
 
-    ``before`` is the cursor of the page before, or the id of a call. ``words`` are those of a query. A page that takes
-    long to find ends before it is full, so that the client can tell how far the search came, and give it up.
+    ``before`` is the cursor of the previous page, or the id of a call. ``words`` are the words of a query. A page that
+    takes long to search ends before it is full, so that the client can show how far the search came, and stop it.
 
     With ``sort``, a key of ``SORT_KEYS``, a page has the first calls in that order, largest first unless ``ascending``,
-    of the ended ones that were looked at; the first of all are among those of all pages.
+    among the ended calls that were searched for this page. The first calls overall are among those of all pages.
     """
     asked = query(request.query, _PARAMETERS)
     limit, before = _limit(asked), asked.pop("before", "")
@@ -80,7 +80,9 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
 
 
 async def list_numbered(edits: ConfigEdits, request: web.Request) -> web.Response:
-    """GET /records: the ended calls numbered ``at`` and below; the oldest kept is 1, the newest ``status.records``."""
+    """GET /records: ended calls, from number ``at`` downwards; the oldest one kept has number 1, the newest
+    ``status.records``.
+    """
     asked = query(request.query, {"at": int, "limit": int})
     body = await asyncio.to_thread(_numbered_page, edits.engine.store.calls, asked.get("at", 0), _limit(asked))
     return web.Response(body=body, content_type="application/json")
@@ -113,7 +115,7 @@ async def _best(edits: ConfigEdits, wanted: Query, order: CallOrder, before: str
         try:
             return await asyncio.to_thread(work)
         finally:
-            patience.cancel()  # nobody waits for it any more
+            patience.cancel()  # stops the search if the request is cancelled
 
 
 def _place(calls: CallLog, after: str) -> int:
@@ -135,11 +137,11 @@ async def _search_page(edits: ConfigEdits, wanted: Query, before: str, limit: in
         try:
             return await asyncio.to_thread(_search, engine.store.calls, wanted, (running, after, limit), patience)
         finally:
-            patience.cancel()  # nobody waits for it any more
+            patience.cancel()  # stops the search if the request is cancelled
 
 
 def _search(calls: CallLog, wanted: Query, page: tuple[list[CallView], str, int], patience: SearchDeadline) -> bytes:
-    """Returns the page as JSON: encoding takes as long as the search, and other threads may run meanwhile."""
+    """Returns the page as JSON. It encodes here, in the thread, because encoding takes as long as the search."""
     running, after, limit = page
     found = calls.search(wanted, limit=limit - len(running), below=_place(calls, after), patience=patience)
     parts = [_encode(view) for view in running]
@@ -173,7 +175,9 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
 
 
 def _counted_text(recent: Iterable[Record], call_id: CallId) -> str:
-    """Returns the calls this one may be counted with: only the first of identical refusals keeps its id."""
+    """Returns a hint at the calls with which this one may be counted: only the first of identical refusals keeps its
+    id.
+    """
     if not is_call_id(call_id):
         return ""
     moment = int(call_id[4:16], 16)
@@ -184,7 +188,7 @@ def _counted_text(recent: Iterable[Record], call_id: CallId) -> str:
 
 
 async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """POST /calls/{id}/cancel."""
+    """POST /calls/{id}/cancel: cancel a running call."""
     call_id = CallId(request.match_info["id"])
     if not edits.engine.cancel(call_id):
         raise NotFound(f"no running call '{plain(call_id, 64)}'", code="not_running", param="id")
@@ -192,10 +196,10 @@ async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str
 
 
 def newest(engine: Engine, limit: int) -> tuple[list[Record], int]:
-    """Returns the calls that ended last, newest first, and how many are older.
+    """Returns the calls that ended last, newest first, and the number of older ones.
 
-    The first are those that this server has reported, then come those of the log. The log may already hold calls whose
-    end is not reported yet: they count as newer.
+    Calls that this server has reported come first, then those of the log. The log may already hold calls whose end has
+    not been reported yet; these count as newer.
     """
     calls, recent = engine.store.calls, list(reversed(engine.bus.recent))[:limit]
     if len(recent) < limit:
@@ -206,10 +210,11 @@ def newest(engine: Engine, limit: int) -> tuple[list[Record], int]:
 
 
 def pick_calls(edits: ConfigEdits, asked: Mapping[str, Any]) -> Query:
-    """Returns the query of these parameters.
+    """Returns the query for these parameters.
 
-    Names of tokens and channels become ids, of removed ones the last names. Words find the calls of what has a name,
-    and of what had it then. Raises NotFound for a name that nothing has: no call can fit.
+    Names of tokens, channels and groups become ids; a removed token or channel is known by its last name. Words find
+    the calls of an entity by its present name, and by the name it had at the time of the call. Raises NotFound for a
+    name that nothing has, because no call can match.
     """
     names = names_in(edits.registry, names_of_removed(edits.engine))
     words = names.widened(parse(asked.get("words", ""), edits.now))
@@ -228,7 +233,7 @@ def pick_calls(edits: ConfigEdits, asked: Mapping[str, Any]) -> Query:
 
 
 def _exact(edits: ConfigEdits, names: PresentNames, parameter: str, text: str) -> str:
-    """Returns what a call's field must be."""
+    """Returns the value that a call's field must have. Raises BadRequest or NotFound."""
     if parameter in _PREFIXES:
         return _id_of(edits, names, parameter, text)
     apis = edits.engine.apis
@@ -238,10 +243,10 @@ def _exact(edits: ConfigEdits, names: PresentNames, parameter: str, text: str) -
 
 
 def names_of_removed(engine: Engine) -> dict[str, str]:
-    """Returns the last names of removed tokens and channels by id; none while the history cannot be read."""
+    """Returns the last names of removed tokens and channels by id; empty if the history cannot be read."""
     try:
         return removed_names(engine.store.history.entries, engine.catalog.registry)
-    except OSError:  # pages and commands of the history say so
+    except OSError:  # the pages and commands of the history report it
         return {}
 
 
@@ -263,7 +268,7 @@ def _id_of(edits: ConfigEdits, names: PresentNames, kind: str, ref: str) -> str:
 
 
 def _running(engine: Engine, wanted: Query, before: str, now: Millis) -> Iterator[CallView]:
-    """Yields running calls that match, newest first; none on pages that continue from an ended call."""
+    """Yields running calls that match, newest first; none if the page continues from an ended call."""
     calls = {**engine.store.books.running, **{call.id: call for call in engine.pipeline.waiting.all()}}
     if before and before not in calls:
         return

@@ -49,21 +49,21 @@ def default_base_url(dialect: Dialect, preset: str) -> str:
 
 
 async def list_channels(edits: ConfigEdits, _: web.Request) -> list[ChannelView]:
-    """GET /channels."""
+    """GET /channels: all channels, by name."""
     return channel_views(edits.engine, await tallies(edits.engine))
 
 
 async def show_channel(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """GET /channels/{ref}."""
+    """GET /channels/{ref}: one channel."""
     return await view_of(edits, channel_of(edits, request))
 
 
 async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
-    """POST /channels: the fields of a channel; ``name`` is required, and either ``dialect`` or ``preset``.
+    """POST /channels: add a channel with these fields; ``name`` is required, and either ``dialect`` or ``preset``.
 
-    A preset implies dialect and ``base_url``, a dialect of one vendor the ``base_url``; without ``models`` and
-    ``patterns`` all that the upstream lists is offered, and kept up to date. Models without a price get the known one,
-    unless ``known_prices`` is false.
+    A preset implies ``dialect`` and ``base_url``; a dialect with only one vendor implies ``base_url``. Without
+    ``models`` and ``patterns`` the channel offers all models that the upstream lists, and keeps them up to date. Models
+    without a price get the known price, unless ``known_prices`` is false.
     """
     body = await request.read()
     values = fields(body, Channel, (*ChannelFields.__struct_fields__, "dialect"))
@@ -75,7 +75,7 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     channel = _check(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
     changes = await model_lists.save_changes(_date_models(channel, None, edits), None, edits)
     changes[0] = await _with_new_prices(_channel_of(changes), None, edits)
-    channel = _check(channel, edits)  # others may have come meanwhile
+    channel = _check(channel, edits)  # another request may have added a channel meanwhile
     await _commit(edits, None, changes, f"added channel '{channel.name}'", f"channel '{channel.name}' is removed")
     return await _saved_view(edits, channel.id, None)
 
@@ -92,7 +92,7 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
     done, undone = edit_text("channel", old, _channel_of(changes)), f"channel '{old.name}' is as before"
     unchanged = await _commit(edits, old, changes, done, undone)
     if not {"key", "keys"}.isdisjoint(members(body)):
-        edits.engine.health.clear(old.id)  # who gives the same key again says that it is good
+        edits.engine.health.clear(old.id)  # sending a key, even the same one, means that it is valid
         listed = next((change.value for change in changes if change.table == "lists"), None)
         if isinstance(listed, UpstreamModels) and listed.key_refused and not edits.registry.channels[old.id].keys:
             edits.engine.health.failed(old.id, FailureKind.AUTH, listed.error)
@@ -101,7 +101,9 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
 
 
 def _at_home(asked: Channel, old: Channel) -> Channel:
-    """Returns a channel whose dialect changed at the new dialect's address, unless another was given too."""
+    """Returns the channel with an address that fits its dialect, if the dialect changed and the address did not: none,
+    the old one, or the default. Raises BadRequest if it needs an address and has none.
+    """
     if asked.dialect is old.dialect or asked.base_url != old.base_url:
         return asked
     if not asked.dialect.info.needs_url:
@@ -118,9 +120,10 @@ def _channel_of(changes: Sequence[Change]) -> Channel:
 
 
 async def _with_new_prices(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Change:
-    """The channel with known prices for the models that it newly offers, or by a name that was another model's.
+    """Returns the change that saves the channel, with known prices for the models (or names of models) that are new.
 
-    And for the others, if it is to have such prices from now on, or if it is another vendor's.
+    The others get known prices too if the channel is to have them from now on, or if it may belong to another vendor
+    now.
     """
     offered = {(model.name, model.upstream_name) for model in channel.models}
     if old is not None and old.known_prices and not _moves(channel, old):
@@ -189,14 +192,14 @@ def _removal_changes(edits: ConfigEdits, channel: Channel) -> list[Change]:
 
 
 async def listing(edits: ConfigEdits, request: web.Request) -> ListingView:
-    """GET /channels/{ref}/listing: the upstream's last list, without fetching it."""
+    """GET /channels/{ref}/listing: the upstream's list as last fetched, without fetching it again."""
     return model_lists.listing_view(channel_of(edits, request), edits.engine.catalog, edits.now)
 
 
 async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingView:
-    """POST /channels/{ref}/refresh: what the upstream lists now, and what is new and gone.
+    """POST /channels/{ref}/refresh: fetch the upstream's list; it shows which models are new and which are gone.
 
-    If it cannot be fetched, the last good list with the reason; without one the failure itself.
+    If the list cannot be fetched, returns the last good one with the reason; raises UpstreamError if there is none.
     """
     channel = channel_of(edits, request)
     try:
@@ -208,10 +211,10 @@ async def refresh_listing(edits: ConfigEdits, request: web.Request) -> ListingVi
 
 
 async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
-    """POST /channels/{ref}/test {model?}: a free probe, and one tiny real call if a model is given.
+    """POST /channels/{ref}/test {model?}: make a free probe, and one tiny real call if a model is given.
 
-    The result is kept on the channel; a good one ends its rest, but only a call one for lack of credit. A key that is
-    refused needs attention, as after a call.
+    The result is kept on the channel. A good one ends the channel's pause; after a lack of credit, only a real call
+    does. A rejected key needs attention, as after a call.
     """
     channel = channel_of(edits, request)
     asked = await read_body(request, TestBody)
@@ -220,9 +223,9 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     if (current := edits.registry.channels.get(channel.id)) is not None:
         edits.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
         if check.ok and not paused:
-            # a key that is refused stays out of use, and so does a model that was not called now
+            # rejected keys stay out of use, and so do models that were not called now
             health.clear(current.id, keys=False, models=_other_names(channel, asked.model))
-    edits.engine.incident_watch.look()  # what it found began or ended now
+    edits.engine.incident_watch.look()  # incidents that the test found begin or end now
     return check
 
 
@@ -261,7 +264,7 @@ def _check(channel: Channel, edits: ConfigEdits) -> Channel:
 
 
 def _date_models(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Channel:
-    """Returns the channel whose models say since when they are served here."""
+    """Returns the channel with the date of each model since when it has been offered here."""
     known = {model.name: model.created for model in old.models} if old is not None else {}
     dated = [msgspec.structs.replace(m, created=m.created or known.get(m.name) or edits.now) for m in channel.models]
     models = tuple(dated) if old is None else _keep_prices(tuple(dated), old, moves=_moves(channel, old))
@@ -269,9 +272,9 @@ def _date_models(channel: Channel, old: Channel | None, edits: ConfigEdits) -> C
 
 
 def _keep_prices(models: tuple[ServedModel, ...], old: Channel, *, moves: bool) -> tuple[ServedModel, ...]:
-    """The models with the prices they had at the channel, as long as they stand for the same model there.
+    """Returns the models with the prices that they had at the channel, if they still stand for the same upstream model.
 
-    ``moves``: the channel may be another vendor's now, so the imported ones go.
+    ``moves``: the channel may belong to another vendor now, so imported prices are dropped.
     """
     known = {(one.name, one.upstream_name): one.price for one in old.models}
 
@@ -289,7 +292,7 @@ class KeyBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def add_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """POST /channels/{ref}/keys {key}: add a key, with the last number."""
+    """POST /channels/{ref}/keys {key}: add a key as the last one."""
     channel, key = channel_of(edits, request), await _given_ref(request)
     keys = (*channel.all_keys, key)
     return await _keep(edits, channel, keys, f"added a key to channel '{channel.name}'", new=len(keys))
@@ -303,7 +306,7 @@ async def replace_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
 
 
 async def remove_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
-    """DELETE /channels/{ref}/keys/{number}: remove a key; those after it move up."""
+    """DELETE /channels/{ref}/keys/{number}: remove a key; the numbers of later keys go down by one."""
     channel, at = channel_of(edits, request), _place(edits, request)
     keys = (*channel.all_keys[:at], *channel.all_keys[at + 1 :])
     return await _keep(edits, channel, keys, f"removed key {at + 1} of channel '{channel.name}'")
@@ -336,7 +339,7 @@ def _place(edits: ConfigEdits, request: web.Request) -> int:
 async def _keep(
     edits: ConfigEdits, channel: Channel, keys: tuple[str, ...], sentence: str, new: int = 0
 ) -> ChannelView:
-    """Commit the keys. ``new`` is the number of a new key, which is tried."""
+    """Commit the keys. ``new`` is the number of a new key, which is tried at the upstream; 0 without one."""
     changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
     validation.channel(changed, edits.registry)
     edits.commit(

@@ -1,7 +1,7 @@
-"""The configuration as one text, and back: everything that a text says is applied in one change, or nothing.
+"""The configuration as one text: export and import. Everything in a text is applied in one change, or nothing.
 
-An entity that the document names becomes exactly what it says there; what it leaves out gets its default. What the
-document does not name is left alone, or removed with ``prune``.
+An entity that the document names becomes exactly what the document says; fields that are left out get their defaults.
+Entities that the document does not name are left alone, or removed with ``prune``.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
 BYTE_ORDER_MARK = "\ufeff"
-"""Some editors write it at the start of a file."""
+"""The byte order mark, which some editors write at the start of a file."""
 
 
 class ImportPlan:
@@ -52,18 +52,18 @@ class ImportPlan:
     def __init__(self, registry: Registry, now: Millis) -> None:
         self._planned, self._before = registry, registry
         self._pending: list[Change] = []
-        """Changes that the planned configuration lacks so far: applying them costs a copy of it."""
+        """Changes that are not in the planned configuration yet, because applying them costs a copy of it."""
         self.changes: list[Change] = []
         self._kept: list[Difference] = []
-        """What the document does not name and what stays."""
+        """The entities that the document does not name and that stay."""
         self.keys: dict[str, str] = {}
         self._now = now
         self._staying: Mapping[str, Group] = {}
-        """The groups that stay."""
+        """The groups that are not removed, by name."""
 
     @property
     def registry(self) -> Registry:
-        """Returns the configuration as it would be."""
+        """Returns the configuration as it would be with the changes."""
         if self._pending:
             self._planned, self._pending = with_changes(self._planned, self._pending), []
         return self._planned
@@ -74,7 +74,7 @@ class ImportPlan:
         return [*differences_of(changes, self._before, self.registry), *self._kept]
 
     def follow(self, document: Document, *, prune: bool) -> None:
-        """Plan a document. Raises BadRequest with the path of what is not understood or not allowed."""
+        """Plan a document. Raises BadRequest with the path of what is invalid or not allowed."""
         _check_head(document)
         named = _table(document, "groups")
         self._staying = {name: one for name, one in self.registry.groups.items() if name in named or not prune}
@@ -103,7 +103,7 @@ class ImportPlan:
         for title in sorted(set(present) - set(tables)):
             entity = present[title]
             if isinstance(entity, Token) and entity.temporary and not self._in_the_way(entity):
-                continue  # it ends with its program, and no file has it
+                continue  # it is removed when its program ends, and is never in a file
             if prune:
                 self._put(section, entity, None)
             else:
@@ -117,11 +117,11 @@ class ImportPlan:
         self._pending.append(change)
 
     def _in_the_way(self, token: Token) -> bool:
-        """Returns whether it is the token of an ended program in a group that is removed."""
+        """Returns whether the token belongs to an ended program and to a group that is removed."""
         return token.outlived(self._now) and token.group not in self.registry.groups
 
     def _base(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
-        """Returns the fields that no file has: as they were, or new."""
+        """Returns the fields that are never in a file: the present values, or new ones."""
         if old is not None:
             return {name: getattr(old, name) for name in (section.title, *section.omit)}
         if section.name == "tokens":
@@ -138,7 +138,7 @@ class ImportPlan:
     def _ripe(
         self, new: msgspec.Struct, old: msgspec.Struct | None, values: Mapping[str, Any], path: str
     ) -> msgspec.Struct:
-        """Returns what was read, with the fields that depend on what was there before."""
+        """Returns the entity that was read, with the fields that depend on the present one."""
         if isinstance(new, Channel):
             return self._ripe_channel(new, old if isinstance(old, Channel) else None, values, path)
         if "updated" in new.__struct_fields__ and new != old:
@@ -167,9 +167,7 @@ class ImportPlan:
         listed = self._before.lists.get(new.id)
         if listed is None or (old is not None and _moved(old, new)):
             return msgspec.structs.replace(new, models=named)
-        before = tuple(
-            model for model in known.values() if model.live
-        )  # these keep the date since when they are offered
+        before = tuple(model for model in known.values() if model.live)  # they keep their dates
         found = offered_models(msgspec.structs.replace(new, models=(*named, *before)), listed.models, self._now)
         live = found.models[len(named) :]
         return msgspec.structs.replace(new, models=(*named, *live))
@@ -190,7 +188,7 @@ class ImportPlan:
         self._pending.append(change)
 
     def _check(self, section: Section, values: Mapping[str, Any]) -> None:
-        """Check everything that the document names, in the configuration as it would be."""
+        """Check every entity that the document names, in the planned configuration. Raises BadRequest with the path."""
         if not section.title:
             _at(section.name, lambda: _CHECKS[section.name](getattr(self.registry, section.name), self.registry))
             return
@@ -201,7 +199,7 @@ class ImportPlan:
 
 
 def _with_defaults(section: Section, values: object, registry: Registry) -> object:
-    """Returns the table with what a command does not require: a token's group, and the dialect of a preset."""
+    """Returns the table with what may be left out: a token's group, and the dialect of a preset."""
     if not isinstance(values, Mapping):
         return values
     if section.name == "tokens" and "group" not in values:
@@ -236,12 +234,12 @@ def _key(section: Section, entity: Any) -> str:
 
 
 def _moved(old: object, new: Channel) -> bool:
-    """Returns whether it is another upstream now, so that the former list means nothing."""
+    """Returns whether the channel has another upstream now, so that the last list is useless."""
     return isinstance(old, Channel) and (old.dialect, old.base_url) != (new.dialect, new.base_url)
 
 
 def _at(path: str, act: Any) -> Any:
-    """Call a function, and put this path in front of its BadRequest."""
+    """Call a function, and put this path in front of a BadRequest that it raises."""
     try:
         return act()
     except BadRequest as error:
@@ -278,23 +276,23 @@ class ImportBody(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     apply: bool = False
-    """Whether to make the changes, instead of only listing them."""
+    """Whether to make the changes instead of only listing them."""
     prune: bool = False
-    """Whether to remove what the text does not name."""
+    """Whether to remove the entities that the text does not name."""
     origin: ConfigOrigin = ConfigOrigin.OURS
 
 
 async def export_config(edits: ConfigEdits, _: web.Request) -> ExportView:
-    """GET /config: export it, in a thread, because a large one takes time."""
+    """GET /config: export the configuration, in a thread, because a large one takes time."""
     registry = edits.registry
     return ExportView(text=await asyncio.to_thread(export_text, registry), notes=notes(registry))
 
 
 async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
-    """POST /config {text, apply?, prune?, origin?}.
+    """POST /config {text, apply?, prune?, origin?}: list the differences, and make the changes with ``apply``.
 
-    The text of another gateway is applied over what is there: it knows little of a thing's fields, and names no whole
-    home.
+    The text of another gateway is merged into the present configuration: it has few of an entity's fields, and does not
+    describe a whole configuration.
     """
     asked = await read_body(request, ImportBody)
     if asked.origin is ConfigOrigin.OURS:
@@ -340,14 +338,14 @@ def _parse(text: str) -> Document:
     """Returns the parsed text. Raises BadRequest with the line at fault."""
     try:
         return tomllib.loads(text.removeprefix(BYTE_ORDER_MARK))
-    except (ValueError, RecursionError) as exc:  # a number of thousands of digits is a mere ValueError
+    except (ValueError, RecursionError) as exc:  # a number of thousands of digits raises a plain ValueError
         raise BadRequest(
             f"the file is not valid TOML: {plain(str(exc))}", code="bad_configuration", param="text"
         ) from exc
 
 
 def _to_do(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yields what the owner has to do for what is new or changed."""
+    """Yields what the owner has to do about new or changed entities."""
     for name in sorted(plan.keys):
         yield f"token '{plain(name)}' is new and gets its own key"
     for change in plan.changes:

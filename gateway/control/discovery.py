@@ -1,6 +1,6 @@
-"""Offers: what could become a channel with one key press: model servers on this machine, keys in the environment.
+"""Offers: what can become a channel with one key press: model servers on this machine, and keys in the environment.
 
-Nothing outside this machine is contacted. A key is offered by the name of its variable and never read out.
+Only this machine is contacted. A key is offered by the name of its variable, and its value is never shown.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ LOCAL = tuple((name, PRESETS[name].base_url) for name in vendors.LOCAL)
 """Model servers and their default addresses."""
 
 VENDORS = tuple((row.name, row.dialect, row.key_variable) for row in PRESETS.values() if row.key_variable)
-"""Vendors, their dialects, and the key variable that their documentation names."""
+"""Vendors, their dialects, and the variable that the vendor's documentation names for the key."""
 
 ANSWER_S = 2.0
 
@@ -43,7 +43,7 @@ async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
 
 
 def keys(environ: Mapping[str, str]) -> list[Offer]:
-    """Returns the vendors whose key is in the environment; a token of this gateway does not count."""
+    """Returns the vendors whose key is in the environment, ignoring tokens of this gateway."""
     return [
         Offer(
             name=name,
@@ -59,7 +59,7 @@ def keys(environ: Mapping[str, str]) -> list[Offer]:
 
 
 async def presets(_: ConfigEdits, request: web.Request) -> list[PresetView]:
-    """GET /presets: the known vendors and model servers, in the order to offer them."""
+    """GET /presets: the known vendors and model servers, in the order in which to offer them."""
     query(request.query, {})
     return [
         PresetView(

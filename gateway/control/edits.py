@@ -1,4 +1,4 @@
-"""Edits: the owner's changes. Each is one atomic change of the engine, goes into the history, and can be undone."""
+"""Edits: the owner's changes. Each is one atomic change of the engine, is added to the history, and can be undone."""
 
 import asyncio
 from collections.abc import Iterable
@@ -39,21 +39,22 @@ from gateway.store.rollup import DAY
 
 
 class ConfigEdits:
-    """Changes of the configuration, with who makes them and the history."""
+    """Makes changes of the configuration, for one source, and adds them to the history."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.searching = asyncio.Semaphore()
         """Allows one search of the call log at a time: it shares the processor with the thread that serves calls."""
         self.summing = asyncio.Semaphore()
-        """The same for filtered sums: they read the whole log, and searches would wait long for them."""
+        """Allows one filtered sum at a time, apart from searches: it reads the whole log, so searches would wait for
+        long."""
         self.price_news: dict[str, tuple[Registry, int, PriceNews]] = {}
-        """The latest news, with their configuration and hour."""
+        """The latest news about prices, with the configuration and the hour for which they were made."""
         self.source = ChangeSource()
         self.accepts = ""
-        """The code of the question that the owner answered with yes."""
+        """The code of the question that the owner has answered with yes."""
         self.planned: Registry | None = None
-        """The planned configuration, while several changes are planned."""
+        """The planned configuration while several changes are planned, else None."""
 
     def by(self, source: ChangeSource, accepts: str = "") -> Self:
         """Returns these edits for one request: ``source`` makes its changes. ``accepts`` is as in ``self.accepts``."""
@@ -78,24 +79,27 @@ class ConfigEdits:
         return self.engine.now()
 
     def expiring_records(self, keep_days: int) -> ExpiringRecords:
-        """Returns the records that are deleted if they are kept this many days; none if that is no fewer than now."""
+        """Returns the records that would be deleted if records were kept for this many days; none if that is not less
+        than now.
+        """
         if keep_days >= self.registry.settings.keep_days:
             return ExpiringRecords()
         return expiring_records(self.engine.store.calls, self.now - keep_days * DAY)
 
     @property
     def history(self) -> list[HistoryEntry]:
-        """Returns the changes that are kept, oldest first."""
+        """Returns the entries that are kept, oldest first."""
         return list(self.engine.store.history.entries)
 
     def commit(self, done: str, undone: str, *changes: Change, undoes: int = 0) -> dict[str, str]:
         """Make the changes, all or none, and add them to the history.
 
-        ``done`` says what was changed, ``undone`` what is so once that is undone. Raises Unavailable if they cannot be
-        written, and Conflict ``revives_key`` if a key or token would work again and the owner was not asked yet.
+        ``done`` says what was changed, ``undone`` what is true once that is undone. Raises Unavailable if they cannot
+        be written, and Conflict ``revives_key`` if a key or token would work again and the owner has not been asked
+        yet.
 
-        What ``tollkeeper run`` does with the token of its program is bookkeeping, and not in the history. If everything
-        is already so, nothing is written: an undo is for a change that made a difference.
+        What ``tollkeeper run`` does with the token of its program is bookkeeping, and not in the history. If the
+        changes make no difference, nothing is written, so that every entry can be undone.
         """
         if self.source.runs_program:
             self.change(*changes)
@@ -103,7 +107,7 @@ class ConfigEdits:
         return commit_entry(self, self.entry(done, undone, *changes, undoes=undoes), *changes)
 
     def entry(self, done: str, undone: str, *changes: Change, undoes: int = 0) -> HistoryEntry:
-        """What the history would keep of the changes. Of thousands this takes seconds; it may be made in a thread.
+        """Returns the entry for the changes. For thousands of them this takes seconds, so it may be called in a thread.
 
         Raises Conflict ``revives_key``: see ``commit``.
         """
@@ -135,10 +139,10 @@ class ConfigEdits:
             raise _not_written(exc) from exc
 
     def chosen(self, number: int = 0, *, redo: bool = False) -> HistoryEntry:
-        """Returns the entry with this number, or the one to undo or redo next.
+        """Returns the entry with this number, or without one the entry to undo or redo next.
 
-        Raises NotFound if there is no such entry, and Conflict if there is nothing to undo or redo.
-        What ``tollkeeper run`` did with the token of its program is neither undone nor redone.
+        Raises NotFound if the number is unknown, and Conflict if nothing can be undone or redone. What ``tollkeeper
+        run`` did with the token of its program is neither undone nor redone.
         """
         entries = self.history
         if number:
@@ -161,7 +165,7 @@ class ConfigEdits:
         raise Conflict("there is nothing to undo", code="nothing_to_undo")
 
     def plan(self, entry: HistoryEntry) -> change_history.UndoPlan:
-        """Returns how to undo an entry. Raises Conflict if it cannot be undone, or not before a newer one."""
+        """Returns the plan to undo an entry. Raises Conflict if it cannot be undone, or only after a newer one."""
         if entry.source.runs_program:
             raise Conflict(
                 f"change {entry.id} ({plain(entry.done)}) was made by 'tollkeeper run', whose token ends with its "
@@ -194,12 +198,13 @@ class ConfigEdits:
 
 
 async def commit_many(edits: ConfigEdits, done: str, undone: str, *changes: Change, undoes: int = 0) -> dict[str, str]:
-    """``ConfigEdits.commit``; of many changes, what takes long is done in threads, and calls go on meanwhile.
+    """Commit as ``ConfigEdits.commit`` does, but with many changes the slow parts run in threads, so that calls
+    proceed.
 
-    Raises Conflict ``changed_meanwhile`` if others change the configuration in that time.
+    Raises Conflict ``changed_meanwhile`` if the configuration changes in that time.
     """
     models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
-    if edits.source.runs_program or len(changes) + models < 200:  # these take a few milliseconds
+    if edits.source.runs_program or len(changes) + models < 200:  # a few changes take milliseconds
         return edits.commit(done, undone, *changes, undoes=undoes)
     before = edits.registry
     entry = await asyncio.to_thread(partial(edits.entry, done, undone, *changes, undoes=undoes))
@@ -212,7 +217,7 @@ async def commit_many(edits: ConfigEdits, done: str, undone: str, *changes: Chan
 def commit_entry(
     edits: ConfigEdits, entry: HistoryEntry, *changes: Change, catalog: Catalog | None = None
 ) -> dict[str, str]:
-    """Make the changes of an entry; ``catalog``: of what then is, if it is there already.
+    """Make the changes of an entry. ``catalog`` is the catalog after them, if it has been built already.
 
     Raises Unavailable if they cannot be written.
     """
@@ -232,7 +237,9 @@ def commit_entry(
 
 
 def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | Token) -> str:
-    """Returns what was done: ``changed token 'ci'``, or ``renamed token 'ci' to 'build'`` if that is all."""
+    """Returns what was done: ``changed token 'ci'``, or ``renamed token 'ci' to 'build'`` if only the name
+    has changed.
+    """
     if old.name == new.name:
         return f"changed {noun} '{old.name}'"
     renamed = f"renamed {noun} '{old.name}' to '{new.name}'"

@@ -1,8 +1,9 @@
-"""Events: what a watcher gets, as JSON lines: a snapshot, then what happens, a snapshot again after falling behind.
+"""Events: what a watcher receives, as JSON lines: a snapshot, then events, and another snapshot if it falls behind.
 
-A call's beginning and end are reported at once, its progress at most five times a second (the bus sees to that), money
-at most four times, tables a few seconds after the last call changed them. Lines are written in bundles. A reader that
-is slow or stuck costs the calls nothing: its queue is bounded, and its connection is closed after a while.
+The start and end of a call are reported at once, its progress at most five times a second (the bus ensures that),
+balances at most four times a second, and tables some seconds after the last call changed them. Lines are written in
+batches. A slow or stuck reader does not slow down calls: its queue is bounded, and its connection is closed after a
+while.
 """
 
 import asyncio
@@ -35,25 +36,25 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.views import AccountView, call_view
 
 BEAT_S = 15.0
-"""Seconds of silence after which a heartbeat is sent."""
+"""The time without events after which a heartbeat is sent, in seconds."""
 
 BALANCE_GAP_S = 0.25
 TABLES_GAP_S = 0.25
-"""Seconds between two reports of the tables after changes of the configuration."""
+"""The minimum time between two reports of the tables after changes of the configuration, in seconds."""
 
 SUMS_GAP_S = 3.0
-"""Seconds between two reports of the tables when only calls changed their sums."""
+"""The minimum time between two reports of the tables when only calls have changed their sums, in seconds."""
 
 
 STUCK_S = 30.0
-"""Seconds after which a reader that takes nothing is disconnected."""
+"""The time after which a reader that reads nothing is disconnected, in seconds."""
 
 
 RECENT_LIMIT = 1000
 
 
 class WatcherStream:
-    """The lines that one watcher gets. ``clock`` returns monotonic seconds."""
+    """Produces the lines for one watcher. ``clock`` returns monotonic seconds."""
 
     def __init__(self, engine: Engine, recent: int, clock: Callable[[], float]) -> None:
         self._engine = engine
@@ -62,7 +63,7 @@ class WatcherStream:
         self._encoder = msgspec.json.Encoder()
         self._seq = 0
         self._incidents = 0
-        """The revision of the incidents that were reported last."""
+        """The revision of the incidents that were last reported."""
         self._account: AccountView | None = None
         self._balance_due: float | None = None
         self._tables_due: float | None = None
@@ -70,7 +71,7 @@ class WatcherStream:
         self._balance_told = self._tables_told = self._spoken = clock()
 
     async def snapshot(self) -> bytes:
-        """Returns the whole present state."""
+        """Returns a line with the whole present state."""
         engine = self._engine
         incidents = engine.incident_watch.look()
         self._incidents = incidents.revision
@@ -99,7 +100,7 @@ class WatcherStream:
         )
 
     async def tell(self, batch: Batch) -> bytes:
-        """Returns the lines for what happened and for what became due meanwhile; empty if nothing did."""
+        """Returns the lines for the events, and for reports that are due; empty without any."""
         if batch.behind:
             return await self.snapshot()
         now = self._clock()
@@ -120,19 +121,21 @@ class WatcherStream:
         return [self._line(events.IncidentChanged(seq=self._next(), incident=one)) for one in changed]
 
     def patience(self) -> float:
-        """Returns the seconds until something must be sent even if nothing happens."""
+        """Returns the seconds until something must be sent even without events."""
         dues = [due for due in (self._balance_due, self._tables_due, self._spoken + BEAT_S) if due is not None]
         return max(0.0, min(dues) - self._clock())
 
     def _plan(self, batch: Batch, now: float) -> None:
-        """Plan reports: money moves when calls start and end, and so do the sums of the tables, which can wait."""
+        """Plan the next reports. Calls that start or end change the balance, and the sums of the tables, which are less
+        urgent.
+        """
         moved = any(isinstance(notice, StartedNotice | SettledNotice) for notice in batch.notices)
         if moved and self._balance_due is None:
             self._balance_due = max(now, self._balance_told + BALANCE_GAP_S)
         if batch.changed:
             self._tables_due = min(self._tables_due or now + SUMS_GAP_S, max(now, self._tables_told + TABLES_GAP_S))
         elif moved and self._tables_due is None:
-            # large tables take at most a fiftieth of the time
+            # reports of large tables take at most a fiftieth of the time
             self._tables_due = max(now, self._tables_told) + max(SUMS_GAP_S, 50 * self._tables_cost)
 
     def _event(self, notice: Notice) -> events.Event:
@@ -194,7 +197,7 @@ def _call_event(notice: CallNotice, seq: int) -> events.Event:
 
 
 async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse:
-    """GET /events?recent=N: stream events, after a snapshot with so many recent calls."""
+    """GET /events?recent=N: stream events, after a snapshot with the N most recent calls."""
     recent = query(request.query, {"recent": int}).get("recent", 200)
     if not 0 <= recent <= RECENT_LIMIT:
         raise BadRequest(f"recent: must be from 0 to {RECENT_LIMIT}", param="recent")
@@ -205,18 +208,20 @@ async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse
         await _write(request, answer, await feed.snapshot(), watcher)
         ended = False
         while not ended:
-            ended = watcher.ended.is_set()  # looked at first: what was reported before the end is still sent
+            ended = watcher.ended.is_set()  # checked first, so that events before the end are still sent
             if data := await feed.tell(await watcher.take(feed.patience())):
                 await _write(request, answer, data, watcher)
-                await asyncio.sleep(0.04)  # what happens meanwhile is written together
+                await asyncio.sleep(0.04)  # events in this time are written together
     return answer
 
 
 async def _write(request: web.Request, answer: web.StreamResponse, data: bytes, watcher: Watcher) -> None:
-    """Write data. Raises ConnectionError for a reader that does not read; sooner when the server ends."""
+    """Write data. Raises ConnectionError if the reader does not take it within ``STUCK_S``, or within a second once the
+    server ends.
+    """
     try:
         async with asyncio.timeout(STUCK_S) as limit:
-            # a second for the last lines
+            # the last lines get one second
             watcher.on_end = lambda: limit.reschedule(asyncio.get_running_loop().time() + 1.0)
             if watcher.ended.is_set():
                 watcher.on_end()

@@ -1,6 +1,6 @@
-"""Foreign configuration: that of another gateway, translated and merged into what exists.
+"""Foreign configuration: another gateway's, translated and merged into the present one.
 
-It has few fields, and no prices where its gateway looks them up: both are completed here.
+It has few fields, and no prices if its gateway looks them up elsewhere. Both are completed here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ def translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
 
 
 def merge_document(document: Document, registry: Registry) -> Document:
-    """Returns the document with the present fields of what already exists."""
+    """Returns the document with the present fields of entities that already exist."""
     out = dict(document)
     for section in SECTIONS:
         if section.title and section.name in document:
@@ -56,7 +56,9 @@ def merge_document(document: Document, registry: Registry) -> Document:
 
 
 def _merge_fields(present: Document, values: Document) -> Document:
-    """Returns the given fields over the present ones; a fallback replaces only one for the same model."""
+    """Returns the present fields, replaced by the given ones. A fallback replaces only the fallback for the
+    same model.
+    """
     rules = [*values.get("fallbacks", ())]
     named = [rule["model"] for rule in rules]
     rules = [*(rule for rule in present.get("fallbacks", ()) if rule["model"] not in named), *rules]
@@ -66,7 +68,7 @@ def _merge_fields(present: Document, values: Document) -> Document:
 async def find_known_prices(
     channels: Sequence[Channel], before: Registry, after: Registry, now: Millis
 ) -> tuple[list[Channel], list[str]]:
-    """Returns the imported channels with known prices for their new models, and a note for each channel."""
+    """Returns the imported channels that got known prices for their new models, and a note for each channel."""
     found, told, advice = [], [], "'tollkeeper price set MODEL' sets one"
     effect = "their calls are refused" if after.settings.refuse_unpriced else UNPRICED
     for channel in channels:

@@ -1,4 +1,4 @@
-"""Groups: a group in use is not removed, and a new name reaches its tokens and channels."""
+"""Groups: a group in use cannot be removed, and a new name is passed on to its tokens and channels."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -17,17 +17,17 @@ from gateway.domain.views import GroupView
 
 
 async def list_groups(edits: ConfigEdits, _: web.Request) -> list[GroupView]:
-    """GET /groups."""
+    """GET /groups: all groups, by name."""
     return group_views(edits.engine)
 
 
 async def show_group(edits: ConfigEdits, request: web.Request) -> GroupView:
-    """GET /groups/{name}."""
+    """GET /groups/{name}: one group."""
     return group_view(edits.engine, _group_of(edits, request))
 
 
 async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
-    """POST /groups: the fields of a group; ``name`` is required."""
+    """POST /groups: add a group with these fields; ``name`` is required."""
     body = await request.read()
     require_fields(body, "name")
     values = fields(body, Group, GroupFields.__struct_fields__)
@@ -39,7 +39,7 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 
 
 async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
-    """PATCH /groups/{name}: edit it; with a new ``name``, its tokens and channels follow in the same change."""
+    """PATCH /groups/{name}: edit it. With a new ``name``, its tokens and channels follow in the same change."""
     old, body = _group_of(edits, request), await request.read()
     group, changes = _edit_changes(edits.registry, old, body)
     edits.commit(edit_text("group", old, group), f"group '{old.name}' is as before", *changes)
@@ -47,7 +47,9 @@ async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 
 
 async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /groups/{name}[?move=OTHER]. Raises Conflict while it is used, unless its users move to another."""
+    """DELETE /groups/{name}[?move=OTHER]: remove it. Raises Conflict if it is in use, unless its tokens and channels
+    move to another group.
+    """
     group = _group_of(edits, request)
     target = query(request.query, {"move": str}).get("move", "")
     changes = _removal_changes(edits, group, target)
@@ -91,7 +93,7 @@ def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Chan
 
 
 def group_id(name: str, groups: Mapping[str, Group]) -> str:
-    """Returns the id of a new group: its name, unless that is the id of another group, which was renamed."""
+    """Returns the id of a new group: its name, unless a group that was renamed has that id."""
     return new_id("grp") if any(group.id == name for group in groups.values()) else name
 
 

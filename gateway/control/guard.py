@@ -1,7 +1,7 @@
-"""Guard: who may speak to the control surface. Everything is checked before any handler, and nothing by path.
+"""Guard: who may call the control surface. Every check is made before any handler, whatever the path.
 
-1. The peer: on a Unix socket it must run under the server's own user, where the system tells.
-2. ``Host`` names this machine, and there is no ``Origin``: a web page may reach loopback, but not say otherwise.
+1. The peer: on a Unix socket it must run as the server's own user, if the system reports the user.
+2. ``Host`` must name this machine, and ``Origin`` must be absent: a web page can reach loopback, but not forge these.
 3. The secret of the runfile, compared in constant time.
 """
 
@@ -34,7 +34,7 @@ def check(headers: Mapping[str, str], transport: BaseTransport | None, secret: s
 
 
 def check_secret(header: str, secret: str) -> None:
-    """Check that the header carries the secret. Raises InvalidToken; an empty secret opens nothing."""
+    """Check that the header has the secret. Raises InvalidToken; an empty secret matches nothing."""
     given = header[len(_SCHEME) :] if header[: len(_SCHEME)].lower() == _SCHEME else ""
     same = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode())
     if not same or not secret:
@@ -47,7 +47,9 @@ def own_user() -> int | None:
 
 
 def peer_uid(sock: socket.socket) -> int | None:
-    """Returns the user id at the other end of a Unix socket; None for other sockets, and on systems that do not say."""
+    """Returns the user id at the other end of a Unix socket; None for other sockets, and if the system does not report
+    it.
+    """
     if os.name == "nt" or sock.family != socket.AF_UNIX:
         return None
     try:
@@ -61,7 +63,7 @@ def peer_uid(sock: socket.socket) -> int | None:
 
 
 def _check_host(header: str, sock: socket.socket) -> None:
-    """Check the Host header. On TCP the port must be there and right; a Unix socket has none."""
+    """Check the Host header: over TCP it must have the right port, on a Unix socket none. Raises RequestRefused."""
     port = "" if os.name != "nt" and sock.family == socket.AF_UNIX else str(sock.getsockname()[1])
     name, given = split_host(header)
     if name not in LOOPBACK or given != port:

@@ -1,4 +1,4 @@
-"""History: list, undo and redo changes. What may surprise the owner is refused until it is confirmed."""
+"""History: list, undo and redo changes. An undo that may surprise the owner is refused until it is confirmed."""
 
 import asyncio
 from collections.abc import Collection, Iterator
@@ -41,13 +41,15 @@ class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
     """The body of an undo or redo."""
 
     id: int = 0
-    """0 means the newest change that is not undone; for ``redo`` the newest undo."""
+    """The number of the entry; 0 means the newest change that is not undone, for ``redo`` the newest undo."""
     accept: bool = False
-    """Whether to go on although it was made elsewhere, or what it removes was used."""
+    """Whether the owner accepts that the change was made elsewhere, or that what it removes has been used."""
 
 
 async def list_history(edits: ConfigEdits, request: web.Request) -> list[HistoryView]:
-    """GET /history?kind&name&since&until&limit&before: newest first;  ``before`` is the number of an entry."""
+    """GET /history?kind&name&since&until&limit&before: the entries, newest first; ``before`` is the number of
+    an entry.
+    """
     types = {"kind": tuple, "name": tuple, "since": int, "until": int, "limit": int, "before": int}
     asked = query(request.query, types)
     kinds, names, limit = asked.get("kind", ()), asked.get("name", ()), asked.get("limit", 100)
@@ -67,13 +69,13 @@ async def list_history(edits: ConfigEdits, request: web.Request) -> list[History
 
 
 async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
-    """GET /history/{id}."""
+    """GET /history/{id}: one entry."""
     entry, entries = edits.chosen(_number(request)), edits.history
     return view_of(entry, entries, undone_entries(entries))
 
 
 async def undo(edits: ConfigEdits, request: web.Request) -> UndoView:
-    """POST /undo {id?, accept?}.
+    """POST /undo {id?, accept?}: undo a change.
 
     Raises Conflict ``needs_confirmation`` with the reasons, unless they are accepted.
     """
@@ -81,7 +83,7 @@ async def undo(edits: ConfigEdits, request: web.Request) -> UndoView:
 
 
 async def redo(edits: ConfigEdits, request: web.Request) -> UndoView:
-    """POST /redo {id?, accept?}: as ``undo``, for what was undone."""
+    """POST /redo {id?, accept?}: redo what was undone; see ``undo``."""
     return await _undone(edits, request, redo=True)
 
 
@@ -99,12 +101,12 @@ async def _undone(edits: ConfigEdits, request: web.Request, *, redo: bool) -> Un
                 code="needs_confirmation",
                 details=msgspec.to_builtins(UndoDoubt(view, reasons)),
             )
-        plan = edits.plan(edits.chosen(entry.id))  # another request may have come meanwhile
+        plan = edits.plan(edits.chosen(entry.id))  # another request may have changed the history meanwhile
     return await edits.undo(entry, plan)
 
 
 async def clear_history(edits: ConfigEdits, _: web.Request) -> dict[str, str]:
-    """DELETE /history: forget all changes. Nothing can be undone then, and no removed key is kept."""
+    """DELETE /history: forget all changes. Then none of them can be undone, and no removed key is kept."""
     try:
         edits.engine.store.history.clear()
     except OSError as exc:
@@ -118,7 +120,7 @@ def _number(request: web.Request) -> int:
 
 
 def _concerns(entry: HistoryEntry, kinds: Collection[str], names: Collection[str]) -> bool:
-    """Returns whether it changes something of one of these kinds with one of these names."""
+    """Returns whether an entry changes an entity of one of these kinds with one of these names."""
     if not kinds and not names:
         return True
     return any(
@@ -134,7 +136,7 @@ def _names(change: EntityChange) -> set[str]:
 
 
 async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> list[str]:
-    """Returns why the owner should be asked first."""
+    """Returns the reasons to ask the owner first."""
     reasons = [*plan.reasons, *edits.revivals(plan.changes, plan.registry)]
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
     if expiring.records:
@@ -154,7 +156,7 @@ async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> l
 
 
 def _counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
-    """Returns how many calls began since then or are running, by dimension and value."""
+    """Returns how many calls have begun since then or are running, by dimension and value."""
     found: dict[str, dict[str, int]] = {}
     running = list(engine.store.books.running.values())
     for dimension in _DIMENSIONS.values():
@@ -167,7 +169,7 @@ def _counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
 
 
 def _uses(before: Registry, after: Registry, change: Change, counts: dict[str, dict[str, int]]) -> Iterator[str]:
-    """Yields how calls used what goes: an entity, or the key of a token."""
+    """Yields how many calls used what would be removed: an entity, or the key of a token."""
     current = entity_of(before, change.table, change.key)
     if change.table not in _DIMENSIONS or current is None:
         return

@@ -1,7 +1,7 @@
-"""Amounts of the price list as a price: dollars a million tokens of each kind, by length, day, hour and variant.
+"""Amounts of the price list as a price: dollars per million tokens of each kind, by length, day, hour and variant.
 
-A row has standard prices, each from a day on or in some hours, of which the last one that applies counts, and partial
-ones for variants such as ``flex``, which replace single amounts.
+A row has standard prices, each from a day on or in some hours, of which the last one that applies counts. It also has
+partial prices for variants such as ``flex``, which replace single amounts.
 """
 
 import re
@@ -43,11 +43,11 @@ _EXTRAS = {
     "citations": "output_citation_mtok",
 }
 _THOUSANDS = {"searches": "web_searches_kcount", "file_searches": "storage_searches_kcount"}
-"""Rates of a thousand."""
+"""Rates that the list has for a thousand units."""
 _PER_CALL = "requests_kcount"
 _CHECKED = re.compile(r"(?:verified|checked)[^.]{0,40}?(20\d\d-\d\d-\d\d)", re.IGNORECASE)
 _WORKDAYS = re.compile(r"all day at weekends|weekends\b.{0,60}off-peak all day|monday to friday", re.IGNORECASE)
-"""What a row says of its hours that they have no field for."""
+"""Matches the comment of a row which says that its hours are those of working days; no field of the row says so."""
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -59,9 +59,9 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_model: str = "") -> Price | None:
-    """The price of a row from now on; None if it has none for input and output.
+    """Returns the price of a row from now on; None if it has none for input and output.
 
-    It is zero for a row that says that it is free of charge, instead of amounts.
+    The price is zero if the row has no amounts but says that the model is free of charge.
     """
     said = row.price_comments or ""
     says_free = row.id.endswith(":free") or "free of charge" in said.lower()
@@ -83,16 +83,18 @@ def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_
 def price_of(
     model: str, listed: "ModelPrice | Mapping[str, Any]", source: str, now: Millis, upstream_model: str = ""
 ) -> Price | None:
-    """The list's dollars per million tokens as our price; None if it has none for input and output.
+    """Returns the list's dollars per million tokens as our price; None if it has none for input and output.
 
-    Embeddings have no output, so their models need no price for it.
+    Embeddings have no output, so their models need no output price.
     """
     found = _fields(_amounts_in(listed), upstream_model or model)
     return None if found is None else Price(model=model, **found, source=source, updated=now)
 
 
 def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
-    """When a price of the list was last checked, by its own notes; else the newest day that has come of its prices."""
+    """Returns when a price of the list was last checked, by the list's notes; without notes, the latest day up to now
+    from which a price of the list applies.
+    """
     checked = [day for row in rows for day in _CHECKED.findall(row.price_comments or "")]
     starts = {
         _moment(day)
@@ -107,7 +109,7 @@ def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
 
 
 def _parts(row: "ModelInfo", now: Millis, said: str) -> list[_Part]:
-    """The standard prices, those that are over left out; the first one applies where no other does."""
+    """Returns the standard prices, without those that have ended; the first one applies where no other does."""
     if not isinstance(row.prices, list):
         return [_Part(Millis(0), (), _amounts_in(row.prices))]
     days = DAYS[:5] if _WORKDAYS.search(said) else DAYS
@@ -116,13 +118,13 @@ def _parts(row: "ModelInfo", now: Millis, said: str) -> list[_Part]:
         since = _start(one.constraint)
         during = _hours(one.constraint, days)
         if since <= now and not during:
-            parts = []  # nothing before it applies any more
+            parts = []  # it replaces all earlier ones
         parts.append(_Part(Millis(0) if since <= now else since, during, _amounts_in(one.prices)))
     return parts
 
 
 def _variants(row: "ModelInfo", now: Millis) -> dict[str, list[tuple[Millis, dict[str, Any]]]]:
-    """The amounts that each variant replaces, and since when, oldest first."""
+    """Returns the amounts that each variant replaces, and since when, oldest first."""
     found: dict[str, list[tuple[Millis, dict[str, Any]]]] = {}
     for variant in row.price_variants or ():
         names = [*variant.when.values()] if len(variant.when) == 1 and variant.when.keys() <= _SELECTORS else []
@@ -139,7 +141,7 @@ _SELECTORS = frozenset({"processing", "service_tier", "speed"})
 
 
 def _amounts_at(changes: "Sequence[tuple[Millis, dict[str, Any]]]", moment: Millis) -> dict[str, Any]:
-    """The amounts of a variant at a moment: of several for one kind the first counts."""
+    """Returns the amounts of a variant at a moment. If several changes have the same amount, the first one counts."""
     found: dict[str, Any] = {}
     for since, amounts in changes:
         if since <= moment:
@@ -155,7 +157,7 @@ def _rule(
 
 
 def _fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | None:
-    """The fields of a price; None if it has no input or output."""
+    """Returns the fields of a price; None without input or output."""
     rates = {ours: amounts.get(theirs) for ours, theirs in _FIELDS.items()}
     base: dict[str, Any] = {ours: _nanos(rate, 0) for ours, rate in rates.items()}
     if base["output"] is None and is_embedding_model(model):
@@ -211,7 +213,7 @@ def _starts(rates: "Iterable[Rate]") -> list[int]:
 
 
 def _nanos(rate: "Rate", input_tokens: int) -> Nanos | None:
-    """What the rate is for calls of more than so many input tokens."""
+    """Returns the rate of calls with more than this many input tokens, in nano-dollars."""
     if rate is None:
         return None
     dollars = rate if isinstance(rate, Decimal) else rate.base

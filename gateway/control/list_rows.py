@@ -1,7 +1,7 @@
 """Rows of the price list: which one applies to a name that an upstream uses, or why none does.
 
 A model has several spellings: dated, ``-latest``, with a prefix of its maker or region, with a suffix that says how it
-is served. A spelling may stand for another one only where the vendor asks the same for both: a row of another region,
+is served. A spelling may stand for another one only if the vendor charges the same for both: a row of another region,
 of another vendor, or of an older model is not a price for it, only a hint.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
 
 NEAR = 3
-"""Names that are suggested for one without a price."""
+"""The number of names that are suggested for a name without a price."""
 
 _PLACES = (
     (r"https?://api\.together\.(ai|xyz)", "together"),
@@ -30,7 +30,7 @@ _PLACES = (
     (r"https?://bedrock-(mantle|runtime)(-fips)?\.[a-z0-9-]+\.(api\.aws|amazonaws\.com)", "aws"),
     (r"https?://api\.moonshot\.", "moonshotai"),
 )
-"""Addresses of vendors that the list does not know them by."""
+"""Patterns of vendors' addresses that are not in the list, and the vendors."""
 _HUGGING_FACE = re.compile(r"https?://router\.huggingface\.co(/v1)?/?$")
 _ARN = re.compile(
     r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]+):\d*:(foundation-model|inference-profile)/(?P<model>.+)"
@@ -45,7 +45,7 @@ _ALIASES = {
     "vertex_ai": "google",
     "xai": "x-ai",
 }
-"""What vendors are called elsewhere, and what in the list."""
+"""Other names of vendors, and their names in the list."""
 
 _MAKERS = {
     "azure": (
@@ -55,34 +55,36 @@ _MAKERS = {
     "google": (("claude-", "anthropic"),),
     "perplexity": (("claude-", "anthropic"), ("gpt-", "openai"), ("gemini-", "google"), ("grok-", "x-ai")),
 }
-"""Whose price a vendor asks that sells other makers' models, where it asks the maker's. Of models with open weights
-every vendor has a price of its own."""
+"""Vendors that sell models of other makers at the maker's price: the starts of the models' names, and the makers. Every
+vendor has its own price for models with open weights."""
 _FROM_OPENROUTER = lazy_pattern(r"imported from openrouter|trusting open ?router", re.IGNORECASE)
 _OPEN = lazy_pattern(r"gpt-oss|^grok-1$")
 
 _DATE = lazy_pattern(r"[-@](20\d{2}-?(0[1-9]|1[0-2])-?([0-2]\d|3[01])|default)$")
 _REVISION = lazy_pattern(r"(-v\d+)?:\d+$|-v\d+$|-\d:\d$")
 _MONTH = lazy_pattern(r"^(?P<family>.+)-(?P<month>2[3-9](0[1-9]|1[0-2]))$")
-"""A version of Mistral's."""
+"""Matches a version of a Mistral model."""
 NEXT = "next"
-"""Stands behind all months."""
+"""The key of a version whose month is unknown; it sorts after all months."""
 _LATEST = lazy_pattern(r"-latest$")
 _ROUTES = lazy_pattern(r":(nitro|floor|exacto|online)$")
-"""How OpenRouter is to choose among the vendors of a model; ``online`` adds searches, which cost extra."""
+"""Matches the suffix that tells OpenRouter how to choose among the vendors of a model; ``online`` adds searches, which
+cost extra."""
 _QUALIFIERS = lazy_pattern(r"-(experimental|beta|latest|0304|0309|gv2|reasoning|non-reasoning)(?=-|$)")
-"""What xAI writes behind the version of a model without asking another price for it."""
+"""Matches the suffixes of xAI's versions that do not change the price."""
 _NEUTRAL = lazy_pattern(
     r"^\d*([-@:.](v?\d+(\.\d+)*|latest|preview|exp|experimental|beta|default|maas|customtools|audio|instruct|native|dialog"
     r"|tool|use|thinking|alpha|text|chat|hd|pro-latest|live|speech))*[-@:.]?$"
 )
-"""What may follow a name that a row begins with: it is still that model."""
+"""Matches what may follow the name in a row: with it, a name still means the same model."""
 
 _REGION = lazy_pattern(r"^(us-gov|us|eu|apac|au|jp|in|ca|sa|global|me|af)\.(?=[a-z0-9]+\.)")
 
 SIZES = ((4, 100_000_000), (16 + 1e-9, 200_000_000), (100, 900_000_000))
-"""What Fireworks asks for models without a row of their own: billions of parameters below, nano-dollars a million."""
+"""Fireworks' prices of models without a row of their own: below this many billions of parameters, nano-dollars per
+million tokens."""
 MIXTURES = ((56, 500_000_000), (176, 1_200_000_000))
-"""The same for mixtures of experts, up to these sizes: ``8x7b``."""
+"""The same for mixtures of experts such as ``8x7b``, up to and including these sizes."""
 _SIZE = lazy_pattern(r"(?<![a-z0-9])(\d+)x(\d+(?:p\d+)?)b(?![a-z0-9])|(?<![a-z0-9.])(\d+(?:p\d+)?)b(?![a-z0-9])")
 _NO_SIZE = lazy_pattern(r"-a\d+(p\d+)?b|embed|rerank|flux|diffusion|whisper|draft|ocr|moe|405b")
 
@@ -92,7 +94,7 @@ TUNED = {
     "gpt-4.1-nano": (200_000_000, 800_000_000, 50_000_000),
     "o4-mini": (4_000_000_000, 16_000_000_000, 1_000_000_000),
 }
-"""OpenAI's fine-tuned models that the list lacks: nano-dollars for a million tokens of input, output, cached input."""
+"""OpenAI's fine-tuned models that the list lacks: nano-dollars per million tokens of input, output and cached input."""
 
 
 OUTDATED = "the list knows newer models of that name than the one whose price it has"
@@ -103,23 +105,23 @@ class ListRow(msgspec.Struct, frozen=True, kw_only=True):
 
     row: "ModelInfo | None" = None
     maker: str = ""
-    """Whose own price it is, if it is not the vendor's."""
+    """The maker whose own price it is; empty if it is the vendor's."""
     amounts: tuple[int, int, int | None] | None = None
-    """Input, output and cached input in nano-dollars a million tokens, of a rule of the vendor's."""
+    """Nano-dollars per million tokens of input, output and cached input, by a rule of the vendor."""
     rule: str = ""
-    """What that rule is called."""
+    """The name of that rule, as it follows the word "price" in a source."""
     why: str = ""
 
 
 class ListNames(msgspec.Struct, frozen=True):
-    """How the list calls the vendors and their models."""
+    """Finds vendors and their models in the list."""
 
     vendors: "Sequence[Provider]"
     short_names: dict[str, set[str]] = {}
-    """All names that a vendor's rows have, without what is in front of them, by vendor; filled on first use."""
+    """All names in a vendor's rows, without their prefixes, by vendor; filled on first use."""
 
     def vendor(self, base_url: str, model: str = "") -> "Provider | None":
-        """The vendor that is at an address; of Hugging Face's router the one that a model's name ends with."""
+        """Returns the vendor at an address; for Hugging Face's router, the vendor at the end of the model's name."""
         if _HUGGING_FACE.match(base_url):
             return self._called(f"huggingface_{model.lower().rpartition(':')[2]}")
         for pattern, name in _PLACES:
@@ -128,7 +130,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return next((v for v in self.vendors if base_url and re.match(v.api_pattern, base_url)), None)
 
     def named(self, name: str) -> "list[Provider]":
-        """The vendors with a name: the list's own, the program's, or another that is in use."""
+        """Returns the vendors with a name: the list's own, the program's, or another one in use."""
         wanted = _ALIASES.get(name, name)
         found = [vendor for vendor in self.vendors if vendor.id == wanted]
         preset = PRESETS[name].base_url if name in PRESETS else ""
@@ -136,7 +138,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return [*found, *([other] if other is not None else [])]
 
     def row(self, vendor: "Provider", name: str, base_url: str = "") -> ListRow:
-        """What applies to a model by the name the vendor calls it."""
+        """Returns what applies to a model, by the vendor's name for it."""
         if (arn := _ARN.match(name.lower())) and vendor.id == "aws":
             return self._row_of(vendor, arn["model"], f"https://bedrock-runtime.{arn['region']}.amazonaws.com")
         if vendor.id == "openrouter" and name.endswith(":free"):
@@ -167,7 +169,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return _by_rule(vendor.id, name) or self._of_maker(vendor, name) or ListRow()
 
     def near(self, vendor: "Provider", name: str) -> list[str]:
-        """The closest names that the list has a row for."""
+        """Returns the closest names that have a row in the list."""
         short = name.rpartition("/")[2].lower()
         if vendor.id not in self.short_names:
             texts = (text for row in vendor.models for text in (row.id.lower(), *_texts(row)))
@@ -183,7 +185,9 @@ class ListNames(msgspec.Struct, frozen=True):
         return next((vendor for vendor in self.vendors if vendor.id == name), None)
 
     def _of_maker(self, vendor: "Provider", name: str) -> ListRow | None:
-        """The price of the model's maker, where the vendor asks that; the reason if it is known and does not apply."""
+        """Returns the price of the model's maker if the vendor charges it, or the reason why a known one does not
+        apply; None without either.
+        """
         short = name.lower().rpartition("/")[2].replace("gpt-35", "gpt-3.5")
         if vendor.id not in _MAKERS:
             return None
@@ -198,7 +202,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(found, maker=maker) if found.row is not None else (found if found.why else None)
 
     def _versions(self, vendor: "Provider", name: str) -> "dict[str, ModelInfo]":
-        """The rows of a family that has versions, by month; ``NEXT``: a version whose month is not known."""
+        """Returns the rows of a family with versions, by month; ``NEXT`` is a version whose month is unknown."""
         family, found = _LATEST.sub("", name.lower()), {}
         for row in vendor.models if vendor.id == "mistral" else ():
             for text in _texts(row):
@@ -210,7 +214,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return found
 
     def _newest(self, vendor: "Provider", name: str) -> "ModelInfo | None":
-        """The row of a family's newest version; None if it is not known which one that is."""
+        """Returns the row of a family's newest version; None if it is not known which one that is."""
         found = self._versions(vendor, name)
         months = [month for month in found if month != NEXT]
         if not months or (NEXT in found and not _same([found[NEXT], found[max(months)]])):
@@ -218,7 +222,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return found[max(months)]
 
     def _moved_on(self, vendor: "Provider", row: "ModelInfo", name: str) -> bool:
-        """Whether a name without a version may mean a newer model by now than the row is about."""
+        """Returns whether a name without a version may by now mean a newer model than the row does."""
         if _LATEST.search(name) and row.deprecated:
             return True
         found = self._versions(vendor, name)
@@ -226,7 +230,7 @@ class ListNames(msgspec.Struct, frozen=True):
         return bool(mine) and max(mine) < max(found)
 
     def _wrong(self, vendor: "Provider", row: "ModelInfo", name: str, base_url: str) -> str:
-        """Why a row has the price of somebody else; empty: it has not."""
+        """Returns why the price in a row is another seller's or another region's; empty if it is not."""
         said = row.price_comments or ""
         if vendor.id != "openrouter" and _FROM_OPENROUTER.search(said):
             return "the list has only OpenRouter's price for it"
@@ -237,7 +241,7 @@ _DATA_ZONES = ("us", "eu", "apac", "us-gov", "global", "global-standard")
 
 
 def spellings(vendor: str, name: str) -> Iterator[str]:
-    """The names that may stand for a model in a vendor's rows, most exact first, in lower case."""
+    """Yields the names that may stand for a model in a vendor's rows, the most exact first, in lower case."""
     seen: set[str] = set()
     for text in _spellings(vendor, name.lower()):
         for one in (text, _DATE.sub("", text), _ROUTES.sub("", text)):
@@ -266,7 +270,7 @@ def _spellings(vendor: str, name: str) -> Iterator[str]:
 
 
 def _more(vendor: str, name: str, base_url: str) -> tuple[int, int, int | None] | None:
-    """What the vendor publishes for a model that the list lacks; of Bedrock what it asks in the USA."""
+    """Returns the price of a model that the list lacks; Bedrock's is known for the USA only. None if it is unknown."""
     name = name.lower()
     if vendor == "aws" and not _REGION.match(name) and _region_of(base_url) not in ("", "us"):
         return None
@@ -280,7 +284,7 @@ def _more(vendor: str, name: str, base_url: str) -> tuple[int, int, int | None] 
 
 
 def _by_rule(vendor: str, name: str) -> ListRow | None:
-    """What a vendor asks for all models of a kind."""
+    """Returns the price that a vendor charges for all models of a kind; None without one."""
     name = name.lower()
     if vendor == "openai" and name.startswith("ft:"):
         base = _DATE.sub("", name.split(":")[1])
@@ -293,10 +297,12 @@ def _by_rule(vendor: str, name: str) -> ListRow | None:
 
 
 def size_price(name: str) -> int | None:
-    """What Fireworks asks for a million tokens of a model whose name has its size, in nano-dollars."""
+    """Returns Fireworks' price of a million tokens of a model whose name has its size, in nano-dollars; None if it is
+    unknown.
+    """
     sizes = {(experts, billions or plain) for experts, billions, plain in _SIZE.findall(name)}
     if len(sizes) != 1:
-        return None  # one of two may be that of a model that goes with another
+        return None  # one of several may be the size of an accompanying model
     ((experts, written),) = sizes
     billions = float(written.replace("p", ".")) * int(experts or 1)
     if experts:
@@ -330,7 +336,7 @@ def _region_of(base_url: str) -> str:
 
 
 def _row_of_family(vendor: "Provider", name: str) -> "ModelInfo | None":
-    """The row of a dated or numbered name of which this is the beginning, if all such rows ask the same."""
+    """Returns the row of a dated or numbered name that begins with this one, if all such rows have the same price."""
     if vendor.id != "aws":
         return None
     short = _bare(_REGION.sub("", name.lower()))
@@ -359,7 +365,7 @@ def _same(rows: "Sequence[ModelInfo]") -> bool:
 
 
 def _too_short(row: "ModelInfo", name: str) -> str:
-    """Why a row for names that begin alike is not for this one; empty: it is."""
+    """Returns why a row for names with the same start is not for this one; empty if it is."""
     if name.startswith("ft:") or _is_exact(row.match, name):
         return ""
     starts = [text for text in _texts(row) if text in name]
@@ -369,7 +375,7 @@ def _too_short(row: "ModelInfo", name: str) -> str:
 
 
 def _is_exact(clause: object, name: str) -> bool:
-    """Whether a condition names the model, instead of how its name begins."""
+    """Returns whether a condition names the model, instead of the start of its name."""
     if (pattern := getattr(clause, "regex", "")) and not hasattr(clause, "and_"):
         return re.search(pattern, name) is not None
     if (text := getattr(clause, "equals", "")) or (text := getattr(clause, "ends_with", "")):

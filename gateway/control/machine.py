@@ -1,4 +1,4 @@
-"""Machine: what the gateway needs of its machine: a port, a folder, disk space, open files."""
+"""Machine: checks of what the gateway needs on its machine: a port, a folder, disk space, open files."""
 
 import asyncio
 import os
@@ -18,11 +18,11 @@ from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 
 LEAST_FREE = 256 << 20
-"""Free bytes of the disk; less is soon too little for a day's calls."""
+"""The minimum free space on the disk, in bytes; less is soon too little for a day's calls."""
 
 
 async def list_machine_checks(edits: ConfigEdits, _: web.Request) -> list[Step]:
-    """GET /machine: the checks, in a thread, because disks may be slow."""
+    """GET /machine: run the checks, in a thread, because disks may be slow."""
     found = await asyncio.to_thread(look, edits.engine.config, edits.engine.address)
     return [*found, open_files(edits.engine.files, edits.registry.settings.connections)]
 
@@ -103,7 +103,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _rights(path: Path) -> int:
-    """Returns mode bits; 0 for a file that is gone meanwhile, or for a link."""
+    """Returns the mode bits; 0 for a link, and for a file that has been deleted meanwhile."""
     try:
         found = path.lstat()
     except OSError:

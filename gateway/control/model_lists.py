@@ -1,6 +1,6 @@
 """Lists: the models that upstreams list, fetched when a channel is saved, on a schedule, and on request.
 
-Asking is free. The last good list is kept: its models stay offered while the upstream is down.
+Fetching is free. The last good list is kept: its models stay offered while the upstream is down.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ _log = logging.getLogger("tollkeeper")
 
 ALL = ("*",)
 NAMED = 5
-"""The most models that a line of the log names."""
+"""The maximum number of models that a line of the log names."""
 RETRY_MS = 600_000
-"""Milliseconds after which a list that could not be fetched is tried again."""
+"""The time after which a list that could not be fetched is tried again, in milliseconds."""
 HOUR_MS = 3_600_000
 
 _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
@@ -44,8 +44,7 @@ _PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
 async def save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
     """Returns the changes that save a new or changed channel, with the models that its patterns select.
 
-    Raises BadRequest, saying what to do, if new patterns, or those of a new address, have no list to select from.
-
+    Raises BadRequest with advice if new patterns, or patterns at a new address, have no list to select from.
     """
     channel = separate_patterns(channel)
     if old is None and not channel.models and not channel.patterns:
@@ -73,7 +72,10 @@ async def save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits
 
 
 async def refresh(edits: ConfigEdits, channel: Channel) -> None:
-    """Fetch the list and offer what the patterns match now. Raises UpstreamError; then the last list stays, marked."""
+    """Fetch the list and offer the models that match the patterns now.
+
+    Raises UpstreamError; then the last list stays, with the error noted on it.
+    """
     engine = edits.engine
     try:
         found = await engine.upstreams.fetch_models(channel)
@@ -125,7 +127,7 @@ async def _price_new_ones(edits: ConfigEdits, channel: Channel, before: Channel)
 
 
 async def keep_fresh(engine: Engine) -> None:
-    """Fetch the lists that are due, until it is cancelled."""
+    """Fetch the lists that are due, every minute, until it is cancelled."""
     while True:
         await refresh_due(engine)
         await asyncio.sleep(60.0)
@@ -140,7 +142,7 @@ async def refresh_due(engine: Engine) -> None:
 
 
 def due(registry: Registry, now: Millis) -> list[Channel]:
-    """Returns the channels with patterns whose list is old, or could not be fetched some time ago."""
+    """Returns the channels with patterns whose list is old, or whose last fetch failed some time ago."""
     span = registry.settings.refresh_models_h * HOUR_MS
     found = []
     for channel in registry.channels.values():
@@ -153,7 +155,7 @@ def due(registry: Registry, now: Millis) -> list[Channel]:
 
 
 def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView:
-    """Returns the last list, with what is offered of it."""
+    """Returns the last list, with the models that are offered of it."""
     listed = catalog.registry.lists.get(channel.id)
     span = catalog.registry.settings.refresh_models_h * HOUR_MS
     return ListingView(
@@ -182,7 +184,7 @@ def _rows(channel: Channel, listed: UpstreamModels, catalog: Catalog) -> list[Li
 
 
 def _row(model: ServedModel, offered: list[ServedModel], state: str, catalog: Catalog) -> ListedModel:
-    """Returns one row. ``offered``: the channel's models for it; it may have several names."""
+    """Returns one row. ``offered`` are the channel's models for it, which may have several names."""
     names = sorted((one.name for one in offered), key=lambda name: name != model.upstream_name)
     name = names[0] if names else model.name
     return ListedModel(
@@ -199,12 +201,12 @@ def _row(model: ServedModel, offered: list[ServedModel], state: str, catalog: Ca
 
 
 async def _try_refresh(edits: ConfigEdits, channel: Channel) -> None:
-    with suppress(GatewayError):  # it is on the channel
+    with suppress(GatewayError):  # the error is noted on the list
         await refresh(edits, channel)
 
 
 def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
-    """Note on the list that it could not be fetched; where patterns wait for a first list, add one without models."""
+    """Note on the list that it could not be fetched. If patterns have no list yet, add one without models."""
     listed = engine.catalog.registry.lists.get(channel.id)
     if listed is None and channel.patterns:
         listed = UpstreamModels(channel=channel.id, time=Millis(0))
@@ -216,9 +218,10 @@ def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
 async def _fetch_list(
     channel: Channel, before: UpstreamModels | None, edits: ConfigEdits, *, stays: bool
 ) -> tuple[Channel, UpstreamModels]:
-    """The channel at the root that was found, and its list; if it cannot be fetched now, the last good one.
+    """Returns the channel at the root that was found, and its list; if it cannot be fetched now, the last good one.
 
-    A channel that stays where it is, and has no list yet, goes on waiting for its first.
+    A channel that keeps its address and has no list yet continues to wait for its first one. Raises BadRequest for a
+    new address without a list.
     """
     try:
         return await _looked_for(channel, before, edits)
@@ -234,9 +237,12 @@ async def _fetch_list(
 async def _looked_for(
     channel: Channel, before: UpstreamModels | None, edits: ConfigEdits
 ) -> tuple[Channel, UpstreamModels]:
-    """Find the root and fetch the list. Raises UpstreamError, and TimeoutError if the owner has named the models."""
+    """Find the root and fetch the list; returns the channel at that root, and the list.
+
+    Raises UpstreamError, and TimeoutError if the owner has named the models.
+    """
     upstreams = edits.engine.upstreams
-    # where the owner has named the models, the list is not waited for long
+    # if the owner has named the models, the list is not worth a long wait
     async with asyncio.timeout(None if channel.patterns else 5.0):
         root, found = await upstreams.discover_root(channel)
     channel, unnamed = msgspec.structs.replace(channel, base_url=root), upstreams.unnamed.get(channel.id, 0)
@@ -244,7 +250,7 @@ async def _looked_for(
 
 
 def _some(channel: Channel, found: Iterable[ServedModel], unnamed: int = 0) -> tuple[ServedModel, ...]:
-    """Returns the listed models, once each, whose names can be shown. Raises UpstreamError if none is left."""
+    """Returns the listed models whose names can be shown, each once. Raises UpstreamError if none is left."""
     usable: dict[str, ServedModel] = {}
     for served in found:
         with suppress(BadRequest):
@@ -258,7 +264,7 @@ def _some(channel: Channel, found: Iterable[ServedModel], unnamed: int = 0) -> t
 
 
 def separate_patterns(channel: Channel) -> Channel:
-    """Returns the channel with the patterns among its models moved to its patterns."""
+    """Returns the channel after moving the patterns among its models to its patterns."""
     patterns = tuple(m.name for m in channel.models if is_pattern(m.name) and not m.upstream)
     if not patterns:
         return channel
@@ -274,7 +280,7 @@ def _frozen(channel: Channel) -> Channel:
 
 
 def refuses_key(error: UpstreamError) -> bool:
-    """Returns whether the upstream rejects the key; a key that must not list models may still make calls."""
+    """Returns whether the upstream rejects the key; a key that may not list models may still make calls."""
     return error.kind is FailureKind.AUTH and error.status != 403
 
 
@@ -292,8 +298,8 @@ def _moved(old: Channel, new: Channel) -> bool:
 
 
 def _field_at_fault(channel: Channel, error: UpstreamError) -> str:
-    """The field to correct if the list cannot be fetched: the key that is refused, the address where no list is, or
-    the models, which are to be named where the address is known to be right.
+    """Returns the field to correct if the list cannot be fetched: the key if it is rejected, the address if it has no
+    list, or the models, which must be named if the address is known to be right.
     """
     if error.kind in (FailureKind.AUTH, FailureKind.UNSET):
         return "key"
@@ -303,7 +309,7 @@ def _field_at_fault(channel: Channel, error: UpstreamError) -> str:
 
 
 def _known_place(channel: Channel) -> bool:
-    """Returns whether the vendor's own documentation says that this is the root."""
+    """Returns whether the root is known: the dialect has only one, or the vendor's own documentation names this one."""
     row = vendor_of("", channel.base_url)
     return not channel.dialect.info.root_may_vary or (bool(row.key_variable) and row.base_url == channel.base_url)
 

@@ -1,8 +1,8 @@
-"""More prices: of models that the price list lacks, in dollars a million tokens.
+"""More prices: those of models that the price list lacks, in dollars per million tokens.
 
-One line for each price, with the vendor's names for the models: input, output, cached input, ``-`` without one. The
+Each line has one price, then the vendor's names of the models: input, output, cached input, ``-`` without one. The
 amounts are those of LiteLLM's public price file of November 2026, not checked against the vendors' pages; a row of the
-price list comes first.
+price list takes precedence.
 """
 
 from collections.abc import Mapping
@@ -197,7 +197,7 @@ _ROWS = {
 
 @lru_cache(maxsize=16)
 def more_prices(vendor: str) -> Mapping[str, tuple[int, int, int | None]]:
-    """Nano-dollars a million tokens of input, output and cached input, by name in lower case."""
+    """Returns nano-dollars per million tokens of input, output and cached input, by name in lower case."""
     found: dict[str, tuple[int, int, int | None]] = {}
     for line in _ROWS.get(vendor, "").splitlines():
         if line.strip():

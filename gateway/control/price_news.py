@@ -1,4 +1,4 @@
-"""News about prices: the price list and the upstreams' own lists compared with the prices in use."""
+"""News about prices: the price list and the upstreams' own lists, compared with the prices in use."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ from gateway.domain.registry import Registry
 from gateway.domain.units import Millis
 
 MOST = 500
-"""Rows of each kind."""
+"""The maximum number of rows of each kind."""
 
 
 async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
-    """GET /prices/news. It is made once an hour for each configuration."""
+    """GET /prices/news: the news, which are made once an hour for each configuration."""
     query(request.query, {})
     registry, hour = edits.registry, edits.now // 3_600_000
     kept = edits.price_news.get("now")
@@ -41,7 +41,7 @@ async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
 
 
 def price_news(registry: Registry, find: PriceList, now: Millis) -> PriceNews:
-    """What there is to know of a configuration's prices at a moment."""
+    """Returns the news about a configuration's prices at a moment."""
     counts = {"up": 0, "down": 0, "new": 0}
     for channel, served, price in known_prices(registry.channels.values(), registry, find, now):
         before = channel_price(channel, served, registry.prices)
@@ -65,7 +65,7 @@ def price_news(registry: Registry, find: PriceList, now: Millis) -> PriceNews:
 
 
 def _rises(price: Price, now: Millis) -> Iterator[PriceRise]:
-    """The first rise that is known of a price: of calls without a variant, outside of hours of their own."""
+    """Yields the first known rise of a price, for calls without a variant, and not in some hours only."""
     current = in_force(price, now)
     for rule in price.rules:
         later = rule.since > now and not rule.variant and not rule.during
@@ -83,7 +83,7 @@ def _rises(price: Price, now: Millis) -> Iterator[PriceRise]:
 
 
 def _in_use(registry: Registry) -> Iterator[Price]:
-    """The prices at which models are charged, by the names of the models."""
+    """Yields the prices at which models are charged, with the public names of the models."""
     for channel in registry.channels.values():
         for served in channel.models:
             if (price := channel_price(channel, served, registry.prices)) is not None:
@@ -91,7 +91,7 @@ def _in_use(registry: Registry) -> Iterator[Price]:
 
 
 def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
-    """Prices that upstreams publish and that are not those in use, nor nearly."""
+    """Yields prices that upstreams publish and that clearly differ from those in use."""
     for channel in registry.channels.values():
         for served in channel.models:
             told, price = served.told, channel_price(channel, served, registry.prices)

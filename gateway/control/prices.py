@@ -1,4 +1,4 @@
-"""Prices, one model at a time, and the public models with their prices."""
+"""Prices: set, import and remove them; and the public models with their prices."""
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,22 +34,23 @@ from gateway.upstream.vendors import vendor_of
 
 
 class PriceBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What to take over from the price list."""
+    """The body of an import from the price list and the upstreams' lists."""
 
     apply: bool = False
     models: list[str] | None = None
-    """None: all."""
+    """The models to import prices for; None means all."""
     channel: str = ""
-    """Name of a channel or a preset; empty: all."""
+    """The name of a channel or a preset; empty means all."""
     accept: bool = False
-    """Also import steep rises and prices that look like another unit."""
+    """Whether to import steep rises too, and prices that look like another unit."""
 
 
 class LikeBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose price to copy."""
+    """The body of a request that copies a price."""
 
     like: str
-    """A model that has a price here, or a model of the price list: ``gpt-4o``, ``groq/llama-3.1-8b-instant``."""
+    """The model to copy from: one with a price here, or one of the price list: ``gpt-4o``,
+    ``groq/llama-3.1-8b-instant``."""
 
 
 EDITABLE = (
@@ -67,7 +68,7 @@ EDITABLE = (
 
 
 async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
-    """GET /prices: those of models, and those that they have at single channels; by name."""
+    """GET /prices: the prices of models, and their prices at single channels, by name."""
     found = [price_view(price, edits.now) for price in edits.registry.prices.values()]
     found += [
         price_view(served.price, edits.now, served.name, channel=channel.name)
@@ -79,9 +80,10 @@ async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
 
 
 async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
-    """PUT /prices/{model}[?channel=REF]: the whole price with ``input`` and ``output``, or ``like``, another model's.
+    """PUT /prices/{model}[?channel=REF]: set the whole price with ``input`` and ``output``, or copy another model's
+    with ``like``.
 
-    With ``channel`` it is for the calls that this channel answers.
+    With ``channel`` it applies only to the calls that this channel answers.
     """
     model = request.match_info["model"]
     price = await _price_of(edits, model, await request.read())
@@ -96,7 +98,7 @@ async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
 
 
 def _offering(channel: Channel, model: str) -> Channel:
-    """Raises NotFound if the channel does not offer the model."""
+    """Returns the channel. Raises NotFound if it does not offer the model."""
     if model not in {served.name for served in channel.models}:
         raise NotFound(f"channel '{plain(channel.name)}' does not offer the model '{plain(model)}'", param="channel")
     return channel
@@ -108,7 +110,10 @@ def _asked_channel(edits: ConfigEdits, request: web.Request) -> Channel | None:
 
 
 async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
-    """A copy of another model's price: of one that has a price here, else of one in the price list."""
+    """Returns a copy of another model's price: the one it has here, else the one in the price list.
+
+    Raises NotFound or BadRequest: see ``_only_one``.
+    """
     price, source = edits.engine.catalog.price(other), LIKE + other
     if price is None or other == model:
         price = _only_one(other, (await load()).named(other, edits.now))
@@ -118,7 +123,9 @@ async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
 
 
 def _only_one(name: str, by_vendor: Mapping[str, Price]) -> Price:
-    """The price that all vendors ask. Raises NotFound if none does, BadRequest if they ask different ones."""
+    """Returns the price that all vendors charge. Raises NotFound without one, BadRequest if they charge
+    different ones.
+    """
     prices = list(by_vendor.values())
     if not prices:
         msg = f"no price is known for '{plain(name)}': it has none here, and the price list does not have it"
@@ -130,12 +137,12 @@ def _only_one(name: str, by_vendor: Mapping[str, Price]) -> Price:
 
 
 async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceProposal]:
-    """POST /prices/import {apply, models?, channel?, accept}: what upstreams publish and vendors charge for the models
-    that are served.
+    """POST /prices/import {apply, models?, channel?, accept}: what upstreams publish and vendors charge for the served
+    models, compared with the prices before the import.
 
     With ``apply`` those that differ are imported in one change, except where the owner set a price by hand, and,
-    without ``accept``, those that leap; with ``models`` and ``channel`` only these. What is answered is what was there
-    before.
+    without ``accept``, where a price rises steeply or looks like another unit. ``models`` and ``channel`` restrict the
+    import.
     """
     asked = PriceBody(**fields(await request.read(), PriceBody, PriceBody.__struct_fields__))
     registry, now = edits.registry, edits.now
@@ -169,7 +176,7 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
 
 
 def _names(channel: Channel) -> Sequence[str]:
-    """The channel's, and its vendor's if that is known."""
+    """Returns the channel's name, and its vendor's if that is known."""
     return [name for name in (channel.name, vendor_of(channel.preset, channel.base_url).name) if name]
 
 
@@ -192,9 +199,9 @@ def _proposal(
 
 
 async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /prices/{model}[?channel=REF]: it is unpriced from now on, or has no price of its own at that channel.
+    """DELETE /prices/{model}[?channel=REF]: remove the model's price, or only its own price at that channel.
 
-    Without a channel a price that the owner set for a single one stays.
+    Without ``channel``, a price that the owner set for a single channel stays.
     """
     model = request.match_info["model"]
     if (channel := _asked_channel(edits, request)) is not None:
@@ -208,7 +215,7 @@ async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, st
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """For a batch: the model, and the price it gets; without a body, it gets none."""
+    """Returns, for a batch, the model and the change that sets its price; without a body, the changes of a removal."""
     if body is None:
         return ref, _removal_changes(edits, ref)
     return ref, [Change("prices", ref, await _price_of(edits, ref, body))]
@@ -225,7 +232,9 @@ async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
 
 
 def _with_known_context(price: Price, before: Price | None) -> Price:
-    """The price with the context that the price list told for the model: it does not depend on what the model costs."""
+    """Returns the price with the context length that the model had in the price list: it does not depend on
+    the price.
+    """
     if before is None or before.context is None:
         return price
     source = before.context_source or before.source
@@ -233,7 +242,9 @@ def _with_known_context(price: Price, before: Price | None) -> Price:
 
 
 def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
-    """Without the model's price, also as it was imported for channels. Raises NotFound if there is none."""
+    """Returns the changes that remove the model's price, and those imported for channels. Raises NotFound
+    without any.
+    """
     changes = [Change("prices", model, None)] if model in edits.registry.prices else []
     changes += [
         Change("channels", channel.id, with_price(channel, {model: None}))
@@ -246,7 +257,9 @@ def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
 
 
 def _other_price(edits: ConfigEdits, model: str) -> str:
-    """Which price a model has nevertheless: one that the owner set for a channel, or that of another model."""
+    """Returns, as the end of a message, which price a model still has: one that the owner set for a channel, or that of
+    another model; empty without one.
+    """
     single = [
         channel.name
         for channel in in_order(edits.registry.channels.values())
@@ -261,7 +274,7 @@ def _other_price(edits: ConfigEdits, model: str) -> str:
 
 
 async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
-    """GET /models/{model}: who serves it in which order, who sees it, what it costs."""
+    """GET /models/{model}: the channels that serve it, in order, the tokens that see it, and what it costs."""
     engine, name = edits.engine, request.match_info["model"]
     catalog, registry = engine.catalog, engine.catalog.registry
     entries = {
@@ -311,7 +324,7 @@ def _no_model(name: str, known: Collection[str]) -> NotFound:
 
 
 def _routes_in_order(engine: Engine, group: str, entry: ModelEntry) -> Iterator[ModelRoute]:
-    """The channels of a model in one group, as its policy tries them."""
+    """Yields the channels of a model in one group, in the order in which its policy tries them."""
     tiers = sorted({route.rank.tier for route in entry.routes})
     for route in entry.routes:
         view = _model_route(engine, route.channel, route.served)
@@ -347,7 +360,7 @@ def _route_price(engine: Engine, channel: Channel, served: ServedModel) -> Price
 
 
 async def list_models(edits: ConfigEdits, request: web.Request) -> list[ModelView]:
-    """GET /models[?token=REF]: all of them, or those that one token sees, with what it pays and its own calls."""
+    """GET /models[?token=REF]: all models, or those that one token sees, with the prices it pays and its own calls."""
     engine, ref = edits.engine, query(request.query, {"token": str}).get("token")
     token = engine.catalog.token(ref) if ref else None
     return model_views(engine, await (token_tallies(engine, token.id) if token else tallies(engine)), token)

@@ -1,7 +1,7 @@
-"""Probe: tests of a channel. ``check_channel`` goes step by step; ``probe`` lists models and makes one tiny call.
+"""Probe: tests of a channel. ``check_channel`` checks it step by step; ``probe`` lists models and makes one tiny call.
 
-Both go to the channel directly, whatever its state, and nothing is booked. ``probe`` notes which keys are refused and
-which are accepted; ``check_channel`` changes nothing. What the upstream bills for the call is part of the result.
+Both contact the channel directly, whatever its state, and nothing is booked. ``probe`` records which keys are rejected
+and which are accepted; ``check_channel`` changes nothing. The result of ``probe`` includes what the call used.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ _CHAT = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": 16,
 
 
 async def probe(engine: Engine, channel: Channel, model: str) -> Check:
-    """Returns the result. ``ms`` is the time of the call if there was one, else of the list.
+    """Returns the result. ``ms`` is the duration of the call if one was made, else of the list.
 
-    Of several keys each is tried, and one that is accepted is used again; the call is made with the first of those.
+    With several keys each is tried. Accepted ones are put back into use, and the call is made with the first of them.
     Raises NotFound if the channel does not serve the model.
     """
     served = _served_model(channel, model)
@@ -57,7 +57,7 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
         ok, text = await _call(engine, channel, served)
         own = key_id(whole.id, whole.all_keys.index(channel.key) + 1) if whole.keys else whole.id
         if ok and whole.keys and _has_key(engine, channel, own):
-            engine.health.clear(own)  # also one without credit
+            engine.health.clear(own)  # this also ends the pause of a key that lacked credit
         failed, unlisted = text.removeprefix(NO_ANSWER), listed.removeprefix(NO_MODELS)
         same = not ok and failed == unlisted
         text = f"neither a call nor the list of models works: {failed}" if same else f"{text}; {listed}"
@@ -68,7 +68,7 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
 
 
 def _state_ids(channel: Channel) -> list[ChannelId]:
-    """Returns the ids of the states of a channel, or of its keys if it has several."""
+    """Returns the ids of the health states of a channel, or of its keys if it has several."""
     keys = [key_id(channel.id, number) for number in range(1, len(channel.all_keys) + 1)] if channel.keys else []
     return keys or [channel.id]
 
@@ -93,9 +93,9 @@ def _served_model(channel: Channel, model: str) -> ServedModel | None:
 
 
 async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool, bool, str]:
-    """Returns whether the list came, whether the upstream rejects the key, and what it lists.
+    """Returns whether the list could be fetched, whether the upstream rejects the key, and a text about the result.
 
-    ``key``: whose state it is that the upstream refuses the key.
+    ``key`` is the id of the health state that fails if the upstream rejects the key.
     """
     try:
         found = await engine.upstreams.fetch_models(channel)
@@ -121,7 +121,9 @@ def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
 
 
 async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, bool, int, str]:
-    """Returns the channel with its best key, whether its list came, how many keys are rejected, and what was found."""
+    """Returns the channel with its best key, whether its list could be fetched, the number of rejected keys, and a
+    text.
+    """
     good: list[tuple[Channel, str]] = []
     bad, refused = [], set[int]()
     keys = [msgspec.structs.replace(channel, key=key, keys=()) for key in channel.all_keys]
@@ -136,7 +138,7 @@ async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, boo
             bad.append(f"key {number}: {text}")
             refused |= {number} if refuses else set()
     found = [f"{len(good)} of {len(keys)} keys are accepted"]
-    if len(good) + len(refused) < len(keys):  # of some it is not known
+    if len(good) + len(refused) < len(keys):  # for some keys the result is unknown
         found = [f"{len(refused)} of {len(keys)} keys are refused"] if refused else []
     usable = next((one for number, one in enumerate(keys, start=1) if number not in refused), channel)
     first, text = good[0] if good else (usable, "")
@@ -154,7 +156,7 @@ async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[
 
 
 async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> WholeAnswer:
-    """Call a model by the API that it is for. Raises UpstreamError."""
+    """Call a model by the API that fits it. Raises UpstreamError."""
     embeds, now = is_embedding_model(served.upstream_name), engine.now()
     api = engine.apis["embeddings" if embeds else CHAT_API]
     body = msgspec.json.encode({"model": served.name, **({"input": _QUESTION} if embeds else _CHAT)})
@@ -236,9 +238,10 @@ def _unreached_step(name: str, contact: Reachability) -> Step:
 
 
 def _unlisted_step(name: str, way: str, error: UpstreamError, key: str) -> Step:
-    """A refused key is a failure, and so is a server that fails; a server without a list may well accept calls.
+    """Returns the step for a list that could not be fetched.
 
-    ``key`` is the number of the key that was tried, empty if the channel has but one.
+    A rejected key is a failure, and so is a failing server; a server without a list may still accept calls. ``key`` is
+    the number of the key that was tried; empty if the channel has only one.
     """
     message = way + plain(error.record_message.removeprefix(f"channel '{name}': "), 400)
     if (status := error.status) in NO_LIST:
@@ -254,7 +257,7 @@ def _unlisted_step(name: str, way: str, error: UpstreamError, key: str) -> Step:
 
 
 def _way(contact: Reachability | None, now: Millis) -> str:
-    """Returns what went well so far; the rest follows."""
+    """Returns what has succeeded so far, as the start of a text."""
     if contact is None:
         return ""
     where = f"{contact.host} is {', '.join(contact.addresses[:2])}" if contact.addresses else contact.host
@@ -267,7 +270,9 @@ def _way(contact: Reachability | None, now: Millis) -> str:
 
 
 def _ahead(engine: Engine, channel: Channel) -> Millis | None:
-    """Returns how far our clock is ahead, by the ``Date`` of the latest answer."""
+    """Returns how far our clock is ahead, in milliseconds, by the ``Date`` of the latest answer; None if that is
+    unknown.
+    """
     try:
         theirs = parsedate_to_datetime(engine.upstreams.dates.get(channel.id, ""))
     except ValueError:

@@ -1,6 +1,6 @@
-"""Request bodies: strict patches and query parameters. The domain's structs say what a body may have.
+"""Request bodies: strict patches and query parameters. The domain's structs define what a body may contain.
 
-Nothing is guessed and nothing ignored: an unknown name is refused with the known ones, a wrong type with the place.
+Nothing is guessed or ignored: an unknown name is refused with the known ones, a wrong type with its place.
 """
 
 import enum
@@ -32,7 +32,7 @@ def members(data: bytes) -> dict[str, msgspec.Raw]:
 
 
 def fields(data: bytes, struct: type[msgspec.Struct], allowed: Collection[str]) -> dict[str, Any]:
-    """Returns the values of a body, whose names must be ``allowed`` fields of a struct with their types.
+    """Returns the values of a body. Its names must be ``allowed`` fields of the struct, and have their types.
 
     Raises BadRequest with ``param`` set to the field at fault.
     """
@@ -53,7 +53,7 @@ def patch(entity: AnyStruct, data: bytes, allowed: Collection[str]) -> AnyStruct
 
 
 async def read_body(request: web.Request, struct: type[AnyStruct]) -> AnyStruct:
-    """Returns a request's body as a struct. Its fields alone are allowed; those without a default are required.
+    """Returns a request's body as a struct. Only its fields are allowed, and those without a default are required.
 
     Raises BadRequest.
     """
@@ -83,8 +83,8 @@ def require_fields(data: bytes, *names: str) -> None:
 
 
 def query(given: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]:
-    """The parameters of a URL, by name and type: ``str``, ``int`` or ``bool``, or ``tuple`` for texts of which there
-    may be several. Raises BadRequest.
+    """Returns the parameters of a URL. ``types`` has the type of each name: ``str``, ``int`` or ``bool``, or ``tuple``
+    for texts that may be repeated. Raises BadRequest.
     """
     require_known(given, types)
     found: dict[str, Any] = {}
@@ -140,7 +140,7 @@ def _choices(hint: Any) -> Iterator[str]:
 
 
 def _check_members(place: str, value: object, hint: Any) -> None:
-    """Check that structs inside a value have only known fields: the decoder alone would drop others silently."""
+    """Check that structs inside a value have only known fields: the decoder alone would silently drop others."""
     inner = [h for h in (hint, *get_args(hint)) if isinstance(h, type) and issubclass(h, msgspec.Struct)]
     if not inner:
         return

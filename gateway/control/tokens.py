@@ -24,21 +24,22 @@ from gateway.domain.views import NewToken, TokenView
 
 DEFAULT_GROUP = "default"
 OUTLIVED_MS = 3 * 86_400_000
-"""Milliseconds to keep the token of an ended program: it can be looked at, and late calls are refused by its name."""
+"""The time to keep the token of an ended program, in milliseconds: it can be shown, and late calls are refused by its
+name."""
 
 
 async def list_tokens(edits: ConfigEdits, _: web.Request) -> list[TokenView]:
-    """GET /tokens."""
+    """GET /tokens: all tokens, by name."""
     return token_views(edits.engine)
 
 
 async def show_token(edits: ConfigEdits, request: web.Request) -> TokenView:
-    """GET /tokens/{ref}."""
+    """GET /tokens/{ref}: one token."""
     return token_view(edits.engine, _token_of(edits, request))
 
 
 async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
-    """POST /tokens: the fields of a token; ``name`` is required."""
+    """POST /tokens: add a token with these fields; ``name`` is required."""
     body, key = await request.read(), new_key()
     require_fields(body, "name")
     blank = Token(
@@ -58,16 +59,16 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 
 
 async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
-    """PATCH /tokens/{ref}."""
+    """PATCH /tokens/{ref}: edit it."""
     old, body = _token_of(edits, request), await request.read()
     token, changes = _edit_changes(edits, old, body)
-    edits.accepts = REVIVES_KEY  # who enables a token, or lets it expire later, means just that
+    edits.accepts = REVIVES_KEY  # enabling a token, or a later expiry, is meant to make its key work again
     edits.commit(edit_text("token", old, token), f"token '{old.name}' is as before", *changes)
     return token_view(edits.engine, edits.registry.tokens[old.id])
 
 
 async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /tokens/{ref}: remove it; its calls stay in the records. ``note``: what ended with it."""
+    """DELETE /tokens/{ref}: remove it; its calls stay in the records. ``note`` in the answer says what ends with it."""
     token = _token_of(edits, request)
     note = keyless_end(edits.registry, token.name)
     done = f"removed token '{token.name}'" + (f": {note}" if note else "")
@@ -91,7 +92,7 @@ async def delete_ended(engine: Engine) -> None:
     edits = ConfigEdits(engine)
     while True:
         if changes := list(_long_ended(edits)):
-            with suppress(Unavailable):  # the next time it may be written
+            with suppress(Unavailable):  # it is tried again later
                 edits.change(*changes)
         await asyncio.sleep(600.0)
 
@@ -118,7 +119,7 @@ async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 
 
 async def give_pass(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """POST /tokens/{ref}/pass: a key for one minute, with which the owner can make a call as this token."""
+    """POST /tokens/{ref}/pass: issue a key for one minute, with which the owner can make a call as this token."""
     return {"key": edits.engine.passes.issue(_token_of(edits, request).id, edits.now)}
 
 
@@ -139,7 +140,7 @@ def _token_of(edits: ConfigEdits, request: web.Request) -> Token:
 
 
 def _without_key(edits: ConfigEdits, name: str, new: str) -> list[Change]:
-    """Returns the change of settings if the token for programs without a key is renamed or removed."""
+    """Returns the change of settings that is needed if the token for programs without a key is renamed or removed."""
     settings = edits.registry.settings
     if name == new or settings.ollama_token != name:
         return []
@@ -165,7 +166,10 @@ def _check(token: Token, registry: Registry) -> None:
 
 
 def default_group(registry: Registry) -> str:
-    """Returns ``default``, or the only group. Raises BadRequest if neither exists."""
+    """Returns the group of a token without one: ``default`` if it exists or no group does, else the only group.
+
+    Raises BadRequest if there are several.
+    """
     if DEFAULT_GROUP in registry.groups or not registry.groups:
         return DEFAULT_GROUP
     if len(registry.groups) == 1:

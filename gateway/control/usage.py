@@ -1,4 +1,6 @@
-"""Usage: sums over calls, for the owner's tables and charts; read in a thread, because a long history takes time."""
+"""Usage: sums over calls, for the owner's tables and charts; computed in a thread, because a long history
+takes time.
+"""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -24,7 +26,7 @@ from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER, Step, Sums
 
 By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
-"""Keys and names of the last one are those of both, joined by ``|``."""
+"""What the rows of a summary are about. The keys and names of the last one join both with a vertical bar."""
 TOKEN_AND_MODEL: By = "token|model"
 
 _PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
@@ -32,7 +34,7 @@ _NO_COUNTS = Counts()
 
 
 class Tallies(msgspec.Struct, frozen=True):
-    """The sums of all calls ever made, or of one token's, by channel id and by model."""
+    """The sums of all calls ever made, or of all calls of one token, by channel id and by model."""
 
     channels: Mapping[str, Counts]
     models: Mapping[str, Counts]
@@ -57,10 +59,10 @@ async def token_tallies(engine: Engine, token: TokenId) -> Tallies:
 
 
 async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
-    """GET /usage?by&since&until&step&percentiles: ``since <= start < until`` in milliseconds.
+    """GET /usage?by&since&until&step&percentiles: sums of calls with ``since <= start < until``, in milliseconds.
 
-    With ``token``, ``group``, ``model``, ``channel``, ``app``, ``api``, ``failed`` or the ``words`` of a query only the
-    calls that fit, of those whose records are kept.
+    With ``token``, ``group``, ``model``, ``channel``, ``app``, ``api``, ``failed`` or the ``words`` of a query, sums
+    only of matching calls whose records are kept.
     """
     asked = query(request.query, {**_PARAMETERS, **PICKING})
     by, step = asked.get("by", ""), asked.get("step", "")
@@ -80,11 +82,11 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
         try:
             return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span, selection)
         finally:
-            selection.patience.cancel()  # nobody waits for it any more
+            selection.patience.cancel()  # stops the search if the request is cancelled
 
 
 class SummarySpan(msgspec.Struct, frozen=True):
-    """Which calls are summed up, and how."""
+    """The calls that are summed up, and how."""
 
     since: Millis
     until: Millis
@@ -167,7 +169,7 @@ def _merge(parts: Iterable[LatencyCounts]) -> LatencyCounts:
 
 
 def _names(calls: CallLog, registry: Registry, by: str, ids: Iterable[str]) -> dict[str, str]:
-    """Returns the names of tokens, groups and channels by id; of removed ones, those of their last call."""
+    """Returns the names of tokens, groups and channels by id; for removed ones, the names in their last calls."""
     if by == TOKEN_AND_MODEL:
         pairs = {key: key.partition("|") for key in ids}
         tokens = _names(calls, registry, "token", {token for token, _, _ in pairs.values()})

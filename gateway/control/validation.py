@@ -1,4 +1,4 @@
-"""Validation: what a value must be beyond its type. Each check raises BadRequest with the field at fault."""
+"""Validation: what a value must satisfy beyond its type. Each check raises BadRequest with the field at fault."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ from gateway.upstream import mock_options
 from gateway.upstream.vendors import PRESETS
 
 MANY = 10_000
-"""The most entries of one list; more are a mistake."""
+"""The maximum number of entries in one list; more are a mistake."""
 
 MULTIPLIER_LIMIT = MOST_TIMES * MILLION
 
@@ -47,7 +47,8 @@ _ORIGIN = re.compile(
     r"null|https?://[A-Za-z0-9._-]{1,253}(?::[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]{2,45}\](?::[0-9]{1,5})?"
     r"|(?!https?:)[a-z][a-z0-9+.-]{0,30}://[A-Za-z0-9._~:@%-]{0,250}"
 )
-"""The origin of a browser or app: a scheme and a host without a path, or ``null``. Apps have schemes of their own."""
+"""Matches the origin of a browser or app: a scheme and a host without a path, or ``null``. Apps have schemes of their
+own."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
 
 
@@ -72,7 +73,7 @@ def settings(value: Settings) -> None:
 
 
 def token(value: Token, registry: Registry) -> None:
-    """Check name, group and amounts."""
+    """Check name, group, budgets, limits, models and note."""
     name(value.name)
     _demand(not value.name.startswith(PREFIX), "name", f"a token's name must not begin with '{PREFIX}', as keys do")
     group_exists(value.group, registry)
@@ -84,7 +85,7 @@ def token(value: Token, registry: Registry) -> None:
 
 
 def group(value: Group) -> None:
-    """Check name and amounts."""
+    """Check name, multiplier, budgets, limits, models, fallbacks and note."""
     name(value.name)
     _demand(
         0 <= value.multiplier <= MULTIPLIER_LIMIT,
@@ -187,7 +188,7 @@ def _check_extras(extras: Mapping[str, int]) -> None:
 
 
 def name(value: str, field: str = "name") -> None:
-    """Check that a name can be shown and typed: 1 to 64 printable characters, no blank at its ends."""
+    """Check that a name can be shown and typed: 1 to 64 printable characters, without a blank at either end."""
     _demand(0 < len(value) <= 64, field, "a name must have 1 to 64 characters")
     _demand(
         plain(value) == value and value.isprintable(), field, "a name must not contain control or invisible characters"
@@ -242,7 +243,7 @@ def budgets(values: tuple[Budget, ...]) -> None:
 
 
 def limits(value: Limits) -> None:
-    """Check that limits are above zero: no limit is written by leaving it out."""
+    """Check that limits are above zero: leaving a limit out means no limit."""
     for field in ("rpm", "tpm", "rpd", "tpd", "concurrent", "streams"):
         number = getattr(value, field)
         _demand(number is None or number > 0, "limits", f"{field} must be above 0; leave it out for no limit")

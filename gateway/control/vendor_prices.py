@@ -1,8 +1,7 @@
-"""Known prices: what vendors charge, from the data inside the package ``genai-prices``, and what upstreams publish.
+"""Known prices: what vendors charge, by the data in the package ``genai-prices``, and what upstreams publish.
 
-Nothing is fetched. A channel's vendor is known by its base URL, or by its preset if that is at another address; a model
-by the name the vendor calls it. The package loads slowly, so it is loaded when somebody asks for it, and searched in a
-thread.
+Nothing is fetched. A channel's vendor is known by its base URL, or by its preset if the URL is another one; a model by
+the vendor's name for it. The package loads slowly, so it is loaded when it is needed, and searched in a thread.
 """
 
 import asyncio
@@ -27,18 +26,18 @@ if TYPE_CHECKING:
     from genai_prices.types import Provider
 
 Find = Callable[[Channel, ServedModel, Millis], Price | None]
-"""The list price of a channel's model at a moment; None if the list does not know it."""
+"""Returns the list price of a channel's model at a moment; None if the list does not have it."""
 
 
 async def load() -> "PriceList":
-    """Raises Unavailable if the package is missing."""
+    """Returns the price list. Raises Unavailable if the package is missing."""
     return await asyncio.to_thread(_load)
 
 
 def known_prices(
     channels: Iterable[Channel], registry: Registry, find: Find, now: Millis
 ) -> Iterator[tuple[Channel, ServedModel, Price]]:
-    """What is known of the prices of all that channels serve, without local servers: these ask for nothing."""
+    """Yields the known prices of all models that channels serve, except for local servers, which charge nothing."""
     for channel in in_order(channels):
         for served in () if is_free_server(channel) else channel.models:
             if (price := known_price(channel, served, registry, find, now)) is not None:
@@ -46,10 +45,11 @@ def known_prices(
 
 
 def known_price(channel: Channel, served: ServedModel, registry: Registry, find: Find, now: Millis) -> Price | None:
-    """What the upstream publishes for a channel's model today, else the list price of the channel's vendor.
+    """Returns what the upstream publishes for a channel's model today, else the list price of the channel's vendor.
 
-    Some publish zeros for what they do not sell by the token; a price of the list comes before these. A relay on the
-    internet whose vendor is not known is taken to ask what the model costs at another channel; the source says so.
+    Some upstreams publish zeros for what they do not sell by the token, so a price of the list takes precedence over
+    zeros. A relay on the internet whose vendor is unknown is assumed to charge what the model costs at another channel;
+    the source says so.
     """
     published = upstream_price(channel, served, registry.lists, now)
     if published is not None and not published.free:
@@ -69,9 +69,10 @@ def _elsewhere(channel: Channel, served: ServedModel, registry: Registry, find: 
 
 
 async def with_known_prices(channel: Channel, names: Collection[str], registry: Registry, now: Millis) -> Channel:
-    """The channel with known prices for those of its models that are named and have none, unless they look wrong.
+    """Returns the channel with known prices for its models that are in ``names`` and have none, unless the prices look
+    wrong.
 
-    Without the price list only what the upstream itself publishes is known.
+    Without the price list, only what the upstream itself publishes is known.
     """
     wanted = [
         served
@@ -92,7 +93,7 @@ async def with_known_prices(channel: Channel, names: Collection[str], registry: 
 
 
 def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
-    """The imported prices that a channel has and did not have before, by the public names of its models."""
+    """Returns the imported prices that a channel has and did not have before, with the public names of its models."""
     before = [served.price for served in old.models] if old is not None else []
     return [
         msgspec.structs.replace(price, model=served.name)
@@ -102,13 +103,13 @@ def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
 
 
 def _nothing(_channel: Channel, _served: ServedModel, _now: Millis) -> None:
-    """The price list of a program that has none."""
+    """Returns no price: there is no price list."""
 
 
 def upstream_price(
     channel: Channel, served: ServedModel, lists: Mapping[ChannelId, UpstreamModels], now: Millis
 ) -> Price | None:
-    """The price that the upstream's own list of models tells."""
+    """Returns the price in the upstream's own list of models; None without one."""
     if served.told is None:
         return None
     listed = lists.get(channel.id)
@@ -122,7 +123,7 @@ def upstream_price(
 
 
 class PriceList:
-    """The list, loaded."""
+    """The loaded price list."""
 
     def __init__(self, providers: "Sequence[Provider]", version: str) -> None:
         self._vendors = providers
@@ -131,13 +132,15 @@ class PriceList:
         self._source = f"genai-prices {version}"
 
     def __call__(self, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
-        """The list price of a channel's model."""
+        """Returns the list price of a channel's model; None if the list does not have it."""
         name = served.upstream_name
         vendor = self._vendor(channel, name)
         return None if vendor is None else self._price(vendor, name, name, now, channel.base_url)
 
     def hint(self, channel: Channel, upstream: str) -> str:
-        """Why a channel's model has no list price, and the closest names that have one; empty without a list."""
+        """Returns why a channel's model has no list price, and the closest names that have one; empty for an unknown
+        vendor.
+        """
         vendor = self._vendor(channel, upstream)
         if vendor is None:
             return ""
@@ -146,7 +149,7 @@ class PriceList:
         return "; ".join(filter(None, (why or f"not in the list of {vendor.name}", closest)))
 
     def as_of(self, now: Millis) -> Millis:
-        """When the list was last brought up to date."""
+        """Returns when the list was last updated."""
         if self._as_of is None:
             self._as_of = list_date([row for vendor in self._vendors for row in vendor.models], now)
         return self._as_of
@@ -158,9 +161,9 @@ class PriceList:
         return None
 
     def named(self, name: str, now: Millis) -> dict[str, Price]:
-        """The list prices of a model by its name alone, by vendor; of ``vendor/model`` only that vendor's.
+        """Returns the list prices of a model by its name alone, by vendor; for ``vendor/model`` only that vendor's.
 
-        If a vendor makes the model itself, that one's price counts.
+        If a vendor makes the model itself, only that vendor's price counts.
         """
         maker, _, short = name.partition("/")
         named = self._names.named(maker) if short else []

@@ -1,6 +1,7 @@
-"""Views: what the owner is shown, made of the configuration, the books, the health of channels and the sums of calls.
+"""Views: what the owner is shown, built from the configuration, the books, the health of channels and the sums of
+calls.
 
-Keys, digests and header values stop here: nothing below a view holds a secret.
+Keys, digests and header values are left out or masked here: no view contains a secret.
 """
 
 from collections import Counter
@@ -59,7 +60,7 @@ def account_view(engine: Engine) -> AccountView:
 
 
 def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> TokenView:
-    """Returns a token with what it spent. ``sees``: the models that it sees, if they are known already."""
+    """Returns a token with what it has spent. ``sees`` are the models that it sees, if they are known already."""
     scope: Scope = ("token", token.id)
     spent = engine.store.books.spent(scope)
     return TokenView(
@@ -174,7 +175,7 @@ def _marks_refused(engine: Engine, channel: Channel) -> bool:
 
 
 def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str) -> dict[str, Any]:
-    """Returns the fields that the owner edits, except those that are shown in another way."""
+    """Returns the fields that the owner edits, without those that are shown in another way."""
     return {name: getattr(entity, name) for name in fields.__struct_fields__ if name not in but}
 
 
@@ -199,7 +200,9 @@ def _waiting(engine: Engine, kind: str, key: str) -> int:
 
 
 def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "") -> PriceView:
-    """Returns a price as it is shown, of the model that has it or of another model with the same price."""
+    """Returns the view of a price. ``model`` is the model to show it for: its own, or another one with the
+    same price.
+    """
     model = model or price.model
     return PriceView(
         model=model,
@@ -225,9 +228,10 @@ def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "")
 
 
 def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) -> list[ModelView]:
-    """Every model that a channel serves or that is another name in a group, or only what one token sees; by name.
+    """Returns every model that a channel serves or that is another name in a group, or only what one token sees, by
+    name.
 
-    A token's have the prices that it pays.
+    The prices for a token are those that it pays.
     """
     registry, catalog = engine.catalog.registry, engine.catalog
     groups: dict[str, list[str]] = {}
@@ -274,7 +278,9 @@ def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> tup
 
 
 def _served_by_name(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, ServedModel]]]:
-    """Returns, by public name, which channels serve it, in the order they are tried, and as what."""
+    """Returns the channels that serve each public name, in the order in which they are tried, with the served
+    models.
+    """
     served: dict[str, list[tuple[Channel, ServedModel]]] = {}
     for channel in sorted(channels, key=lambda c: (-c.priority, c.name)):
         for model in channel.models:

@@ -36,7 +36,9 @@ from gateway.upstream.credentials import unset_text
 
 
 async def explain(edits: ConfigEdits, request: web.Request) -> Why:
-    """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]: the token by id, name or key."""
+    """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]: what a call would get; the token by id, name or
+    key.
+    """
     types = {"token": str, "model": str, "api": str, "prompt_tokens": int, "max_tokens": int, "stream": bool}
     asked = query(request.query, types)
     for name in ("token", "model"):
@@ -129,7 +131,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
 
 
 def _unused_fallbacks(wanted: PlannedCall, found: DryRun, group: Group, catalog: Catalog) -> list[UnusedFallback]:
-    """Returns those that may not answer the token at all, then those that the rest does not pay for."""
+    """Returns the fallbacks that can never answer the token, then those that too little is left for."""
     token = wanted.token
     return [
         *unused_fallbacks(wanted.model, token, group, catalog),
@@ -145,7 +147,7 @@ def _unused_fallbacks(wanted: PlannedCall, found: DryRun, group: Group, catalog:
 
 
 def _with_conversion(engine: Engine, wanted: PlannedCall, routes: list[RouteView]) -> list[RouteView]:
-    """Returns the routes, with whether the API's requests are translated there."""
+    """Returns the routes, each with whether the API's requests are translated there."""
     native = native_channels(wanted, engine.catalog, engine.now(), engine.pipeline.attempts.is_native)
     return [
         msgspec.structs.replace(route, conversion=conversion(wanted.api.name, native=route.channel in native))
@@ -154,7 +156,7 @@ def _with_conversion(engine: Engine, wanted: PlannedCall, routes: list[RouteView
 
 
 def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None:
-    """Returns the error of a call for which no channel is left, because one needs a variable that is not set."""
+    """Returns the error of a call that finds all channels unusable, one of them because its variable is not set."""
     tried = [route for route in routes if route.place]
     if all(route.passed for route in tried):
         for route in tried:
@@ -171,7 +173,7 @@ def _message(error: GatewayError) -> str:
 
 
 def _store_error(engine: Engine) -> GatewayError | None:
-    """Returns the store's error, if it has one. A call would try the disk once more; here nothing is written."""
+    """Returns the store's error, if it has one. A call would try the disk again; here nothing is written."""
     if engine.store.books.healthy:
         return None
     text = f"the store has failed, and calls are rejected: {engine.store.books.trouble.text}"
@@ -257,9 +259,9 @@ def _look(engine: Engine, call: Call, entry: ModelEntry, *, waited: bool = False
 
 
 def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
-    """The model without the channels whose variables are not set, unless no others are left.
+    """Returns the model without the channels whose variables are not set, unless no others are left.
 
-    A call that begins there sends nothing, and goes on to another one.
+    A call to such a channel sends nothing, and tries another one.
     """
 
     def usable(routes: Iterable[Route]) -> tuple[Route, ...]:
@@ -304,7 +306,7 @@ def _others(engine: Engine, wanted: PlannedCall, told: set[str]) -> Iterator[Rou
 
 
 def _outside(channel: Channel, offered: str, wanted: PlannedCall) -> str:
-    """Returns why a channel is not among the model's routes at all."""
+    """Returns why a channel is not among the model's routes."""
     if wanted.token.group not in channel.groups:
         return f"not in group '{plain(wanted.token.group)}'"
     if not channel.enabled:
