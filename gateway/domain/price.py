@@ -1,8 +1,9 @@
-"""Price: what a model costs, and the one formula that turns a usage into a cost.
+"""Price: what a model costs, by time, input length and variant; ``domain.cost`` has the formula that turns a usage into
+a cost.
 
 The amounts are set by the owner or come from ``control.vendor_prices``; ``tui.receipt`` and ``commands.formatting``
-show the formula with its numbers. What a price says, from outside in: rules (which hold from a day, in some hours, for
-a service tier), tiers (for longer inputs), and rates (of each kind of tokens, and of each search).
+show the formula with its numbers. A price consists, from the outside in, of rules (which apply from a day on, in some
+hours, or for a service tier), tiers (for longer inputs), and rates (of each kind of tokens, and of each search).
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ from gateway.domain.usage import (
 
 REASONING: Final = "reasoning"
 RATE_NAMES: Final = (*PARTS, REASONING)
-"""Rates without fields of their own: of parts of a usage, of reasoning if billed apart from other output, and, in
+"""Rates without fields of their own: of parts of a usage, of reasoning if it is billed apart from other output, and, in
 nano-dollars each, of ``UNITS``."""
 VARIANTS: Final = ("flex", "priority", "fast", "batch")
 """Ways to process a call for which vendors charge other prices."""
@@ -46,7 +47,7 @@ RATE_WORDS: Final[Mapping[str, str]] = {
     "file_searches": "file search",
     PICTURES: "picture",
 }
-"""Their names for people."""
+"""The names of the rates that people see."""
 
 
 class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,16 +60,16 @@ class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_write: Nanos | None = None
     cache_write_long: Nanos | None = None
     extras: dict[str, Nanos] = {}
-    """As in ``Price``, whose own apply to what is not here."""
+    """Further rates, as in ``Price``, whose rates apply to what is missing here."""
 
 
 class PriceRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Amounts that replace those of a price if all of its conditions hold; see ``in_force``."""
 
     since: Millis = Millis(0)
-    """From this moment on."""
+    """The moment from which the rule applies."""
     during: tuple[PriceHours, ...] = ()
-    """In one of these hours; empty: always."""
+    """The hours in which the rule applies; empty means always."""
     variant: str = ""
     """The variant that the answer must name; one of ``VARIANTS``."""
     input: Nanos
@@ -77,31 +78,31 @@ class PriceRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_write: Nanos | None = None
     cache_write_long: Nanos | None = None
     per_call: Nanos | None = None
-    """None: as without the rule."""
+    """The fee per call; None means the fee without the rule."""
     tiers: tuple[Tier, ...] = ()
     extras: dict[str, Nanos] = {}
-    """As in ``Price``, whose own apply to what is not here."""
+    """Further rates, as in ``Price``, whose rates apply to what is missing here."""
 
     def holds(self, moment: Millis) -> bool:
-        """Returns whether its day has come and its hours are now."""
+        """Returns whether the rule has begun, and the moment is in its hours."""
         return self.since <= moment and (not self.during or any(hours.contains(moment) for hours in self.during))
 
 
 UPSTREAM = "upstream"
 """The source of a context that an upstream lists; any other is the name of a price list."""
 MANUAL = "manual"
-"""Source of a price that the owner set."""
+"""The source of a price that the owner set."""
 LIKE = "like "
-"""How the source of a price begins that the owner copied from another model."""
+"""The start of the source of a price that the owner copied from another model."""
 
 
 def is_owners(source: str) -> bool:
-    """Whether a price with this source is the owner's choice; then no list replaces it."""
+    """Returns whether a price with this source is the owner's choice; then no list replaces it."""
     return source == MANUAL or source.startswith(LIKE)
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Nano-dollars per million tokens of one public model name (``per_call``: nano-dollars a call).
+    """The price of one public model name, in nano-dollars per million tokens (``per_call``: nano-dollars per call).
 
     A model whose price is all zeros is free. A model without a Price is unpriced, which is not the same.
     """
@@ -110,26 +111,26 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input: Nanos
     output: Nanos
     cached_input: Nanos | None = None
-    """None: the input price applies; a discount is never guessed."""
+    """The rate of cached input; None means the input rate: a discount is never guessed."""
     cache_write: Nanos | None = None
-    """None: the input price applies."""
+    """The rate of cache writes; None means the input rate."""
     cache_write_long: Nanos | None = None
-    """For what the upstream's cache keeps for an hour or more. None: the price of ``cache_write`` applies."""
+    """The rate of what the upstream's cache keeps for an hour or more; None means the rate of ``cache_write``."""
     per_call: Nanos = Nanos(0)
     extras: dict[str, Nanos] = {}
     """Further rates, by ``RATE_NAMES``. A part without one has the rate of the whole."""
     tiers: tuple[Tier, ...] = ()
     rules: tuple[PriceRule, ...] = ()
-    """Rules; of several that hold the last one counts."""
+    """The rules, of which the last one that holds counts."""
     source: str = MANUAL
     """``manual``, ``demo``, or the name of the price list it was imported from. A manual price is never overwritten."""
     updated: Millis = Millis(0)
     context: int | None = None
-    """Context length in tokens by the price list: no answer is longer. None: not known."""
+    """The context length in tokens by the price list, which no answer exceeds; None if it is unknown."""
     as_of: Millis = Millis(0)
-    """When the list it was imported from was last brought up to date; 0: it is not from a list."""
+    """When the list that the price was imported from was last updated; 0 if it is not from a list."""
     context_source: str = ""
-    """The price list that the context is from, if the price is not."""
+    """The price list that the context is from, if it is not the price's."""
 
     @property
     def free(self) -> bool:
@@ -147,9 +148,9 @@ def _costs(at: "Price | Tier | PriceRule") -> bool:
 
 
 class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """What the owner sets of a price, each time all of it; None is not set.
+    """The part of a price that the owner sets, always as a whole; None means not set.
 
-    A new field is also one of ``Price``, and a ``Field`` of ``PRICE`` in ``domain.fields``.
+    A new field must also be one of ``Price``, and a ``Field`` of ``PRICE`` in ``domain.fields``.
     """
 
     input: Nanos | None = None
@@ -164,7 +165,7 @@ class PriceDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The numbers that a call was priced with, as its record keeps them: price snapshot and multiplier."""
+    """The rates at which a call was priced, as its record keeps them, and the multiplier."""
 
     input: int
     cached_input: int
@@ -174,19 +175,20 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
     multiplier: int
     """The group's multiplier in parts per million."""
     cache_write_long: int | None = None
-    """None: the rate of ``cache_write``, as in all records from before there was this one."""
+    """The rate of long cache writes; None means the rate of ``cache_write``, as in all records older than
+    this field."""
     extras: dict[str, int] | None = None
-    """As in ``Price``; None: there are none."""
+    """As in ``Price``; None if it has none."""
 
     @property
     def long_write(self) -> int:
-        """Returns what long-lived tokens in the cache cost."""
+        """Returns the rate of tokens that stay in the cache for long."""
         return self.cache_write if self.cache_write_long is None else self.cache_write_long
 
     def part(self, name: str) -> int:
-        """Returns what a part of a usage costs: its own rate, else that of the whole it belongs to.
+        """Returns the rate of a part of a usage: its own, else that of the whole it belongs to.
 
-        Cached tokens of a kind with a price but without a cached one cost the full price: a discount is never guessed.
+        Cached tokens of a kind with a rate but without a cached one cost the full rate: a discount is never guessed.
         """
         extras = self.extras or {}
         if (found := extras.get(name)) is not None:
@@ -203,14 +205,15 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def text(self) -> tuple[int, int, int, int, int]:
-        """What text costs, in the order of ``OTHER_PARTS``."""
+        """Returns the rates of text, in the order of ``OTHER_PARTS``."""
         return self.input, self.cached_input, self.cache_write, self.long_write, self.output
 
 
 def in_force(price: Price, moment: Millis) -> Price:
-    """Returns the price of calls that begin at this moment. Its rules are only those for a variant, without conditions.
+    """Returns the price of calls that begin at this moment. Its rules are only those for variants, without other
+    conditions.
 
-    Of several rules that hold the last one counts, for each variant and for calls without one.
+    If several rules hold, the last one counts, for each variant and for calls without one.
     """
     if not price.rules:
         return price
@@ -225,7 +228,9 @@ def in_force(price: Price, moment: Millis) -> Price:
 
 
 def of_variant(price: Price, variant: str) -> Price | None:
-    """Returns a price in force for calls processed in this way; None if it has no other price for them."""
+    """Returns the price of calls that are processed in this way, from a price in force; None if they have no other
+    price.
+    """
     rule = next((rule for rule in price.rules if rule.variant == variant), None)
     return None if rule is None else _with(price, rule)
 
@@ -248,7 +253,7 @@ AMOUNTS: Final = ("input", "output", "cached_input", "cache_write", "cache_write
 
 
 def as_rule(price: Price, **conditions: Any) -> PriceRule:
-    """Returns the rule that charges as this price does, where these conditions hold."""
+    """Returns the rule that charges what this price does, under these conditions."""
     amounts = {name: getattr(price, name) for name in (*AMOUNTS, "tiers", "extras")}
     return PriceRule(**amounts, **conditions)
 
@@ -256,7 +261,7 @@ def as_rule(price: Price, **conditions: Any) -> PriceRule:
 def rates(price: Price, input_tokens: int, multiplier: int, variant: str = "") -> Rates:
     """Returns the rates for a call of this input length and variant: those of the highest tier it exceeds.
 
-    ``price`` is one in force.
+    ``price`` must be one in force.
     """
     if variant and (other := of_variant(price, variant)) is not None:
         price = other

@@ -1,4 +1,4 @@
-"""Price gap: an upstream reports another cost of a call than the price gives, so the price is wrong or old."""
+"""Price gap: an upstream reports another cost of a call than the price gives, so the price is wrong or outdated."""
 
 import math
 
@@ -7,13 +7,13 @@ from gateway.domain.units import DOLLAR, MILLION, Nanos
 
 MARK = "upstream_cost="
 LEAST = Nanos(1_000)
-"""Amounts that differ by less are rounded differently."""
+"""The smallest difference that counts, in nano-dollars; smaller ones come from rounding."""
 
 
 def price_gap(record: Record) -> tuple[Nanos, Nanos] | None:
-    """What a call costs by its price, without the multiplier of its group, and what its upstream reports.
+    """Returns what a call costs by its price, without the multiplier of its group, and what its upstream reports.
 
-    None if these are about the same, or one of them is not known.
+    Returns None if the two are about the same, or one of them is unknown.
     """
     text = next((mark.removeprefix(MARK) for mark in record.marks if mark.startswith(MARK)), "")
     if not text or record.rates is None or not record.rates.multiplier:

@@ -1,7 +1,7 @@
-"""PriceHours: the days and hours of a week in which a price holds: ``mon-fri 01:00-04:00 UTC``.
+"""PriceHours: the days and hours of a week in which a price applies: ``mon-fri 01:00-04:00 UTC``.
 
-Hours that end before they begin go on into the next day and belong to the day on which they begin. The zone is a name
-of the IANA database, so summer time is kept. ``human_values`` reads the text.
+Hours that end before they begin continue into the next day, and belong to the day on which they begin. The zone is a
+name of the IANA database, so summer time is respected. ``human_values`` reads the text.
 """
 
 from datetime import UTC, datetime, tzinfo
@@ -22,15 +22,16 @@ class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hours of some days of the week."""
 
     days: tuple[Day, ...] = DAYS
-    """In the order of the week."""
+    """The days, in the order of the week."""
     start: int
-    """Minutes since midnight, below ``DAY_MINUTES``."""
+    """The first minute, in minutes since midnight, below ``DAY_MINUTES``."""
     end: int
-    """The first minute after it, up to ``DAY_MINUTES``; if not later than ``start``, it is on the next day."""
+    """The first minute after the hours, up to ``DAY_MINUTES``; if it is not later than ``start``, it is on the next
+    day."""
     zone: str = "UTC"
 
     def contains(self, moment: Millis) -> bool:
-        """Returns whether the moment is in these hours. Raises what ``zone_of`` does."""
+        """Returns whether the moment is in these hours. Raises the errors of ``zone_of``."""
         then = datetime.fromtimestamp(moment / 1000, zone_of(self.zone))
         minute, day = then.hour * 60 + then.minute, then.weekday()
         if self.start < self.end:
@@ -45,8 +46,8 @@ class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @lru_cache(maxsize=64)
 def zone_of(name: str) -> tzinfo:
-    """Returns the zone of that name. Raises ValueError, OSError or KeyError (ZoneInfoNotFoundError) if there
-    is none.
+    """Returns the zone with that name. Raises ValueError, OSError or KeyError (ZoneInfoNotFoundError) for an unknown
+    one.
     """
     return UTC if name.upper() in ("UTC", "GMT", "Z") else ZoneInfo(name)
 

@@ -15,7 +15,7 @@ from gateway.domain.units import Millis, Nanos
 
 
 class Dollars(Kind[Nanos | None]):
-    """An amount; None: another rate applies, or it costs nothing."""
+    """An amount in dollars; None means that another rate applies, or that it costs nothing."""
 
     metavar = "DOLLARS"
 
@@ -33,7 +33,7 @@ class Dollars(Kind[Nanos | None]):
         return nanos
 
     def arguments(self, field: Field, before: Nanos | None, after: Nanos | None) -> Sequence[str]:
-        """A price is set as a whole, so an option is left out for None, never given for it."""
+        """Returns the option with the amount; nothing for None, because a price is set as a whole."""
         return [] if after is None or after == before else [field.flags, self.text(after)]
 
     def show(self, value: Nanos | None) -> str:
@@ -41,7 +41,7 @@ class Dollars(Kind[Nanos | None]):
 
 
 class Several(Kind[Any]):
-    """What a price has any number of; a command takes one an option, a form all of them in one text."""
+    """A field with any number of values. A command takes one value an option, a form takes all of them in one text."""
 
     def __init__(
         self,
@@ -52,11 +52,13 @@ class Several(Kind[Any]):
         *,
         between: str = " ",
     ) -> None:
-        """``one`` reads one, ``gather`` makes the value of those that were read, ``written`` the texts of a value."""
+        """``one`` reads a value, ``gather`` builds the field's value from those that were read, ``written`` returns its
+        texts.
+        """
         self.metavar = metavar
         self._one, self._gather, self._written = one, gather, written
         self._between = between
-        """What stands between them; without a sign of its own a comma may, too."""
+        """The separator of the texts; if it is only a space, a comma separates them too."""
 
     def options(self, field: Field) -> Sequence[Option]:
         (option,) = super().options(field)

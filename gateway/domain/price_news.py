@@ -1,5 +1,5 @@
 """Price news: how old the price list is, what an import would change, which prices rise, and which upstreams publish
-others than those in use.
+prices that differ from those in use.
 """
 
 import msgspec
@@ -10,16 +10,16 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 
 NAMED = 3
-"""Models that a line names."""
+"""The maximum number of prices of each kind that get a line."""
 
 
 class PriceRise(msgspec.Struct, frozen=True, kw_only=True):
-    """A price that goes up on a known day; nano-dollars per million tokens."""
+    """A price that rises on a known day, in nano-dollars per million tokens."""
 
     model: str
     since_ms: Millis
     day: str
-    """``2026-12-01``, in UTC."""
+    """The day in UTC: ``2026-12-01``."""
     input_nanos: Nanos
     output_nanos: Nanos
     next_input_nanos: Nanos
@@ -46,15 +46,15 @@ class PriceHint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceNews(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the owner should know of the prices."""
+    """What the owner should know about the prices."""
 
     as_of_ms: Millis | None = None
-    """When the price list was last brought up to date; None without a list."""
+    """When the price list was last updated; None without a list."""
     as_of: str = ""
-    """The same as a day in UTC."""
+    """The day of ``as_of_ms`` in UTC."""
     stale: bool = False
     raised: int = 0
-    """Prices that an import would raise."""
+    """The number of prices that an import would raise."""
     lowered: int = 0
     added: int = 0
     rises: list[PriceRise] = []
@@ -63,7 +63,7 @@ class PriceNews(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def news_lines(news: PriceNews) -> list[str]:
-    """What is worth a line, with the command that changes it."""
+    """Returns a line for each piece of news, with the command that helps."""
     lines = []
     if news.stale:
         lines.append(f"the price list of {news.as_of} is old; a newer tollkeeper has a newer one")

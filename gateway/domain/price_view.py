@@ -12,7 +12,7 @@ EXAMPLE = Usage(input=10_000, output=1_000)
 
 
 class PriceView(msgspec.Struct, frozen=True, kw_only=True):
-    """A price in nano-dollars per million tokens; ``per_call_nanos`` is for a call."""
+    """A price in nano-dollars per million tokens; ``per_call_nanos`` is the fee of a call."""
 
     model: str
     input_nanos: Nanos
@@ -26,25 +26,26 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     tiers: int
     cache_write_long_nanos: Nanos | None = None
     tier_prices: list[Tier] = []
-    """What replaces the rates above for longer inputs, shortest first."""
+    """The prices of longer inputs, which replace the rates above, shortest first."""
     as_of_ms: Millis | None = None
-    """The date of the list it was imported from; None: it is from none."""
+    """When the list that the price was imported from was last updated; None if it is not from a list."""
     stale: bool = False
     """Whether that list is old."""
     inherited_from: str = ""
     """The model whose price this is, if ``model`` is another name of it and has no price of its own."""
     context: int | None = None
-    """Context length in tokens by the list it was imported from; used where no upstream lists one."""
+    """The context length in tokens by the price list; used if no upstream lists one."""
     extras: dict[str, Nanos] = {}
-    """Further rates: of audio, images, video, citations, reasoning; of searches in nano-dollars each."""
+    """Further rates: those of audio, images, video, citations and reasoning; of searches in nano-dollars each."""
     rules: list[PriceRule] = []
-    """What replaces all of these from a day on, in some hours, or for a service tier."""
+    """The prices that replace all of these from a day on, in some hours, or for a service tier."""
     channel: str = ""
-    """The channel whose calls alone have this price; empty: those of all that have no price of their own."""
+    """The only channel whose calls have this price; empty for the price of calls at channels without a price of their
+    own."""
 
 
 def draft_of(view: PriceView | None) -> PriceDraft:
-    """Returns everything of a price that its owner can set."""
+    """Returns everything that the owner can set in a price."""
     if view is None:
         return PriceDraft()
     return PriceDraft(

@@ -1,7 +1,7 @@
-"""Prices in an upstream's list of models, in any of the forms that vendors and relays write.
+"""Prices in an upstream's list of models, in any of the forms that vendors and relays use.
 
-An entry names its unit itself, or uses names that belong to one unit. Amounts in an unknown unit or currency are
-ignored. Fees for a call, a search and a picture are dollars each; a fee of a dollar or more is for a thousand searches.
+An entry names its unit itself, or uses names that imply a unit. Amounts in an unknown unit or currency are ignored.
+Fees for a call, a search and a picture are in dollars each; a search fee of a dollar or more is for a thousand.
 """
 
 import re
@@ -18,11 +18,11 @@ from gateway.upstream.listed_rules import with_listed_rules
 
 Unit = int | Decimal | None
 UNSURE = None
-"""A unit that only the size of the amounts shows."""
+"""A unit that must be inferred from the size of the amounts."""
 
 
 _PLACES = (("pricing",), ("metadata", "pricing"), ("model_spec", "pricing"), ("price",), ("model_info",), ())
-"""The place of prices in an entry: most vendors; DeepInfra; Venice; Chutes; LiteLLM; Requesty."""
+"""Where an entry has its prices: most vendors; DeepInfra; Venice; Chutes; LiteLLM; Requesty."""
 _FORMS = (
     ("prompt", "completion", MILLION),
     ("input", "output", UNSURE),
@@ -31,8 +31,8 @@ _FORMS = (
     ("input_cost_per_token", "output_cost_per_token", MILLION),
     ("input_token_price_per_m", "output_token_price_per_m", Decimal("0.0001")),
 )
-"""How OpenRouter and most relays, Vercel and Together, DeepInfra, Requesty, LiteLLM and Novita name input and output,
-and what makes their amounts dollars for a million tokens where an entry does not say that itself."""
+"""The names of input and output at OpenRouter and most relays, Vercel and Together, DeepInfra, Requesty, LiteLLM and
+Novita, and the factor that makes their amounts dollars per million tokens if an entry does not name its unit."""
 _CACHED = (
     *("input_cache_read", "cached_input", "cache_input", "cache_read_tokens", "cached_price"),
     "cache_read_input_token_cost",
@@ -49,23 +49,24 @@ _EXTRAS = {
     "image_output": "output_image",
     "internal_reasoning": "reasoning",
 }
-"""OpenRouter's names of further rates a token, and ours."""
+"""OpenRouter's names of further rates per token, and ours."""
 _UNIT_FIELDS = ("unit", "units", "price_unit", "pricing_unit", "per", "price_per")
 _UNITS = {
     **dict.fromkeys(("", "1"), MILLION),
     **dict.fromkeys(("k", "1k", "1000", "thousand"), 1000),
     **dict.fromkeys(("m", "1m", "1000000", "million", "1million"), 1),
 }
-"""Units, without ``per``, tokens, currency, spaces and signs."""
+"""Factors to dollars per million tokens, by unit without ``per``, tokens, currency, spaces and signs."""
 _PER_TOKEN = Decimal("0.002")
-"""Dollars: a model's highest rate is never that low for a million tokens, and never that high for one."""
+"""The limit in dollars by which units are told apart: a model's highest rate is never that low for a million tokens,
+and never that high for one."""
 _MOST = Decimal(100_000)
-"""Dollars for a million tokens that no vendor charges."""
+"""An upper limit in dollars per million tokens: no vendor charges more."""
 _CONDITION = "min_prompt_tokens"
 
 
 def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
-    """Returns the price in an entry of the list; None without a sensible one for input and output."""
+    """Returns the price in an entry of the list; None without a plausible one for input and output."""
     for place in _PLACES:
         found: Any = entry
         for name in place:
@@ -109,11 +110,12 @@ def _rates(holder: Mapping[str, Any], names: Sequence[str], unit: Unit) -> list[
 
 
 def _picture_fee(pricing: Mapping[str, Any], into: Nanos) -> Nanos | None:
-    """Returns what a picture in the request costs beside the input. OpenRouter's ``image`` is usually the price of its
-    tokens.
+    """Returns the fee of a picture in the request, in addition to its tokens; None without one.
+
+    OpenRouter's ``image`` is usually the price of the tokens.
     """
     fee = _nanos(_dollars(pricing.get("image")), 1)
-    return fee if fee is not None and fee * MILLION > 50_000 * into else None  # no picture counts as many tokens
+    return fee if fee is not None and fee * MILLION > 50_000 * into else None  # no picture counts as so many tokens
 
 
 def _search_fee(pricing: Mapping[str, Any]) -> Nanos | None:
@@ -122,12 +124,12 @@ def _search_fee(pricing: Mapping[str, Any]) -> Nanos | None:
 
 
 def _there(pricing: Mapping[str, Any], names: Sequence[str]) -> str:
-    """Returns the first of them that is used."""
+    """Returns the first of these names that is in use; if none is, the first one."""
     return next((name for name in names if pricing.get(name) is not None), names[0])
 
 
 def _unit_of(pricing: Mapping[str, Any], factor: Unit, dollars: Sequence[Decimal | None]) -> Unit:
-    """Returns the factor to dollars for a million tokens; None if unknown."""
+    """Returns the factor to dollars per million tokens; None if it is unknown."""
     currency = pricing.get("currency")
     if currency is not None and str(currency).strip().upper() not in ("USD", "US$", "$", "DOLLAR", "DOLLARS"):
         return None
@@ -141,7 +143,7 @@ def _unit_of(pricing: Mapping[str, Any], factor: Unit, dollars: Sequence[Decimal
 
 
 def _tiers(pricing: Mapping[str, Any], names: Sequence[str], base: Sequence[Nanos | None], unit: Unit) -> list[Tier]:
-    """Returns what longer inputs cost: OpenRouter's ``overrides``, or Vercel's list of steps for each rate."""
+    """Returns the prices of longer inputs: OpenRouter's ``overrides``, or Vercel's list of steps for each rate."""
     steps: dict[int, list[Nanos | None]] = {}
     overrides = pricing.get("overrides")
     for override in overrides if isinstance(overrides, list) else ():
@@ -169,7 +171,7 @@ _CONDITIONED = frozenset(
 
 
 def _start(step: object, name: str) -> int:
-    """Returns the first length that a step applies to; 0: none, or the base."""
+    """Returns the first length to which a step applies; 0 for none, and for the base."""
     start = step.get(name) if isinstance(step, dict) else None
     return start if type(start) is int and 1 < start < 1_000_000_000 else 0
 
@@ -179,7 +181,7 @@ def _rate(holder: Mapping[str, Any], name: str, unit: Unit) -> Nanos | None:
 
 
 def _dollars(value: object) -> Decimal | None:
-    """Returns an amount as it is written; Venice and Chutes write it once for each currency."""
+    """Returns an amount as it is written, else None; Venice and Chutes write it once for each currency."""
     if isinstance(value, dict):
         value = value.get("usd")
     if type(value) not in (int, float, str):
@@ -191,7 +193,9 @@ def _dollars(value: object) -> Decimal | None:
 
 
 def _nanos(dollars: Decimal | None, unit: Unit) -> Nanos | None:
-    """Returns the nano-dollars of a sensible amount. OpenRouter's -1 means that it depends on the route."""
+    """Returns a plausible amount in nano-dollars, else None. OpenRouter's -1 means that the amount depends on the
+    route.
+    """
     if dollars is None or unit is None or not dollars.is_finite() or not 0 <= dollars * unit <= _MOST:
         return None
     return Nanos(int((dollars * unit * DOLLAR).to_integral_value()))

@@ -1,7 +1,7 @@
-"""Rules in a listed price: what other service tiers cost, and what holds in peak hours, as Vercel writes both.
+"""Rules in a listed price: the prices of other service tiers, and of peak hours, as Vercel lists both.
 
-A tier has rates of its own or a multiplier. Peak hours have a multiplier; where their hours cannot be read, it applies
-all day, so that no call costs more than it is charged.
+A tier has rates of its own or a multiplier. Peak hours have a multiplier; if the hours cannot be read, it applies all
+day, so that no call costs more than it is charged.
 """
 
 import re
@@ -28,7 +28,7 @@ _TIME = re.compile(r"(\d{1,2})(?::(\d\d))?(?::\d\d)?Z?")
 
 
 def with_listed_rules(price: Price, pricing: Mapping[str, Any], read: Read) -> Price:
-    """Returns the price with its entry's service tiers and peak hours."""
+    """Returns the price with the service tiers and peak hours of its entry."""
     price = msgspec.structs.replace(price, rules=tuple(_tier_rules(price, pricing.get("service_tiers"), read)))
     peak = pricing.get("peak_pricing")
     factor = _factor(peak) if isinstance(peak, dict) else None
@@ -58,7 +58,9 @@ def _tier_rules(price: Price, tiers: object, read: Read) -> Iterator[PriceRule]:
 
 
 def _own_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
-    """Returns the price with other rates, and longer inputs more expensive by the same factor."""
+    """Returns the price with these rates, and with longer inputs more expensive by the same factor; None without input
+    or output.
+    """
     first, second, cached, write = rates
     if first is None or second is None:
         return None
@@ -85,7 +87,7 @@ def _own_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
 
 
 def _factor(holder: Mapping[str, Any]) -> int | None:
-    """Returns a multiplier in parts per million; None without a sensible one."""
+    """Returns the multiplier in parts per million; None without a plausible one."""
     try:
         found = Decimal(str(holder.get("multiplier")))
     except InvalidOperation:
@@ -94,7 +96,7 @@ def _factor(holder: Mapping[str, Any]) -> int | None:
 
 
 def _hours(peak: Mapping[str, Any]) -> Iterator[PriceHours]:
-    """Returns the peak hours; none if one of them cannot be read."""
+    """Yields the peak hours; none if one of them cannot be read."""
     windows = _first(peak, _WINDOWS)
     found = [_span(one, peak) for one in (windows if isinstance(windows, list) else [peak])]
     yield from () if None in found else cast("list[PriceHours]", found)
@@ -119,7 +121,7 @@ def _span(window: object, peak: Mapping[str, Any]) -> PriceHours | None:
 
 
 def _minutes(value: object) -> int | None:
-    """Returns the minutes since midnight of ``01:00``, or of an hour."""
+    """Returns the minutes since midnight, from ``01:00`` or an hour; None if they cannot be read."""
     match = _TIME.fullmatch(str(value).strip()) if isinstance(value, str | int) else None
     minutes = int(match[1]) * 60 + int(match[2] or 0) if match else None
     return minutes if minutes is not None and minutes <= DAY_MINUTES else None

@@ -1,4 +1,6 @@
-"""Imported configuration: what was understood of another gateway's, as a document of ours, and what was not. Pure."""
+"""Imported configuration: another gateway's, as far as it was understood, as a document of ours, with notes on the
+rest. Pure.
+"""
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -9,7 +11,7 @@ from gateway.domain.text import plain
 
 
 class ImportedConfig:
-    """A document that importers fill, and the notes about what they left out."""
+    """A document that importers fill, with notes on what they left out."""
 
     def __init__(self) -> None:
         self.channels: dict[str, dict[str, Any]] = {}
@@ -19,12 +21,12 @@ class ImportedConfig:
 
     @property
     def document(self) -> dict[str, Any]:
-        """Returns the document as our configuration file would have it."""
+        """Returns the document in the form of our configuration file."""
         return {"format": 1, "groups": self.groups, "channels": self.channels, "prices": self.prices}
 
     @property
     def notes(self) -> list[str]:
-        """Returns what was not imported, each with its places."""
+        """Returns what was not imported, each note with its places."""
         return [f"{what} ({_places(where)})" if any(where) else what for what, where in self._left.items()]
 
     def left(self, what: str, where: str = "") -> None:
@@ -39,7 +41,7 @@ class ImportedConfig:
             self.left(f"not imported: {prefix}{plain(name, 80)}", where)
 
     def name(self, wanted: str) -> str:
-        """Returns a name for a channel: like the wanted one, allowed, and not in use."""
+        """Returns a name for a channel: like the wanted one, valid, and not in use."""
         base = plain(wanted, 60).strip(" .") or "channel"
         name, number = base, 2
         while name in self.channels:
@@ -47,7 +49,7 @@ class ImportedConfig:
         return name
 
     def price(self, model: str, rates: Mapping[str, object], where: str) -> None:
-        """Add a price from the dollars of one token. Another price of the same model stays."""
+        """Add a price, given in dollars per token. If the model has another price already, that one stays."""
         found = {field: million for field, rate in rates.items() if (million := _per_million(rate)) is not None}
         if found and not {"input", "output"} <= set(found):
             found = {"input": "0", "output": "0"} | found
@@ -58,13 +60,13 @@ class ImportedConfig:
 
 
 def model_name(value: object) -> str:
-    """Returns a model's name that clients may use; empty if it is none."""
+    """Returns a model's name that clients may use; empty if it is not one."""
     text = value.strip() if isinstance(value, str) else ""
     return text if text and plain(text, 200) == text else ""
 
 
 def table(value: object) -> Mapping[str, Any]:
-    """Returns a table; an empty one for anything else."""
+    """Returns the value if it is a table, else an empty table."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -75,7 +77,7 @@ def with_version(url: str, version: str) -> str:
 
 
 def whole(value: object, least: int = 0) -> int | None:
-    """Returns a whole number, also from a text or with a decimal point; None if it is none or too small."""
+    """Returns a whole number, also from a text or with a decimal point; None if it is not a number, or out of range."""
     try:
         number = int(Decimal(str(value)))
     except (InvalidOperation, ValueError, OverflowError):

@@ -1,7 +1,8 @@
-"""LiteLLM: its ``config.yaml``, already read, as a document of ours. What has no meaning here is reported. Pure.
+"""LiteLLM: converts its ``config.yaml``, already parsed, into a document of ours, and notes what has no counterpart.
+Pure.
 
-Deployments that differ in their model only become one channel; limits and weights are a deployment's own, so each with
-any becomes a channel of its own.
+Deployments that differ only in their model become one channel. Limits and weights belong to a deployment, so a
+deployment with any of them becomes a channel of its own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,11 +30,11 @@ PROVIDERS = {
     "litellm_proxy": "",
     "azure_ai": "azure",
 }
-"""Our preset by the start of a model's name; empty: OpenAI's dialect at the given address."""
+"""Our preset for each provider, the prefix of a model's name; empty means OpenAI's dialect at the given address."""
 
 _BARE = (("gpt-", "openai"), ("o1", "openai"), ("o3", "openai"), ("o4", "openai"), ("chatgpt", "openai"))
 _FAMILIES = (*_BARE, ("claude", "anthropic"), ("gemini", "gemini"))
-"""Providers by the start of a name that does not name one."""
+"""Providers by the start of a model's name, for names without a provider."""
 
 DEFAULTS = frozenset(
     {
@@ -41,7 +42,7 @@ DEFAULTS = frozenset(
         *("frequency_penalty", "logit_bias", "reasoning_effort", "response_format", "service_tier", "user", "n"),
     }
 )
-"""Parameters of a deployment that hold where the client gives none: with us they are overrides of that kind."""
+"""Parameters of a deployment that apply if the client gives none; here they become default overrides."""
 
 RATES = {
     "input_cost_per_token": "input",
@@ -96,7 +97,7 @@ def _deployment(out: ImportedConfig, entry: Mapping[str, Any], where: str, shape
 
 
 def _provider(params: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns the provider, and the model's name there."""
+    """Returns the provider, and its name for the model."""
     model = str(params.get("model", "")).strip()
     first, slash, rest = model.partition("/")
     if named := str(params.get("custom_llm_provider") or ""):
@@ -111,7 +112,7 @@ def _channel(out: ImportedConfig, preset: str, params: Mapping[str, Any], where:
     """Returns the channel's fields except its models; None, with a note, without an address."""
     url = _address(preset, str(params.get("api_base") or params.get("base_url") or ""))
     row = PRESETS.get(preset)
-    if preset == "openai" and row and url not in ("", row.base_url):  # another server that speaks like it
+    if preset == "openai" and row and url not in ("", row.base_url):  # another server with the same API
         preset, row = "", None
     if not url and not (row and row.base_url):
         out.left("not imported: a deployment without an api_base", where)

@@ -1,6 +1,7 @@
-"""One-api and new-api: their list of channels as a document of ours. What has no meaning here is reported. Pure.
+"""One-api and new-api: converts their list of channels into a document of ours, and notes what has no counterpart.
+Pure.
 
-Both number the kinds of channels, and number many of them differently.
+Both identify the kinds of channels by numbers, and many of the numbers differ.
 """
 
 import json
@@ -15,13 +16,13 @@ from gateway.upstream.vendors import PRESETS
 
 
 class ChannelKind(NamedTuple):
-    """A kind of channel."""
+    """A kind of channel in one-api or new-api."""
 
     preset: str = ""
     root: str = ""
-    """Its own address if a channel has none."""
+    """The address of channels of this kind that have none of their own."""
     version: str = "/v1"
-    """What they add to an address before the path of a call."""
+    """The version that one-api and new-api put between an address and the path of a call."""
     dialect: str = "openai"
 
 
@@ -78,10 +79,10 @@ _STATISTICS = {
     *("id", "created_time", "test_time", "response_time", "balance", "balance_updated_time", "used_quota"),
     *("other_info", "test_model"),
 }
-"""Fields with statistics and results, not settings."""
+"""Fields with statistics and results, which are not settings."""
 _NOTHING: tuple[object, ...] = (None, "", "{}", "[]", "null", 0, {}, [])
 _USUAL = {"auto_ban": 1}
-"""Defaults of fields that are not empty."""
+"""Fields whose default is not empty, and that default."""
 
 
 def convert(source: Any, kinds: Mapping[int, ChannelKind]) -> ImportedConfig:
@@ -95,7 +96,7 @@ def convert(source: Any, kinds: Mapping[int, ChannelKind]) -> ImportedConfig:
 
 
 def _channels(source: Any) -> list[Mapping[str, Any]]:
-    """Returns the list of channels, also from the API's wrapping."""
+    """Returns the list of channels, which may be wrapped in the API's answer. Raises BadRequest without one."""
     for name in ("data", "items", "channels"):
         if isinstance(source, Mapping) and name in source:
             source = source[name]
@@ -134,7 +135,7 @@ def _untouched(name: str, value: object) -> bool:
 
 
 def _address(kind: ChannelKind, channel: Mapping[str, Any]) -> str:
-    """Returns the base URL with its version, which theirs lacks; one that names the whole path is cut."""
+    """Returns the base URL with its version, which theirs lacks; a URL with the whole path is cut."""
     url = str(channel.get("base_url") or "").strip().rstrip("/") or kind.root
     if url.endswith("/chat/completions"):
         return url.removesuffix("/chat/completions")
@@ -167,7 +168,7 @@ def _order(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Itera
     priority, weight = whole(channel.get("priority"), -(10**9)), whole(channel.get("weight"), 1)
     if priority:
         yield "priority", priority
-    if weight:  # none has one: all are alike, which is our 1
+    if weight:  # without any weight all channels are equal, as with our default of 1
         yield "weight", weight
     status = channel.get("status", 1)
     if status != 1:
@@ -207,7 +208,7 @@ def _changes(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Ite
 
 
 def _json(out: ImportedConfig, channel: Mapping[str, Any], field: str, where: str) -> Mapping[str, Any]:
-    """Returns a field that holds JSON, as a text or already read."""
+    """Returns a field that holds JSON, as a text or already parsed."""
     value = channel.get(field)
     if isinstance(value, str) and value.strip():
         try:
