@@ -293,7 +293,9 @@ def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
     is new.
     """
     for name, text in launch.files.items():
-        with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        with os.fdopen(
+            os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        ) as file:
             file.write(text)
     if not launch.folder_variable:
         yield
@@ -308,25 +310,46 @@ def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        for entry in folder.iterdir():
-            if entry.name not in launch.files and not entry.is_symlink():
-                _keep(entry, real / entry.name, replace=entry.name in linked)
+        written = [one for one in folder.iterdir() if one.name not in launch.files and not one.is_symlink()]
+        saved = [_keep(one, real / one.name, replace=one.name in linked) for one in written]
+        if not all(saved):
+            _leave(folder, launch)
 
 
-def _keep(entry: Path, place: Path, *, replace: bool) -> None:
-    """Move what the program wrote into its real folder, beside what another program wrote there meanwhile."""
+def _keep(entry: Path, place: Path, *, replace: bool) -> bool:
+    """Copy what the program wrote into its real folder, beside what another program wrote there meanwhile.
+
+    A file is replaced at once, also through a link, or stays as it was. Returns whether the copy is there.
+    """
     if place.exists() and not replace:
         place = place.with_name(f"{place.name}-{secrets.token_hex(3)}")
         words(
             f"note: another program wrote {plain(entry.name)} meanwhile; that of this one is {plain(str(place), 1_000)}"
         )
+    place = Path(os.path.realpath(place))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        if replace:
-            place.unlink(missing_ok=True)
-        shutil.move(entry, place)
+        with tempfile.TemporaryDirectory(prefix=".tollkeeper-", dir=place.parent, ignore_cleanup_errors=True) as beside:
+            copy = Path(beside, entry.name)
+            if entry.is_dir():
+                shutil.copytree(entry, copy, symlinks=True)
+            else:
+                shutil.copy2(entry, copy)
+            copy.replace(place)
     except OSError as error:
-        words(f"{plain(entry.name)} could not be kept in {plain(str(place.parent), 1_000)}: {error.strerror or error}")
+        why = plain(error.strerror or str(error), 1_000)
+        words(f"{plain(entry.name)} could not be saved in {plain(str(place.parent), 1_000)}: {why}")
+        return False
+    return True
+
+
+def _leave(folder: Path, launch: Launch) -> None:
+    """Keep our folder under another name, without the files that contain the key."""
+    with suppress(OSError):
+        for name in launch.files:
+            (folder / name).unlink(missing_ok=True)
+        kept = folder.rename(folder.with_name(f"{folder.name}-kept"))
+        words(f"what the program wrote is in {plain(str(kept), 1_000)}: copy it before your system removes it")
 
 
 def _label(program: str, arguments: Sequence[str]) -> str:

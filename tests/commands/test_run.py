@@ -3,10 +3,14 @@
 Long: everything `run` does with a program, its token and its terminal, at one server.
 """
 
+import errno
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +29,7 @@ from gateway.domain.errors import Unavailable
 from gateway.domain.views import CallPage, NewToken
 from tests import fork_server
 from tests.commands.program import PATIENCE_S, PROGRAM, Served, environment, tollkeeper
-from tests.commands.runner import Control, run
+from tests.commands.runner import Control, Ran, run
 from tests.commands.samples import MODEL, STATUS, TOKEN
 
 CALL = """
@@ -202,6 +206,65 @@ if what == "late":
     assert (others, (real / "other.db").read_text()) == (["ours", "theirs"], "theirs")
     assert "note: another program wrote other.db meanwhile; that of this one is " in said
     assert not (real / "keys.json").exists()
+
+
+WRITES = """
+import os
+from pathlib import Path
+folder = Path(os.environ["LLM_USER_PATH"])
+(folder / "new").write_text("mine: \u00e9", "utf-8")
+(folder / "new").chmod(0o640)
+os.replace(folder / "new", folder / "logs.db")
+"""
+
+
+def writing(tmp_path: Path) -> Ran:
+    """A program that replaces ``logs.db`` in its settings folder, ``real``."""
+    created = NewToken(key="sk-tk-" + "k" * 43, token=TOKEN)
+    answers = {"POST /tokens": created, "GET /tokens/tok_1": TOKEN, "PATCH /tokens/tok_1": TOKEN}
+    control = Control({**answers, "GET /models": [MODEL], "GET /status": STATUS, "GET /calls": CallPage(calls=[])})
+    environ = {"LLM_USER_PATH": str(tmp_path / "real"), "TMPDIR": str(tmp_path / "tmp")}
+    return run("run", str(script(tmp_path, "llm", WRITES)), control=control, env=environ)
+
+
+@pytest.fixture
+def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The settings folder of ``writing``; folders of ours are made in ``tmp``."""
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "real").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    return tmp_path / "real"
+
+
+def test_a_settings_file_that_is_a_link_stays_one(real: Path, tmp_path: Path) -> None:
+    target = tmp_path / "dotfiles.db"
+    target.write_text("old")
+    (real / "logs.db").symlink_to(target)
+    ran = writing(tmp_path)
+    assert ran.code == 0, ran.err
+    assert (real / "logs.db").readlink() == target
+    assert (target.read_text("utf-8"), stat.S_IMODE(target.stat().st_mode)) == ("mine: \u00e9", 0o640)
+    assert [*real.iterdir()] == [real / "logs.db"]
+    assert [*(tmp_path / "tmp").iterdir()] == []
+
+
+def test_a_settings_file_that_cannot_be_saved_is_as_it_was_and_the_new_one_is_kept(
+    real: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (real / "logs.db").write_text("old")
+
+    def full(_: Path, copy: Path, **_options: object) -> None:
+        copy.write_text("mi")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    ran = writing(tmp_path)
+    assert ((real / "logs.db").read_text(), [*real.iterdir()]) == ("old", [real / "logs.db"])
+    (kept,) = (tmp_path / "tmp").iterdir()
+    assert f"logs.db could not be saved in {real}: No space left on device\n" in ran.err
+    assert f"what the program wrote is in {kept}: " in ran.err
+    assert [path.name for path in kept.iterdir()] == ["logs.db"]
+    assert ((kept / "logs.db").read_text("utf-8"), stat.S_IMODE(kept.stat().st_mode)) == ("mine: \u00e9", 0o700)
 
 
 @pytest.mark.sampled(1)
