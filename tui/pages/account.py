@@ -32,7 +32,7 @@ from tui.widgets.text_block import TextBlock
 
 
 async def grant(page: AnyPage) -> None:
-    """Top up; a negative amount corrects."""
+    """Add money; a negative amount corrects a grant."""
     session = page.session
 
     def live(values: Values) -> str:
@@ -102,7 +102,7 @@ VERBS: Mapping[str, Verb] = {"grant": grant, "suspend": suspend, "edit": edit, "
 
 
 class AccountPage(ConsolePage):
-    """Status, balance, budgets, grants."""
+    """The page with status, balance, budgets and grants."""
 
     DEFAULT_CSS = "AccountPage TextBlock { padding: 1 0 0 0; }"
     scopes = ("account",)
@@ -114,9 +114,9 @@ class AccountPage(ConsolePage):
         self._grants: Sequence[Grant] | None = None
         self._trends = Trends()
         self._first: Millis | None = None
-        """When the first call of all began."""
+        """When the first call ever began."""
         self._asked: tuple[Nanos, Nanos, int] | None = None
-        """What was granted and spent when the grants and sums were fetched, and the hour."""
+        """The granted and spent amounts and the hour when grants and sums were last fetched."""
         self._asked_ms = Millis(0)
 
     def compose(self) -> ComposeResult:
@@ -131,7 +131,7 @@ class AccountPage(ConsolePage):
             return
         now = self.session.now()
         due = (account.granted_nanos, account.spent_nanos, now // HOUR_MS)
-        # Calls end all the time: for them alone it asks every five seconds.
+        # Calls end all the time, so for them alone it fetches every five seconds at most.
         early = self._asked is not None and self._asked[0] == due[0] and 0 <= now - self._asked_ms < 5_000
         if self._asked != due and not early and self.session.link == "attached":
             self._asked, self._asked_ms = due, now
@@ -139,7 +139,7 @@ class AccountPage(ConsolePage):
         self.query_one(TextBlock).show(partial(self.draw, account))
 
     def draw(self, account: AccountView, width: int) -> Content:
-        """The whole page, at this width."""
+        """Returns the whole page, at this width."""
         card, glyphs, now = TextCard(width, label=12), self.session.glyphs, self.session.now()
         active = account.status == "active"
         state = (f"{glyphs.on} active", "ok") if active else (f"{glyphs.failed} {safe(account.status)}", "bad")
@@ -168,7 +168,7 @@ class AccountPage(ConsolePage):
         return lines(card.content(), *self._other_budgets(width), *self._granted())
 
     def _outlook(self, account: AccountView) -> tuple[str, str]:
-        """How long the money lasts, or that a budget is used up."""
+        """Returns how long the money lasts, or that a budget is used up."""
         if account.available_nanos > 0 and any(used_share(one) >= 1 for one in account.budgets):
             return "   calls are rejected: a budget is used up", "bad"
         return f"   {self._pace(account)}", "dim"
@@ -187,7 +187,7 @@ class AccountPage(ConsolePage):
         ]
 
     def _other_budgets(self, width: int) -> list[Content]:
-        """The budgets of groups and tokens, the most used first; no line if there are none."""
+        """Returns the budgets of groups and tokens, the most used first; no line if there are none."""
         others = [one for one in budget_sources(self.session) if one.kind != "account"]
         if not others:
             return []

@@ -1,8 +1,7 @@
 """Base: the base class of pages: a part of the screen with actions, refreshed from the board a few times a second.
 
-A page's keys are lines of ``tui/actions.py``; what they do are verbs: functions that take the page. A verb may be a
-coroutine: it then runs beside the screen, may ask (``await page.ask(...)``) and may fail with a GatewayError, which is
-shown.
+A page's keys are lines of ``tui/actions.py``; they run verbs: functions that take the page. A verb may be a coroutine:
+it then runs in the background, may ask (``await page.ask(...)``) and may fail with a GatewayError, which is shown.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -22,16 +21,18 @@ from tui.session import ConsoleSession
 from tui.widgets.dialogs import UNCHANGED, Busy, Confirm, toast
 
 AnyPage = Any
-"""A page as its actions take it: they are defined before the page's class, which lists them."""
+"""A page as its actions take it. They are defined before the page's class, which lists them."""
 
 GONE = "What was selected is not here any more. Move the cursor to select a row."
 Verb = Callable[[AnyPage], Awaitable[None] | None]
 
 
 def selection(page: AnyPage, hint: str = "") -> Any:
-    """The entity of the selected row as the server reported it last: a row may be some tenths of a second old.
+    """Returns the entity of the selected row as the server last reported it, because a row may be some tenths of a
+    second old.
 
-    None, with a toast, if no row is selected; ``hint``: where to find one, else how to create it.
+    None, with a toast, if no row is selected. ``hint`` says where to find one; without it the toast says how to create
+    one.
     """
     row, noun = page.table.current, page.listing.noun
     if row is None:
@@ -53,11 +54,11 @@ class ConsolePage(Vertical):
     scopes: ClassVar[tuple[str, ...]] = ()
     """The scopes of its actions, in the order of the footer."""
     verbs: ClassVar[Mapping[str, Verb]] = {}
-    """What the actions do. An action without an entry here is not offered."""
+    """The functions of the actions. An action without an entry here is not offered."""
 
     @classmethod
     def actions(cls, keymap: Keymap) -> list[Action]:
-        """What can be done on the page, with the keys for it."""
+        """Returns the actions of the page, with their keys."""
         return [action for scope in cls.scopes for action in keymap.actions_in(scope) if action.verb in cls.verbs]
 
     def __init__(self, session: ConsoleSession, id: str) -> None:
@@ -65,25 +66,27 @@ class ConsolePage(Vertical):
         self.session = session
 
     def renew(self) -> None:
-        """The board changed, or time passed; called only while the page is visible."""
+        """Update the page from the board and the clock; called only while the page is visible."""
 
     def report_change(self, text: str, more: str = "") -> None:
-        """Show what was changed, how to undo it, and what else is new."""
+        """Show what was changed, how to undo it, and other news."""
         toast(self, f"{text} Press {self.session.key('app.undo')} to undo.{more}", change=True)
 
     def report_edit(self, saved: object, text: str, more: str = "") -> None:
-        """Show what a form changed, None if it was closed. One that was left as it was has nothing to undo."""
+        """Show what a form changed; nothing if it was closed (None). A form that was saved unchanged has nothing to
+        undo.
+        """
         if saved is UNCHANGED:
             toast(self, f"{NOTHING_CHANGED.capitalize()}.")
         elif saved is not None:
             self.report_change(text, more)
 
     def report_error(self, error: GatewayError) -> None:
-        """Show why something was not done."""
+        """Show why an action failed."""
         toast(self, error.message, bad=True)
 
     def take_focus(self) -> None:
-        """The page was opened: focus what handles its keys."""
+        """Focus the widget that handles the page's keys, after the page was opened."""
         self.focus()
 
     def action_act(self, verb: str) -> None:
@@ -107,14 +110,16 @@ class ConsolePage(Vertical):
         return await self.app.push_screen_wait(screen)
 
     async def wait(self, title: str, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Show that work is under way; its result, or None if the dialog was closed. Raises the GatewayError of it."""
+        """Show that work is running. Returns its result, or None if the dialog was closed. Raises the work's
+        GatewayError.
+        """
         found = await self.ask(Busy(title, work, self.session.now))
         if isinstance(found, GatewayError):
             raise found
         return found
 
     async def confirm(self, question: str, breaks: str, verb: str) -> bool:
-        """Ask for confirmation of something that breaks things."""
+        """Ask for confirmation of an action that breaks something."""
         return bool(await self.ask(Confirm(question, breaks, verb)))
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
@@ -125,7 +130,9 @@ class ConsolePage(Vertical):
 
 
 def page_class(page: str) -> type[ConsolePage]:
-    """The class of the page with this id. Its file is loaded when it is first needed: that halves the start."""
+    """Returns the class of the page with this id. Its file is loaded when it is first needed, which halves the start
+    time.
+    """
     found: type[ConsolePage] = getattr(import_module(f"tui.pages.{page}"), f"{page.capitalize()}Page")
     return found
 

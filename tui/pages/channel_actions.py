@@ -2,7 +2,7 @@
 
 Discovery finds local model servers and keys in the environment, and creates channels from them.
 
-Long: every verb of one page.
+Long: it has every verb of one page.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -64,7 +64,7 @@ async def delete(page: AnyPage) -> None:
 
 
 async def test(page: AnyPage) -> None:
-    """Test the upstream, with a model also by a tiny completion, which is charged."""
+    """Test the upstream; with a model also by a tiny completion, which is charged."""
     channel, session = selection(page), page.session
     if channel is None:
         return
@@ -131,7 +131,7 @@ async def choose_models(page: AnyPage, channel: ChannelView, listing: ListingVie
 
 
 async def discover(page: AnyPage) -> None:
-    """Discover what is on this machine, and create channels from the selection."""
+    """Discover servers and keys on this machine, and create channels from the selection."""
     session = page.session
     offers = await page.wait("Looking for local servers and API keys", session.client.offers)
     if offers is None:
@@ -167,7 +167,7 @@ async def resume(page: AnyPage) -> None:
     """Resume a channel that is paused or needs attention, or all that are marked."""
     if await marked.resume(page) or (channel := selection(page)) is None:
         return
-    now = await page.session.client.clear_channel(channel.id)  # of a healthy one, single models may be paused
+    now = await page.session.client.clear_channel(channel.id)  # single models of a healthy channel may be paused
     if now.state == "attention" and now.missing_variables:
         toast(page, f"Channel {channel.name} still needs attention: {safe(now.reason)}", bad=True)
     elif channel.missing_text(page.session.now()):
@@ -180,7 +180,7 @@ async def resume(page: AnyPage) -> None:
 
 
 async def incidents(page: AnyPage) -> None:
-    """Show what failed when, how long it was paused, and where its calls went."""
+    """Show what failed and when, how long it was paused, and where its calls went."""
     await page.ask(IncidentList(page.session))
 
 
@@ -193,7 +193,7 @@ async def reorder(page: AnyPage, by: int) -> None:
 
 
 async def _presets(page: AnyPage) -> list[PresetView]:
-    """The known presets; empty if the server is gone, since a channel needs none."""
+    """Returns the known presets; empty if the server is gone, since a channel needs none."""
     try:
         return list(await page.session.client.presets())
     except GatewayError:
@@ -234,7 +234,7 @@ KEEP, RESUME, REMOVE = "keep", "resume", "remove"
 
 
 def keys_plan(session: ConsoleSession, channel: ChannelView) -> FormPlan:
-    """The form: a field to add a key, and one for each that there is."""
+    """Returns the form: a field to add a key, and one for each existing key."""
     return FormPlan(
         title=f"Keys of {channel.name}",
         intro="Each key is paused on its own when it is rate-limited or rejected; the others stay in use.",
@@ -265,7 +265,7 @@ async def save_keys(session: ConsoleSession, channel: ChannelView, values: Value
 
 
 def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
-    """The equivalent commands."""
+    """Returns the equivalent commands."""
     verbs = {REMOVE: "remove", RESUME: "resume"}
     parts = []
     if values["key"]:
@@ -280,7 +280,7 @@ def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
 
 
 def _field(key: KeyView, session: ConsoleSession) -> FormField:
-    """The field for a key; under it, why the key is not in use."""
+    """Returns the field for a key; below it, why the key is not in use."""
     options = (KEEP, REMOVE) if key.state in ("ok", "unset") else (KEEP, RESUME, REMOVE)
     return FormField(
         id=_id(key),
@@ -296,14 +296,14 @@ def _id(key: KeyView) -> str:
 
 
 def discovered_options(offers: Sequence[Offer]) -> list[tuple[str, str]]:
-    """Ids and texts."""
+    """Returns the ids and texts of offers."""
     return [(offer.name, _offer_text(offer)) for offer in offers]
 
 
 async def add_discovered(
     session: ConsoleSession, offers: Sequence[Offer], on: Collection[str]
 ) -> tuple[list[SavedChannel], list[str]]:
-    """The created channels, and a sentence about each failure; one failure does not stop the others."""
+    """Create channels. Returns them, and a sentence about each failure; one failure does not stop the others."""
     taken = {channel.name for channel in session.board.channels}
     made, failed = [], []
     for offer in offers:
@@ -317,7 +317,7 @@ async def add_discovered(
 
 
 def discovered_body(offer: Offer, taken: Collection[str]) -> dict[str, Any]:
-    """The request body; the name gets a number if it is in use."""
+    """Returns the request body; the name gets a number if it is in use."""
     names = (offer.name, *(f"{offer.name}-{number}" for number in range(2, 1_000)))
     name = next(name for name in names if name not in taken)
     made: dict[str, Any] = {"name": name, "dialect": offer.dialect, "base_url": offer.base_url}

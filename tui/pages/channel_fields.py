@@ -1,7 +1,8 @@
-"""Channel fields: the special fields of a channel's form: models, headers, mock options, overrides; how its keys are.
+"""Channel fields: the special fields of a channel's form: models, headers, mock options, overrides; and the states of
+its keys.
 
-Models are typed as names and patterns, or chosen from a list. Header values are secret unless they are references:
-they are never shown.
+Models are typed as names and patterns, or chosen from a list. Header values are secret unless they are references: they
+are never shown.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +25,7 @@ from tui.session import ConsoleSession
 from tui.text import safe
 
 ORDER = ("new", "gone", "kept_out", "offered")
-"""States in the order of interest."""
+"""The states of models, the most interesting first."""
 
 STATE_NAMES = {"new": "new", "gone": "gone", "kept_out": "not offered", "offered": "offered"}
 
@@ -33,16 +34,19 @@ class Offering(msgspec.Struct, frozen=True):
     """Models by name, and patterns that select from the upstream's list."""
 
     models: list[ServedModel]
-    """Those with a name of their own; which ones patterns select is up to the server, whose list may be newer."""
+    """The models that are listed by name. The server decides which ones the patterns select, since its list may be
+    newer."""
     patterns: list[str]
 
     def patch(self) -> dict[str, Any]:
-        """As the server takes it."""
+        """Returns the offering as a request body."""
         return {"models": msgspec.to_builtins(self.models), "patterns": self.patterns}
 
 
 def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
-    """``a, name=upstream, gpt-*, !*-preview``; known data of a model that stays is kept. Raises BadRequest."""
+    """Returns the offering of ``a, name=upstream, gpt-*, !*-preview``; known data of a model that stays is kept. Raises
+    BadRequest.
+    """
     there = {model.name: model for model in known}
     own = {model.name for model in known if not model.live}
     models, patterns = [], []
@@ -59,20 +63,21 @@ def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
 
 
 def offering_of(view: ChannelView) -> Offering:
-    """The offering of a channel as its owner configured it."""
+    """Returns the offering of a channel as its owner configured it."""
     return Offering([model for model in view.models if not model.live], list(view.patterns))
 
 
 def offering_text(found: Offering) -> str:
-    """The text to type for it."""
+    """Returns the text that a user would type for it."""
     named = [quote_name(m.name, "=") + (f"={quote_name(m.upstream, '=')}" if m.upstream else "") for m in found.models]
     return ", ".join([*named, *(quote_name(pattern, "=") for pattern in found.patterns)])
 
 
 def models_options(found: Offering, known: Sequence[ServedModel] = ()) -> list[str]:
-    """The option that offers the same. Raises BadRequest if none can.
+    """Returns the option that offers the same. Raises BadRequest if none can.
 
-    The command keeps the upstream name of a model that stays; where the form drops it, ``name=name`` does so, too.
+    The command keeps the upstream name of a model that stays; if the form drops it, ``name=name`` does so in the
+    command.
     """
     if odd := next((model.name for model in found.models if is_pattern(model.name) and not model.upstream), None):
         raise BadRequest(f"'{odd}' is a model name, but the command line would read it as a pattern")
@@ -86,18 +91,18 @@ def _pair(model: ServedModel) -> str:
 
 
 def _single(name: str) -> str:
-    """One name of an option, where only commas separate names."""
+    """Returns one name of an option, where only commas separate names."""
     return quote_name(name, "=") if "=" in name or name[0] in "\"'" else name
 
 
 def listing_options(listing: ListingView) -> list[tuple[str, str]]:
-    """Ids and texts of all listed models, new and gone ones first."""
+    """Returns ids and texts of all listed models, new and gone ones first."""
     rows = sorted(listing.models, key=lambda one: (ORDER.index(one.state) if one.state in ORDER else 9, one.name))
     return [(one.name, _listed_text(one)) for one in rows]
 
 
 def listing_summary(listing: ListingView) -> str:
-    """``2 new, 1 gone, 12 not offered, 40 offered, 3 left out (names not usable)``."""
+    """Returns ``2 new, 1 gone, 12 not offered, 40 offered, 3 left out (names not usable)``."""
     states = [one.state for one in listing.models]
     parts = [f"{states.count(state):,} {STATE_NAMES[state]}" for state in ORDER if state in states]
     if listing.unnamed:
@@ -106,10 +111,10 @@ def listing_summary(listing: ListingView) -> str:
 
 
 def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) -> Offering:
-    """The offering if exactly these of the list are selected; models outside the list stay.
+    """Returns the offering if exactly these models of the list are selected; models outside the list stay.
 
-    Where patterns choose, a name that they let in and that is unwanted is taken out by a pattern of its own. What is
-    offered is read from the list, not from ``view``, which may be older: patterns also select models that are new.
+    If patterns select a name that is not wanted, a pattern for that name excludes it. The list says what is offered,
+    not ``view``, which may be older: patterns also select new models.
     """
     now, rows = offering_of(view), {one.name: one for one in listing.models}
     models = [one for one in now.models if one.upstream_name not in rows or one.upstream_name in on]
@@ -135,16 +140,16 @@ def _listed_text(one: ListedModel) -> str:
 
 
 HEALTHY = ("ok", "off")
-"""States of channels that are not paused."""
+"""The states of channels that are not paused."""
 
 
 def is_used_again(before: ChannelView, saved: SavedChannel) -> bool:
-    """Whether nothing was changed but that a paused channel is tried again: its key was entered once more."""
+    """Returns whether the only effect is that a paused channel is tried again, because its key was entered again."""
     return saved.unchanged and before.state not in HEALTHY and saved.state in HEALTHY
 
 
 def price_news(*saved: SavedChannel) -> str:
-    """Sentences about the known prices that new models got, and those without one."""
+    """Returns sentences about the known prices that new models got, and about new models without a price."""
     priced = [price for one in saved for price in one.new_prices]
     unpriced = [name for one in saved if one.dialect is not Dialect.MOCK for name in one.unpriced]
     text = ""
@@ -162,12 +167,12 @@ def price_news(*saved: SavedChannel) -> str:
 
 
 def has_secrets(headers: Mapping[str, str]) -> bool:
-    """Whether some values are not references to variables: these are masked."""
+    """Returns whether some values are not references to variables: these are masked."""
     return not all(value.startswith(REFERENCE) for value in headers.values())
 
 
 def headers_hint(headers: Mapping[str, str], *, copy: bool) -> str:
-    """What an empty input means: secret values stay, but a copy cannot have them."""
+    """Returns what an empty input means: secret values stay, but a copy cannot have them."""
     if not has_secrets(headers):
         return f"none, or {HEADERS_EXAMPLE}"
     names = ", ".join(safe(name, 40) for name in headers)
@@ -175,7 +180,7 @@ def headers_hint(headers: Mapping[str, str], *, copy: bool) -> str:
 
 
 def key_trouble(key: KeyView, session: ConsoleSession) -> str:
-    """Why a key is not in use, and until when; empty if it is."""
+    """Returns why a key is not in use, and until when; empty if it is in use."""
     if key.state == "ok":
         return ""
     state = safe(fmt.channel_state(key.state, key.until_ms, session.now()))

@@ -1,4 +1,4 @@
-"""Channel form: its inputs, request body and command; key, dialect and models are read by hand.
+"""Channel form: its inputs, request body and command; key, dialect and models have code of their own.
 
 A key is never shown: an empty input keeps the present one.
 """
@@ -102,7 +102,7 @@ class ChannelForm(EntityForm):
         )
 
     def body(self, values: Values) -> dict[str, Any]:
-        """The request body; an empty key changes nothing. Raises BadRequest."""
+        """Returns the request body; an empty key changes nothing. Raises BadRequest."""
         body, edited = super().body(values), self.edited
         needs_url = Dialect(values["dialect"]).info.needs_url
         if needs_url and not values["base_url"] and not (edited is None and values["preset"]):
@@ -122,7 +122,7 @@ class ChannelForm(EntityForm):
         return warning(values, self._presets)
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
-        """The equivalent command. Raises BadRequest if there is none."""
+        """Returns the equivalent command. Raises BadRequest if there is none."""
         edited, more = self.edited, [*more]
         usual = edited.dialect.value if edited else "openai"
         if texts["dialect"] != usual and (edited or not texts["preset"].strip()):
@@ -140,18 +140,20 @@ NOT_COPIED = "keys cannot be copied: enter it again, or 'none'"
 
 
 def _has_address(texts: Mapping[str, str]) -> bool:
-    """Whether such a channel has an address and a key."""
+    """Returns whether such a channel has an address and a key."""
     return bool(texts["preset"].strip()) or Dialect(texts["dialect"]).info.needs_url
 
 
 def _about(preset: PresetView) -> str:
-    """The preset's address, and the variable that its documentation keeps the key in."""
+    """Returns the preset's address, and the variable that usually holds its key, according to its documentation."""
     key = f"   env:{preset.key_variable}" if preset.key_variable else ""
     return f"{preset.base_url or 'an address you enter'}{key}"
 
 
 def _key_again(name: str) -> Callable[[str], str]:
-    """A key is stored and never shown, so a copy cannot have it: it must be typed again, or ``none``."""
+    """Returns a reader for the key of a copy. A key is stored and never shown, so it must be typed again, or be
+    ``none``.
+    """
 
     def read(text: str) -> str:
         if not text.strip():
@@ -170,7 +172,7 @@ def _preset(text: str, presets: Sequence[PresetView]) -> str:
 
 
 def warning(values: Values, presets: Sequence[PresetView] = ()) -> str:
-    """A warning about the address, or what the preset means."""
+    """Returns a warning about the address, or the meaning of the preset."""
     url, offered = values["base_url"], values["models"]
     text = base_url_warning(url) if url else ""
     known = next((one for one in presets if one.name == values["preset"]), None)
@@ -184,7 +186,7 @@ def warning(values: Values, presets: Sequence[PresetView] = ()) -> str:
 
 
 def _key_shown(text: str, view: ChannelView | None) -> str | None:
-    """A reference may be shown; a key is read from stdin by the command."""
+    """Returns the key as the command shows it: a reference as it is; any other key is read from stdin."""
     if not text or (view is not None and text == view.key):
         return None
     return text if text.startswith(REFERENCE) else "-"

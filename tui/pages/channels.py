@@ -27,36 +27,36 @@ from tui.widgets.why import explain_for_groups
 
 SPARK = 12
 SHOWN = 10
-"""Model names in the pane."""
+"""The most model names in the pane."""
 
 DRAWN = ("name", "base_url", "groups", "priority", "weight")
-"""Fields that the pane draws in a way of their own."""
+"""Fields that the pane draws in a special way."""
 
 
 class ChannelRow(msgspec.Struct, frozen=True):
-    """A channel, what changes by itself, and its last 24 hours."""
+    """A channel, its values that change with time, and its last 24 hours."""
 
     view: ChannelView
     left: str
-    """Time until it is tried again; empty unless paused."""
+    """The time until it is tried again; empty unless paused."""
     day: SumRow | None
     waits: tuple[float, ...]
-    """Milliseconds to the first byte, an hour."""
+    """Milliseconds to the first byte, for each hour."""
 
     @property
     def first_byte_ms(self) -> int | None:
-        """Mean over the calls that had one, without their waits for a place; None if there were none."""
+        """Returns the mean time to the first byte, without waits for a place; None without such calls."""
         mean = None if self.day is None else self.day.mean_upstream_ms
         return None if mean is None else round(mean)
 
     @property
     def errors(self) -> float | None:
-        """Share of calls that it failed; None if there were no calls."""
+        """Returns the share of calls that it failed; None without calls."""
         return None if self.day is None or not self.day.calls else self.day.errors / self.day.calls
 
 
 class ChannelListing(PageListing[ChannelRow]):
-    """Channels, in the order they are tried."""
+    """The listing of channels, in the order they are tried."""
 
     noun = "channel"
 
@@ -86,7 +86,7 @@ class ChannelListing(PageListing[ChannelRow]):
             ends = [(f"   {self.session.key(action)}", "key"), (f"{where} {does}", "dim")]
             text = f"{safe(paused.name, 24)}: {reason(paused)}"
             rest = width - sum(len(end) for end, _ in ends) - 3
-            if rest - len(parts[0][0]) < min(len(text), 40):  # what is wrong matters more than how many are not
+            if rest - len(parts[0][0]) < min(len(text), 40):  # problems matter more than the number of healthy ones
                 parts = [(f" {self.counted(len(channels))}", "")]
             why = cut(text, max(10, rest - len(parts[0][0])))
             parts += [(f"   {why}", "bad" if paused.state == "attention" else "warn"), *ends]
@@ -176,13 +176,13 @@ class ChannelListing(PageListing[ChannelRow]):
 
 
 def reason(channel: ChannelView) -> str:
-    """Why it gets no calls, without its name in front."""
+    """Returns why it gets no calls, without its name in front."""
     return safe(reason_text(channel.reason))
 
 
 def remedy(channel: ChannelView) -> tuple[str, str]:
-    """The id of the action that helps a paused channel, and what its key does: a refused key stays refused until it is
-    replaced.
+    """Returns the id of the action that helps a paused channel, and the effect of its key: a refused key stays refused
+    until it is replaced.
     """
     if channel.state != "attention":
         return "channels.clear", "resumes it"
@@ -190,12 +190,12 @@ def remedy(channel: ChannelView) -> tuple[str, str]:
 
 
 def state_word(state: str) -> str:
-    """The state as it is written everywhere."""
+    """Returns the state in the words used everywhere."""
     return safe(fmt.channel_state(state), 16)
 
 
 def _short_state(channel: ChannelView) -> str:
-    """The state in a narrow column."""
+    """Returns the state for a narrow column."""
     return state_word(channel.shown_state).removeprefix("needs ")
 
 
@@ -285,7 +285,7 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
 
 
 STATE_ORDER = ("attention", "cooling", "half_open", "untested", "ok", "off")
-"""Channels that need attention come first."""
+"""The order of states: channels that need attention come first."""
 
 
 def _is_paused(channel: ChannelView) -> bool:
@@ -306,7 +306,7 @@ def _tone(row: ChannelRow) -> str:
 
 
 def _speed(row: ChannelRow, glyphs: Glyphs) -> str:
-    """Why it does not answer and for how long; else how fast it does."""
+    """Returns why it does not answer and for how long; otherwise how fast it answers."""
     if row.left or row.view.state == "attention":
         return f"{f'retry in {row.left}: ' if row.left else ''}{reason(row.view)}"
     if row.first_byte_ms is None:
@@ -315,13 +315,13 @@ def _speed(row: ChannelRow, glyphs: Glyphs) -> str:
 
 
 async def _why(page: AnyPage) -> None:
-    """What calls of its models would get."""
+    """Show what would happen to calls of its models."""
     if (channel := selection(page)) is not None:
         await explain_for_groups(page, channel.groups, [model.name for model in channel.models])
 
 
 class ChannelsPage(TrendPage[ChannelRow]):
-    """A table of channels."""
+    """The page with a table of channels."""
 
     scopes = ("entity", "channels", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **channel_actions.VERBS, "why": _why}

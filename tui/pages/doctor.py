@@ -29,12 +29,12 @@ LABEL = 26
 
 
 def run(page: Any) -> None:
-    """Ask all questions again."""
+    """Run all checks again."""
     page.examine()
 
 
 class NameField(ChoiceInput):
-    """A name to check. Once it is checked it is all selected: letters replace it, digits open the pages."""
+    """A name to check. Once it is checked it is selected as a whole: letters replace it, digits open the pages."""
 
     kept = ""
 
@@ -44,7 +44,7 @@ class NameField(ChoiceInput):
         self.select_all()
 
     def on_key(self, event: events.Key) -> None:
-        """A digit leaves the field and is a key, while what is there is what was checked."""
+        """Leave the field and handle the digit as a page's key, if the field still has the checked name."""
         if event.key.isdigit() and self.kept and self.value == self.kept and not self.selection.is_empty:
             event.stop().prevent_default()
             self.query_ancestor(ConsolePage).take_focus()
@@ -52,7 +52,9 @@ class NameField(ChoiceInput):
 
 
 class DoctorPage(ConsolePage):
-    """Two fields to choose from, and a line a question. The text has the focus at first, as letters are keys there."""
+    """The page with two fields to choose from, and one line for each question. The text has the focus at first, because
+    letters are keys there.
+    """
 
     DEFAULT_CSS = """
     DoctorPage .asked { height: 1; margin: 0 1; }
@@ -77,7 +79,7 @@ class DoctorPage(ConsolePage):
         """When the checks started; None while none run."""
         self._took = 0
         self._asked: tuple[str, str] | None = None
-        """Token and model of the checks that run or ran last."""
+        """The token and model of the current or last checks."""
         self._names: tuple[list[str], list[str]] = ([], [])
 
     def compose(self) -> ComposeResult:
@@ -94,7 +96,7 @@ class DoctorPage(ConsolePage):
         self.query_one(TextBlock).focus()
 
     def action_leave_field(self) -> None:
-        """Back to the text, and to the keys of the page."""
+        """Return to the text, and to the keys of the page."""
         self.take_focus()
 
     def renew(self) -> None:
@@ -107,11 +109,11 @@ class DoctorPage(ConsolePage):
         self.draw()
 
     def draw(self) -> None:
-        """The questions, with the answers there are."""
+        """Draw the questions, with the answers so far."""
         self.query_one(TextBlock).show(self.report)
 
     def report(self, width: int) -> Content:
-        """A line a question; under a bad answer what to do."""
+        """Returns one line for each question; below a bad answer, what to do."""
         card, glyphs = TextCard(width, label=LABEL), self.session.glyphs
         marks = {
             "ok": (glyphs.ok, "ok"),
@@ -140,7 +142,7 @@ class DoctorPage(ConsolePage):
         )
 
     def _names_of_steps(self) -> list[str]:
-        """The questions, then what was looked at on the rounds, as far as they have come."""
+        """Returns the questions, then the further checks that have finished so far."""
         names = [name for name, _ in QUESTIONS]
         names += [step.name for step in self._steps[len(names) :]]
         if self._began is not None and len(self._steps) >= len(QUESTIONS):
@@ -148,12 +150,12 @@ class DoctorPage(ConsolePage):
         return names
 
     def command(self) -> str:
-        """The equivalent command."""
+        """Returns the equivalent command."""
         token, model = self.asked()
         return "tollkeeper " + cli_command("doctor", token=safe(token) or None, model=safe(model) or None)
 
     def asked(self) -> tuple[str, str]:
-        """The names of token and model; empty for what is found by itself."""
+        """Returns the names of token and model; empty for one that the checks choose."""
         token, model = (self.query_one(f"#{id_}", ChoiceInput).value.strip() for id_ in ("token", "model"))
         return token, model
 
@@ -168,13 +170,13 @@ class DoctorPage(ConsolePage):
             toast(self, "The checks are still running.")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Run the checks. What is typed next is another name."""
+        """Run the checks. Text typed next replaces the name."""
         self.do(run)
         if isinstance(event.input, NameField):
             event.input.keep()
 
     def on_input_changed(self) -> None:
-        """Results, also those to come, are of other names."""
+        """Discard the results, also those to come, if they are for other names."""
         if self.asked() != self._asked:
             self.workers.cancel_group(self, "doctor")
             self._steps, self._began = [], None
@@ -188,7 +190,7 @@ class DoctorPage(ConsolePage):
                 steps.append(step)
                 self.draw()
         finally:
-            if self._steps is steps:  # else it was cancelled
+            if self._steps is steps:  # otherwise it was cancelled
                 self._took, self._began = self.session.now() - (began or 0), None
                 self.draw()
 
@@ -208,5 +210,5 @@ class DoctorPage(ConsolePage):
 
 
 def _field(id_: str, otherwise: str) -> Combobox:
-    """A field to choose a name in; ``otherwise``: what is used while it is empty."""
+    """Returns a field to choose a name in; ``otherwise`` says what is used while it is empty."""
     return Combobox(NameField("", (), only=True, many=False, placeholder=otherwise, id=id_))

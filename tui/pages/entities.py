@@ -1,4 +1,4 @@
-"""Entities: what the pages of tokens, groups and channels do alike: create, copy, edit, enable and disable."""
+"""Entities: the common actions of the pages of tokens, groups and channels: create, copy, edit, enable and disable."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -15,7 +15,7 @@ Send = Callable[..., Awaitable[Any]]
 
 
 def creating(create: Create) -> Mapping[str, Verb]:
-    """The verbs that create an entity: an empty one, or one like that of the selected row."""
+    """Returns the verbs that create an entity: an empty one, or one like that of the selected row."""
 
     async def new(page: AnyPage) -> None:
         await create(page, None)
@@ -28,7 +28,7 @@ def creating(create: Create) -> Mapping[str, Verb]:
 
 
 async def ask_new(page: AnyPage, form: EntityForm, add: Send, like: Any, waits: str = "") -> Any:
-    """Show the form of a new entity; what ``add`` returned for it, None if it was closed."""
+    """Show the form of a new entity. Returns the result of ``add`` for it; None if the form was closed."""
     plan = FormPlan(
         title=f"New {page.listing.noun}" + ("" if like is None else f" like {like.name}"),
         fields=form.fields(),
@@ -42,7 +42,7 @@ async def ask_new(page: AnyPage, form: EntityForm, add: Send, like: Any, waits: 
 
 
 async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
-    """Show the form of the entity that is edited; what ``edit`` returned, UNCHANGED, or None if it was closed."""
+    """Show the form of the edited entity. Returns the result of ``edit``, UNCHANGED, or None if the form was closed."""
     view: Any = form.edited
     plan = FormPlan(
         title=f"{page.listing.noun.capitalize()} {view.name}",
@@ -55,7 +55,9 @@ async def ask_changes(page: AnyPage, form: EntityForm, edit: Send) -> Any:
 
 
 def toggling(edit: Callable[[AnyPage], Send], effect: str = "") -> Verb:
-    """The verb that disables or enables an entity, or all that are marked; ``effect`` of disabling it."""
+    """Returns the verb that disables or enables an entity, or all marked ones; ``effect`` is a text about
+    disabling it.
+    """
 
     async def toggle(page: AnyPage) -> None:
         if not await marked.acts_on_marks(page, "toggle") and (view := selection(page)) is not None:

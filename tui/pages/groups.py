@@ -1,6 +1,6 @@
-"""Groups page: which tokens use which channels, and at what price, at which price factor and within which limits.
+"""Groups page: which tokens use which channels, with which models, price factor and limits.
 
-Deleting a group names what uses it first, and moves that to another group.
+Deleting a group first names what uses it, and moves that to another group.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,22 +37,22 @@ from tui.widgets.why import explain_for_groups
 
 GAUGE = 8
 SHOWN = 12
-"""Names in the pane."""
+"""The most names in the pane."""
 
 DRAWN = ("name", "multiplier", "models", "fallbacks", "budgets", "limits")
-"""Fields that the pane draws in a way of their own."""
+"""Fields that the pane draws in a special way."""
 
 
 class GroupRow(msgspec.Struct, frozen=True):
-    """A group, and how the channels of its route do."""
+    """A group, and the states of the channels of its route."""
 
     view: GroupView
     route: tuple[tuple[str, str], ...]
-    """Channels in the order they are tried, with their states."""
+    """The channels in the order they are tried, with their states."""
 
 
 class GroupListing(PageListing[GroupRow]):
-    """Groups."""
+    """The listing of groups."""
 
     noun = "group"
     by = "name"
@@ -146,7 +146,7 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
 
 
 def _order(group: GroupView) -> str:
-    """The order in which its channels are tried."""
+    """Returns the order in which its channels are tried."""
     return next(field.show(group.policy) for field in GROUP if field.name == "policy")
 
 
@@ -193,7 +193,7 @@ class GroupForm(EntityForm):
         super().__init__("group", GROUP, GroupFields(name=""), session, group, copy=copy)
 
     def live(self, values: Values) -> str:
-        """Which models its tokens will see."""
+        """Returns which models its tokens will see."""
         if self.edited is None:
             return no_channel(self.session)
         channels = [one for one in self.session.board.channels if one.name in self.edited.channels]
@@ -206,7 +206,7 @@ class GroupForm(EntityForm):
 
 
 def no_channel(session: ConsoleSession) -> str:
-    """What to do about a group without a channel."""
+    """Returns what to do about a group without a channel."""
     return f"no channel lists this group; add it on page 4 ({session.key('entity.edit')})"
 
 
@@ -218,7 +218,7 @@ async def edit(page: AnyPage) -> None:
 
 
 async def delete(page: AnyPage) -> None:
-    """Delete the group; what uses it moves to another group."""
+    """Delete the group; its tokens and channels move to another group."""
     if await marked.acts_on_marks(page, "delete"):
         return
     group, session = selection(page), page.session
@@ -268,7 +268,7 @@ def _users(group: GroupView) -> str:
 
 
 async def why(page: AnyPage) -> None:
-    """What calls of its tokens would get."""
+    """Show what would happen to calls of its tokens."""
     if (group := selection(page)) is not None:
         await explain_for_groups(page, [group.name], group.sees)
 
@@ -283,7 +283,7 @@ VERBS: Mapping[str, Verb] = {
 
 
 class GroupsPage(ListPage[GroupRow]):
-    """A table of groups."""
+    """The page with a table of groups."""
 
     scopes = ("entity", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}

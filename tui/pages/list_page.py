@@ -1,4 +1,4 @@
-"""ListPage: a page that is a table with a detail pane, filter, sorting and marks; TrendPage adds recent sums."""
+"""ListPage: a page with a table, a detail pane, a filter, sorting and marks; TrendPage adds recent sums."""
 
 from asyncio import to_thread
 from collections.abc import Hashable, Mapping
@@ -51,7 +51,7 @@ def edit_filter(page: AnyPage) -> None:
 
 
 def sort(page: AnyPage) -> None:
-    """Sort by the next column on screen that can be sorted by; after the last one by none."""
+    """Sort by the next sortable column on screen; after the last one by none."""
     ids = ["", *(column.id for column in sortable_columns(shown_columns(page.table)))]
     at = ids.index(page.view.sort) if page.view.sort in ids else 0
     page.sort_by(ids[(at + 1) % len(ids)], reverse=False)
@@ -71,12 +71,12 @@ def sort_by_title(page: AnyPage, column: str) -> None:
 
 
 def shown_columns(table: LiveTable[R]) -> list[Column[R]]:
-    """The columns on screen, from the left."""
+    """Returns the columns on screen, from the left."""
     return [place.column for place in fit_columns(table.columns, table.wide - 1, table.chosen)]
 
 
 def reverse(page: AnyPage) -> None:
-    """Turn the order round."""
+    """Reverse the order."""
     page.sort_by(page.view.sort, reverse=not page.view.reverse)
     page.renew()
     page.table.go(0)
@@ -94,7 +94,7 @@ async def columns(page: AnyPage) -> None:
 
 
 def _report_hidden_columns(page: AnyPage) -> None:
-    """Which chosen columns have no room."""
+    """Show which chosen columns do not fit."""
     shown = {column.id for column in shown_columns(page.table)}
     hidden = [one.title or one.id for one in page.columns if one.id in page.table.chosen and one.id not in shown]
     if hidden:
@@ -102,7 +102,7 @@ def _report_hidden_columns(page: AnyPage) -> None:
 
 
 def mark(page: AnyPage) -> None:
-    """Mark the row, or unmark it, and go on to the next."""
+    """Mark the row, or unmark it, and go to the next."""
     table = page.table
     if table.source.count and not table.lost:
         table.marks ^= {table.source.key(table.cursor)}
@@ -112,7 +112,7 @@ def mark(page: AnyPage) -> None:
 
 
 def marked_only(page: AnyPage) -> None:
-    """Only the rows that are marked; again: all."""
+    """Show only the marked rows, or all rows again."""
     table, before = page.table, page.shows_marked
     page.shows_marked = not before and bool(table.marks)
     page.source.keep(set(table.marks) if page.shows_marked else None)
@@ -123,7 +123,7 @@ def marked_only(page: AnyPage) -> None:
 
 
 async def export_rows(page: AnyPage, note: str = "") -> None:
-    """Write the rows that are shown to a file; ``note`` says which rows those are."""
+    """Write the shown rows to a file; ``note`` says which rows those are."""
     shown = (page.source.row(i) for i in range(page.source.count))
     rows = [page.listing.exported(row) for row in shown if row is not None]
     title = f"Export {count_text(len(rows), 'row')} to a file{note}"
@@ -142,14 +142,14 @@ def copy_name(page: AnyPage) -> None:
 
 
 def copy_command(page: AnyPage) -> None:
-    """Copy the command that does the same."""
+    """Copy the row's command."""
     if (row := page.table.current) is not None:
         command = page.listing.command(row)
         clipboard.copy_text(page, command, f"Copied:\n{command}")
 
 
 def back(page: AnyPage) -> None:
-    """Leave the filter; else close the pane; else show all rows again."""
+    """Leave the filter, otherwise close the pane, otherwise show all rows again."""
     field, pane = page.query_one(FilterInput), page.query_one(Detail)
     if not field.has_focus and pane.display:
         pane.display = page.view.detail = page.table.held = False
@@ -183,18 +183,18 @@ def select_row(page: AnyPage, key: Hashable, verb: str = "") -> None:
 
 
 def set_filter(page: AnyPage, text: str) -> None:
-    """Show what matches the text; all rows if it is empty."""
+    """Show the rows that match the text; all rows if it is empty."""
     page.view.filter = text
     page.query_one(FilterInput).fill(text)
     page.renew()
 
 
 COMPLAINT_LIMIT = 600
-"""Characters of what is wrong with a filter: it may name all that there is."""
+"""The most characters of a filter's error, which may list all valid names."""
 
 
 class ListPage(ConsolePage, Generic[R]):
-    """Table, pane and filter. A subclass has a PageListing and actions of its own."""
+    """A page with table, pane and filter. A subclass has a ``PageListing`` and its own actions."""
 
     verbs: ClassVar[Mapping[str, Verb]] = VERBS
 
@@ -208,9 +208,9 @@ class ListPage(ConsolePage, Generic[R]):
         self.source: RowSource[R] = ListRows[R](listing.key) if source is None else source
         self.shows_marked = False
         self.complaint = ""
-        """What is wrong with the filter."""
+        """The error of the filter; empty if it is valid."""
         self.wanted_row: Hashable = None
-        """Key of a row to select once it is here, and what to do with it then."""
+        """The key of a row to select once it is here. ``wanted_verb`` is then run on it."""
         self.wanted_verb = ""
         self._filtered = ""
 
@@ -239,7 +239,7 @@ class ListPage(ConsolePage, Generic[R]):
         self.screen.set_focus(self.table)  # at once: the first frame is drawn with it
 
     def renew(self) -> None:
-        """Take the board's rows, keep the cursor on its row, and draw what differs."""
+        """Take the board's rows, keep the cursor on its row, and draw the differences."""
         if other := self._filtered != self.view.filter:
             self._filtered, self.complaint = self.view.filter, ""
             self.source.pin(None)
@@ -247,7 +247,7 @@ class ListPage(ConsolePage, Generic[R]):
                 self.narrow(self.view.filter)
             except BadRequest as error:
                 self.complaint = self.session.advice(error.message)
-        if self.table.text_selection is None:  # what is being selected must not move
+        if self.table.text_selection is None:  # selected text must not move
             self.fill()
         self.table.renew(new_filter=other)
         if self.wanted_row is not None and (index := self.source.index(self.wanted_row)) is not None:
@@ -265,18 +265,18 @@ class ListPage(ConsolePage, Generic[R]):
         self.draw_detail()
 
     def fill(self) -> None:
-        """Bring the source up to date with the board."""
+        """Update the source from the board."""
         if isinstance(self.source, ListRows):
             self.source.put(self.listing.rows())
 
     def narrow(self, text: str) -> None:
-        """Show only what fits these words. Raises BadRequest; what held before then still does."""
+        """Show only the rows that match these words. Raises BadRequest; then the previous filter stays."""
         if isinstance(self.source, ListRows):
             fits, listing, columns = row_filter(text), self.listing, self.columns
             self.source.wanted = (lambda row: fits(listing.searched(row, columns))) if text.strip() else None
 
     def sort_by(self, column: str, *, reverse: bool) -> None:
-        """Sort by a column's id, in the order that is usual for it unless reversed; empty: not at all."""
+        """Sort by a column's id, in its usual order unless reversed; empty: not at all."""
         found: Column[R] | None = next((c for c in self.columns if c.id == column and c.sort), None)
         self.view.sort, self.view.reverse = (column, reverse) if found else ("", False)
         descending = found is not None and found.largest_first != reverse
@@ -286,7 +286,7 @@ class ListPage(ConsolePage, Generic[R]):
         self.table.rearrange()
 
     def draw_lead(self) -> None:
-        """The line above the table."""
+        """Draw the line above the table."""
         if isinstance(self.source, ListRows):
             self.listing.shown = self.source.count if self.source.hidden else None
         if self.complaint:
@@ -307,10 +307,10 @@ class ListPage(ConsolePage, Generic[R]):
             pane.show(lambda width: gone if row is None else self.listing.detail(row, width), key)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Apply the filter a moment after the last letter, so that typing never waits."""
+        """Apply the filter a moment after the last letter, so that typing is never delayed."""
         if self.view.filter != event.value:
             self.view.filter = event.value
-            self.set_timer(0.05, self.renew)  # for more letters
+            self.set_timer(0.05, self.renew)  # wait for more letters
 
     def on_input_submitted(self) -> None:
         self.table.focus()
@@ -325,7 +325,7 @@ class ListPage(ConsolePage, Generic[R]):
 
 
 class TrendPage(ListPage[R], Generic[R]):
-    """Sums by ``by``, over 30 days, or 24 hours if ``hourly``."""
+    """A list page with sums by ``by``, over 30 days, or 24 hours if ``hourly``."""
 
     by: ClassVar[str] = ""
     hourly: ClassVar[bool] = False
@@ -333,7 +333,7 @@ class TrendPage(ListPage[R], Generic[R]):
     def __init__(self, session: ConsoleSession, id: str, listing: PageListing[R]) -> None:
         super().__init__(session, id, listing)
         self._asked: tuple[int, int, int] | None = None
-        """When the sums were fetched, and how many calls and failures there were then."""
+        """When the sums were last fetched, and the number of calls and failures then."""
 
     def renew(self) -> None:
         super().renew()
@@ -355,7 +355,7 @@ class TrendPage(ListPage[R], Generic[R]):
 
 
 def _due(asked: tuple[int, int, int] | None, now: int, calls: int, failures: int) -> bool:
-    """Whether sums are fetched again: failures are shown after a second, other calls after ten."""
+    """Returns whether to fetch the sums again: failures are shown after a second, other calls after ten."""
     if asked is None:
         return True
     wait = 10_000 if failures == asked[2] else 1_000

@@ -1,4 +1,5 @@
-"""Live page: every call as it happens and what it costs; running calls change in place, old ones are a scroll away.
+"""Live page: every call as it happens, with its cost. Running calls change in place; older ones are reached by
+scrolling.
 
 A new column is a line in ``columns``; it can be sorted by if its id is in ``SORT_KEYS`` of ``domain.query``.
 """
@@ -35,7 +36,7 @@ from tui.widgets.text_block import LeadLine
 
 
 class LiveListing(PageListing[CallView]):
-    """Calls, running and ended."""
+    """The listing of calls, running and ended."""
 
     noun = "call"
     hint = "claude  st:err  tok:laptop  ch:openai*  api:messages  dur:>5s  cost:>0.01  since:10m  !demo"
@@ -58,7 +59,8 @@ class LiveListing(PageListing[CallView]):
         return connect_card.curl(self.session.address, safe(row.model) or "MODEL", api=row.api, stream=row.stream)
 
     def lead(self, width: int) -> Content:
-        """Calls per minute; errors and time to the first token of the newest calls, whatever the filter.
+        """Returns calls per minute, and errors and time to the first token of the newest calls, regardless of the
+        filter.
 
         The page adds its own words in front.
         """
@@ -79,7 +81,7 @@ class LiveListing(PageListing[CallView]):
         return content(*fitting(width, *groups))
 
     def _waiting(self, width: int) -> list[Part]:
-        """``32 running · 28 waiting: 20 for channel 'a' (4 calls at once)``; empty while no call waits."""
+        """Returns ``32 running · 28 waiting: 20 for channel 'a' (4 calls at once)``; empty while no call waits."""
         calls, dot = self.session.board.calls, self.session.glyphs.dot
         waits = calls.waits()
         if not waits:
@@ -113,7 +115,9 @@ class LiveListing(PageListing[CallView]):
 
 
 def columns(session: ConsoleSession) -> list[Column[CallView]]:
-    """All columns of the Live page. They are sorted by the server's keys, which also sorts what is not loaded here."""
+    """Returns all columns of the Live page. They are sorted by the server's keys, as it also sorts calls that are not
+    loaded here.
+    """
     found = (*_first_columns(session), *_count_columns(session), *_name_columns(session.glyphs))
     return [msgspec.structs.replace(c, sort=SORT_KEYS.get(c.id), descends=c.id in ("time", "status")) for c in found]
 
@@ -201,7 +205,7 @@ def _name(name: Callable[[CallView], str], glyphs: Glyphs, call: CallView, width
 
 
 def _token(call: CallView, glyphs: Glyphs) -> str:
-    """The token's name, marked if most of a budget of the call was spent."""
+    """Returns the token's name, marked if most of a budget of the call was spent."""
     return f"{glyphs.warning}{call.token}" if budget_warnings(call.marks) else call.token
 
 
@@ -210,15 +214,15 @@ def _token_tone(call: CallView) -> str:
 
 
 def end_of(call: CallView) -> str:
-    """Why the answer ended, and how many events it lost; why there was none."""
+    """Returns why the answer ended, and how many events it lost, or why no answer came."""
     lost = lost_events(call.marks)
     reason = safe(call.finish_reason or call.code)
     return f"{reason} -{lost}" if lost else reason
 
 
 def _what(call: CallView, glyphs: Glyphs, width: int = LIMIT) -> str:
-    """The model and the fallback that answered, or the request that reached no API; how many calls the row stands for,
-    or which retry it is. Where that is too wide, the names are cut; the numbers stay.
+    """Returns the model and the fallback that answered, or the request that reached no API, and the number of calls of
+    the row, or which retry it is. If that is too wide, the names are cut; the numbers stay.
     """
     times = f" {glyphs.times}{call.count:,}" if call.count > 1 else ""
     retry = f" retry {call.retry}" if call.retry else ""
@@ -229,15 +233,17 @@ def _what(call: CallView, glyphs: Glyphs, width: int = LIMIT) -> str:
 
 
 def _what_fitted(call: CallView, glyphs: Glyphs, width: int) -> str:
-    """The model, and what the call waits for if that fits. A wait makes no column wider, as it is soon over."""
+    """Returns the model, and what the call waits for if that fits. A wait does not widen the column, because it is soon
+    over.
+    """
     text = _what(call, glyphs, width)
-    if not call.waits_for or width - cell_len(text) < 14:  # too few cells to begin
+    if not call.waits_for or width - cell_len(text) < 14:  # too narrow for the wait
         return text
     return f"{text} {glyphs.dot} {safe(call.waits_for.partition(' (')[0], 80)}"
 
 
 def _status(call: CallView, glyphs: Glyphs) -> str:
-    """A mark and a number, never colour alone."""
+    """Returns a mark and a number, never colour alone."""
     if call.waits_for:
         return "wait"
     if isinstance(call, RunningView):
@@ -255,7 +261,7 @@ def _tokens(call: CallView, number: int, glyphs: Glyphs) -> str:
 
 
 def _cost(call: CallView, glyphs: Glyphs) -> str:
-    """No usage, no price and free are three different things."""
+    """Returns the cost. A free call and one without usage are shown differently."""
     if call.cost_nanos:
         return fmt.cost(call.cost_nanos)
     return glyphs.nothing if call.state == "running" or call.usage_source == "none" else "free"
@@ -281,11 +287,11 @@ class LivePage(ListPage[CallView]):
         super().__init__(session, "live", LiveListing(session), LiveSource(session))
         self._fetching = False
         self._day = ""
-        """The date by which rows of other days have theirs."""
+        """The current date, which decides which rows show theirs."""
 
     @property
     def calls(self) -> LiveSource:
-        """The source, with its real type."""
+        """Returns the source, with its exact type."""
         assert isinstance(self.source, LiveSource)  # noqa: S101 - narrows the type
         return self.source
 
@@ -297,7 +303,7 @@ class LivePage(ListPage[CallView]):
         self.listing.searching = self.calls.query is not None and not self.calls.search.done
 
     def renew(self) -> None:
-        self.table.follows = not self.calls.paused  # also sorted: what is found later may come first
+        self.table.follows = not self.calls.paused  # also if sorted: calls found later may be first
         if self._day != (today := fmt.day(self.session.now())):
             self._day = today
             self.table.rearrange()
@@ -315,7 +321,7 @@ class LivePage(ListPage[CallView]):
         self.query_one(LeadLine).show(Content.assemble(standing, rest))
 
     def standing(self) -> Content:
-        """Whether it follows, how many calls there are, and what is out of sight."""
+        """Returns whether the list follows, how many calls it has, and what is out of sight."""
         glyphs, table, calls = self.session.glyphs, self.table, self.calls
         count = fmt.count_text(calls.count, "call")
         if calls.paused:
@@ -333,14 +339,16 @@ class LivePage(ListPage[CallView]):
         return content((f" {glyphs.stay} not following", "warn"), f"  {count}{self.searching()}{self.new()}")
 
     def new(self) -> str:
-        """The number of calls that arrived out of sight, and the key that shows them."""
+        """Returns the number of calls that arrived out of sight, and the key that shows them."""
         glyphs, calls = self.session.glyphs, self.calls
         count = (calls.hidden if calls.paused else calls.unseen).count(self.session.board.calls.order, calls.fits)
         shows = f"({self.session.key('live.pause')} shows them)" if calls.paused else f"{glyphs.up} (g)"
         return f" {glyphs.dot} {count:,} new {shows}" if count else ""
 
     def searching(self, *, sorts: bool = False) -> str:
-        """How far back a filter or a sort has searched; after ``the first 2,000 calls of`` which those are."""
+        """Returns how far back a filter or a sort has searched; after ``the first 2,000 calls of``, which calls those
+        are.
+        """
         search, every = self.calls.search, fmt.count_text(self.session.board.calls.total, "call")
         if self.calls.query is None and not self.view.sort:
             return ""
@@ -353,13 +361,13 @@ class LivePage(ListPage[CallView]):
         return f"{'those found' if sorts else ''}, {words}"
 
     def load(self) -> None:
-        """Fetch records that are in view and missing, one request at a time."""
+        """Fetch missing records that are in view, one request at a time."""
         if not self._fetching and self.session.link == "attached" and self._wants_more():
             self._fetching = True
             self.run_worker(self._load(), group="history", exit_on_error=True)
 
     def _wants_more(self) -> bool:
-        """Whether older calls are needed for what is on screen, and a little below it."""
+        """Returns whether older calls are needed for the screen and a little below it."""
         calls = self.calls
         if self.view.sort:
             return not calls.search.done

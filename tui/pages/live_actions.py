@@ -20,14 +20,14 @@ from tui.widgets import why as why_dialog
 from tui.widgets.dialogs import Prompt, toast
 
 NAMED = 5
-"""Calls in a question."""
+"""The most calls named in a question."""
 ERRORS = "st:err"
 FAILED = FailureCondition()
 """The condition behind that word."""
 
 
 def pause(page: AnyPage) -> None:
-    """Pause the list, or let it go on."""
+    """Pause the list, or resume it."""
     page.renew()
     page.calls.pause(on=not page.calls.paused)
     page.renew()
@@ -43,8 +43,8 @@ def follow(page: AnyPage) -> None:
 
 
 async def show_calls(app: ConsoleApp, words: str) -> None:
-    """Open the Live page with the calls that fit a filter, the newest first."""
-    app.session.state.view("live").filter = words  # a page that is opened for the first time begins with it
+    """Open the Live page with the calls that match a filter, the newest first."""
+    app.session.state.view("live").filter = words  # a page that opens for the first time starts with it
     if "since:" in words or "until:" in words:
         app.session.passing_filters["live"] = words
     await app.action_page("live")
@@ -53,13 +53,13 @@ async def show_calls(app: ConsoleApp, words: str) -> None:
 
 
 def errors(page: AnyPage) -> None:
-    """Only failed calls; again: all."""
+    """Show only failed calls, or all calls again."""
     set_filter(page, "" if page.view.filter == ERRORS else ERRORS)
     page.table.focus()
 
 
 async def cancel(page: AnyPage) -> None:
-    """Cancel the marked calls that run, or without marks the selected one, after confirmation."""
+    """Cancel the marked running calls, or without marks the selected one, after confirmation."""
     marks, running = page.table.marks, page.session.board.calls.running
     current = page.table.current
     chosen = marks or ({current.id} if isinstance(current, RunningView) else ())
@@ -77,7 +77,7 @@ async def cancel(page: AnyPage) -> None:
         return
     ended = [
         call.id for call in rows if await _ended(page, call.id)
-    ]  # those that wait first: no place comes free for them
+    ]  # waiting ones first, so that none of them gets a place
     if marks:
         unmark(page)
     if not ended:
@@ -87,7 +87,7 @@ async def cancel(page: AnyPage) -> None:
 
 
 def _calls_text(page: AnyPage, calls: Sequence[Running]) -> str:
-    """Which calls they are, how long each has been running, and what it has cost so far."""
+    """Returns which calls they are, how long each has been running, and what it has cost so far."""
     now = page.session.now()
     shown = [running_view(call, now) for call in calls[:NAMED]]
     lines = [f"{one.id}, {seconds(one.duration_ms)}, {cost(one.cost_nanos)} so far" for one in shown]
@@ -95,7 +95,7 @@ def _calls_text(page: AnyPage, calls: Sequence[Running]) -> str:
 
 
 async def _ended(page: AnyPage, call: str) -> bool:
-    """Cancel a call; whether it still ran."""
+    """Cancel a call. Returns whether it was still running."""
     try:
         await page.session.client.cancel(call)
     except NotFound:
@@ -104,12 +104,12 @@ async def _ended(page: AnyPage, call: str) -> bool:
 
 
 def bulk(page: AnyPage) -> None:
-    """Say what can be done to marked calls: they are records, and only running ones can be ended."""
+    """Say how to end marked calls: they are records, and only running ones can be changed."""
     toast(page, f"Press {page.session.key('live.cancel')} to end the marked calls that run.")
 
 
 async def export(page: AnyPage) -> None:
-    """Write the calls that fit the filter to a file; without one, or sorted, those that are here."""
+    """Write the calls that match the filter to a file; without a filter, or if sorted, the loaded ones."""
     calls, all_of_them = page.calls, "'tollkeeper usage export' writes all"
     plain = not page.view.sort and not page.shows_marked
     searches = plain and calls.query is not None and not calls.search.done
@@ -124,7 +124,7 @@ async def export(page: AnyPage) -> None:
 
 
 async def _search_all(page: AnyPage) -> bool:
-    """Find all older calls that fit the filter, as many as are kept."""
+    """Find all older calls that match the filter, up to the number that is kept."""
     while not page.calls.search.done:
         await load_found(page.calls)
         await sleep(0.02)  # leave the gateway time for calls
@@ -132,7 +132,7 @@ async def _search_all(page: AnyPage) -> bool:
 
 
 async def why(page: AnyPage) -> None:
-    """What such a call would get now: the token and model of the call under the cursor."""
+    """Show what would happen to such a call now, with the token and model of the call under the cursor."""
     call = page.table.current
     names = {token.id: token.name for token in page.session.board.tokens}
     if call is None:
@@ -144,7 +144,7 @@ async def why(page: AnyPage) -> None:
 
 
 async def jump_to_time(page: AnyPage) -> None:
-    """Jump to a moment; one with seconds, as the list shows it, to the newest call within that second."""
+    """Jump to a moment; one with seconds, as the list shows it, selects the newest call within that second."""
     now = page.session.now()
     text = await page.ask(Prompt("Jump to", "10m, 14:00, 2026-11-20T14:00", lambda text: past_of(text, now)))
     if not text:
@@ -156,9 +156,10 @@ async def jump_to_time(page: AnyPage) -> None:
 
 
 async def locate(page: AnyPage, moment: Millis) -> int:
-    """Index of the newest row that began before a moment.
+    """Returns the index of the newest row that began before a moment.
 
-    What is here is looked at; older records are fetched one by one, halving what is left: they lie in order of time.
+    It searches the loaded rows first, then fetches older records one by one, halving the rest: they are ordered by
+    time.
     """
     calls = page.calls
     first = calls.count - (calls.records if calls.query is None else 0)

@@ -1,14 +1,14 @@
 """LiveSource: the rows of the Live page: the ring, below it the records by number, or what a filter finds in both.
 
-Three ways of looking, all newest first unless sorted:
+It shows calls in one of three ways, all newest first unless sorted:
 
 - plain: the ring, then every older record by its number; only pages in view are fetched, so a million records can be
   scrolled without loading them;
-- filtered: what matches in the ring, then what was found so far among older records, walked page by page;
-- sorted: what matches in the ring, and the first in that order of all older records, which the server finds.
+- filtered: the matches in the ring, then those found so far among older records, which are searched page by page;
+- sorted: the matches in the ring, and the first in that order of all older records, which the server finds.
 
-The rows do not change between two calls of ``renew``. While it is paused, a filter, a sort and what a search finds
-still change them, but only among the calls that there were when it was paused.
+The rows do not change between two calls of ``renew``. While it is paused, a filter, a sort and the results of a search
+still change them, but only among the calls that existed when it was paused.
 """
 
 from asyncio import Lock
@@ -28,47 +28,47 @@ from tui.columns import Column
 from tui.session import ConsoleSession
 
 FOUND_LIMIT = 20_000
-"""Most older records that one filter keeps."""
+"""The most older records that one filter keeps."""
 
 
 TOP = 2_000
-"""Most older records that are kept while the list is sorted."""
+"""The most older records that are kept while the list is sorted."""
 
 
 class SearchProgress(msgspec.Struct):
-    """How far older records were searched."""
+    """The progress of a search in older records."""
 
     cursor: str = ""
     """Where it continues; empty before the first request."""
     time_ms: int = 0
-    """When the last record searched began."""
+    """When the last searched record began."""
     done: bool = False
-    """Whether there is nothing more to search."""
+    """Whether all records were searched."""
     cut: bool = False
-    """Whether more was found than is kept, because all of it is sorted."""
+    """Whether more was found than is kept, because the list is sorted."""
 
 
 class UnseenCalls:
-    """Which calls came after the last one that was on screen."""
+    """The calls that came after the last one that was on screen."""
 
     def __init__(self) -> None:
         self._newest = CallId("")
 
     def seen(self, order: Sequence[CallId]) -> Sequence[CallId]:
-        """The calls up to that one."""
+        """Returns the calls up to that one."""
         return order[: bisect_right(order, self._newest)]
 
     def forget(self, order: Sequence[CallId]) -> None:
-        """All of these calls, oldest first, have been on screen."""
+        """Mark all of these calls, oldest first, as seen."""
         self._newest = order[-1] if order else CallId("")
 
     def count(self, order: Sequence[CallId], fits: Callable[[CallId], bool]) -> int:
-        """How many calls that fit the filter came since then."""
+        """Returns how many calls that match the filter came since then."""
         return sum(map(fits, order[bisect_right(order, self._newest) :]))
 
 
 class LiveSource:
-    """Rows by index; keys are call ids, and numbers of records that are not in the ring."""
+    """The rows by index. Keys are call ids, and numbers of records that are not in the ring."""
 
     def __init__(self, session: ConsoleSession) -> None:
         self.session = session
@@ -76,29 +76,29 @@ class LiveSource:
         """The ring."""
         self._version = -1
         self._view: list[CallId] = []
-        """What is shown of the ring, oldest first."""
+        """The ids shown from the ring, oldest first."""
         self.records = 0
-        """Number of the newest record below the ring."""
+        """The number of the newest record below the ring."""
         self._ordered: list[CallView] | None = None
         self.history = CallHistory()
         self.found: list[CallView] = []
-        """What the filter found below the ring, newest first."""
+        """The calls that the filter found below the ring, newest first."""
         self.search = SearchProgress()
         self.query: Query | None = None
         self._wanted: Query | None = None
-        """The query, widened to the earlier names of what it names."""
+        """The query, extended by the earlier names of the things that it names."""
         self._names = session.board.names
         self.searches = Lock()
-        """Held by the one search request at a time."""
+        """Held by the only search request at a time."""
         self._kept: Collection[Hashable] | None = None
         self._pinned: Hashable = None
-        """The selected row: it stays also when its call ends and the filter is for others."""
+        """The selected row, which stays even when its call ends and no longer matches the filter."""
         self.order_wanted: CallOrder | None = None
         self.paused = False
         self.unseen = UnseenCalls()
-        """Counts from when the list was followed last."""
+        """Counts calls since the list was last followed."""
         self.hidden = UnseenCalls()
-        """Counts from when the list was paused."""
+        """Counts calls since the list was paused."""
 
     @property
     def count(self) -> int:
@@ -134,35 +134,35 @@ class LiveSource:
         return next((len(self._view) + i for i, row in enumerate(self.found) if row.id == key), None)
 
     def keep(self, keys: Collection[Hashable] | None) -> None:
-        """Show only these calls, as far as they are loaded."""
+        """Show only these calls, if they are loaded."""
         self._kept = keys
         self._version = -1
 
     def pin(self, key: Hashable) -> None:
         before, self._pinned = self._pinned, key
         if before != key and isinstance(before, str) and before in self.calls.by_id and not self.fits(CallId(before)):
-            self._version = -1  # the filter leaves it out again
+            self._version = -1  # the filter hides it again
 
     def order(self, column: Column[CallView] | None, *, descending: bool) -> None:
         self.order_wanted = CallOrder(column.id, ascending=not descending) if column is not None else None
-        self.narrow(self.query)  # what is first of all older records has to be found
+        self.narrow(self.query)  # the first of all older records must be found
 
     def narrow(self, query: Query | None) -> None:
-        """Show only what matches; None for everything."""
+        """Show only calls that match; None for all calls."""
         self.query, self._names = query, self.session.board.names
         self._wanted = None if query is None else self._names.widened(query)
         self.found, self.search = [], SearchProgress(done=all_loaded(self.calls, query))
         self._version = -1
 
     def pause(self, *, on: bool) -> None:
-        """Hold the rows still, or let them follow the board again."""
+        """Freeze the rows, or let them follow the board again."""
         self.paused = on
         self.hidden.forget(self.calls.order)
         if not on:
             self._version = -1
 
     def renew(self) -> None:
-        """Load what changed on the board; while paused only what the filter or the order changed."""
+        """Load changes of the board; while paused, only changes by the filter or the order."""
         calls = self.session.board.calls
         if calls is not self.calls:
             self.calls = calls  # of another server, with other records
@@ -173,7 +173,7 @@ class LiveSource:
             if self.query is not None and names.widened(self.query) != self._wanted:
                 if names.without_new(before).widened(self.query) != self._wanted:
                     self.narrow(self.query)
-                self._wanted = names.widened(self.query)  # what is new has no older calls
+                self._wanted = names.widened(self.query)  # a new list has no older calls
         if self.paused and self._version >= 0:
             return
         if calls.version == self._version and not (self._ordered and calls.running):
@@ -183,7 +183,7 @@ class LiveSource:
         self._ordered = self._arranged(calls)
 
     def extend(self, rows: Sequence[CallView], search: SearchProgress) -> None:
-        """More records were found; ``search`` is the new progress."""
+        """Add more found records; ``search`` is the new progress."""
         search.cut = self.search.cut
         self.search = search
         if self.order_wanted is None:
@@ -195,7 +195,7 @@ class LiveSource:
         self._version = -1
 
     def _arranged(self, calls: CallRing) -> list[CallView] | None:
-        """The rows sorted or restricted; None if they are neither."""
+        """Returns the rows if they are sorted or restricted, otherwise None."""
         if self._kept is None and self.order_wanted is None:
             return None
         rows = [*(as_view(calls.by_id[i], self.session.now()) for i in reversed(self._view)), *self.found]
@@ -213,10 +213,10 @@ class LiveSource:
         order = self.hidden.seen(calls.order) if self.paused else calls.order
         if self.query is None:
             if self.order_wanted is not None and calls.below != self.records:
-                self.narrow(None)  # calls fell out of the ring: they are to be found below it now
+                self.narrow(None)  # calls left the ring: they must be found below it now
             self._view, self.records = list(order), calls.below
         elif changed is None or self._version < 0:
-            if calls.below != self.records:  # calls fell out of the ring: they are to be found below it now
+            if calls.below != self.records:  # calls left the ring: they must be found below it now
                 self.narrow(self.query)
             self._view = [i for i in order if i == self._pinned or self.fits(i)]
             self.records = calls.below
@@ -226,12 +226,12 @@ class LiveSource:
                 _insert(self._view, call_id, there=there)
 
     def fits(self, call_id: CallId) -> bool:
-        """Whether the filter, if there is one, shows this call of the ring."""
+        """Returns whether the filter, if any, shows this call of the ring."""
         return self._wanted is None or self._wanted.fits(as_view(self.calls.by_id[call_id], self.session.now()))
 
 
 async def load_page(source: LiveSource) -> None:
-    """Fetch the records that were missed last."""
+    """Fetch the records that were last found missing."""
     history, client = source.history, source.session.client
     ask = history.next(source.records)
     if ask is None:
@@ -244,13 +244,13 @@ async def load_page(source: LiveSource) -> None:
 
 
 async def load_found(source: LiveSource) -> None:
-    """Let the server look for what fits among older records, one request at a time; it takes as many as it needs."""
+    """Search older records on the server for matches, one request at a time; a search takes as many as it needs."""
     async with source.searches:
         query, order, search = source.query, source.order_wanted, source.search
         before = search.cursor or source.calls.edge
         if search.done:
             return
-        if before is None:  # nothing ended yet
+        if before is None:  # no call has ended yet
             source.extend([], SearchProgress(done=True))
             return
         wanted: dict[str, object] = {"limit": 500, "before": before}
@@ -259,13 +259,13 @@ async def load_found(source: LiveSource) -> None:
         if order is not None:
             wanted |= {"sort": order.key, "ascending": order.ascending or None, "limit": TOP}
         page = await source.session.client.calls(**wanted)
-        if source.search is search:  # else something else is searched for by now, or from another call on
+        if source.search is search:  # otherwise another search has started
             done = page.cursor is None
             source.extend(page.calls, SearchProgress(cursor=page.cursor or "", time_ms=page.back_to_ms, done=done))
 
 
 def all_loaded(calls: CallRing, query: Query | None) -> bool:
-    """Whether no call below the ring can match: all of them ended before the moment from which calls are wanted."""
+    """Returns whether no call below the ring can match, because all of them ended before the query's start."""
     edge = None if calls.edge is None else calls.by_id[calls.edge]
     if query is None or query.since is None or not isinstance(edge, CallView):
         return False
@@ -273,14 +273,14 @@ def all_loaded(calls: CallRing, query: Query | None) -> bool:
 
 
 def search_words(source: LiveSource, now: Millis, *, going_on: bool) -> str:
-    """How far back a filter or a sort has searched: ``back to 14:05; searching older calls``."""
+    """Returns how far back a filter or a sort has searched: ``back to 14:05; searching older calls``."""
     calls, more = source.calls, "searching older calls" if going_on else "G for older ones"
     oldest = as_view(calls.by_id[calls.order[0]], now).time_ms if calls.order else now
     return f"back to {fmt.moment(source.search.time_ms or oldest, now).strip()}; {more}"
 
 
 def _insert(view: list[CallId], call_id: CallId, *, there: bool) -> None:
-    """Put a call into its place among the shown ones, or take it out."""
+    """Insert a call in its place among the shown ones, or remove it."""
     at = bisect_left(view, call_id)
     found = at < len(view) and view[at] == call_id
     if there and not found:
@@ -290,11 +290,11 @@ def _insert(view: list[CallId], call_id: CallId, *, there: bool) -> None:
 
 
 PAGES = 60
-"""Pages kept; the least recently viewed are dropped first."""
+"""The number of pages kept; the least recently viewed are dropped first."""
 
 
 class HistoryRequest(msgspec.Struct, frozen=True):
-    """Which records are missing: those numbered ``at``, ``at - 1``, ... ``limit`` of them."""
+    """The missing records: those numbered ``at``, ``at - 1``, ... ``limit`` of them."""
 
     page: int
     at: int
@@ -302,7 +302,7 @@ class HistoryRequest(msgspec.Struct, frozen=True):
 
 
 class CallHistory:
-    """The records that were fetched, and which to fetch next."""
+    """The fetched records, and which to fetch next."""
 
     def __init__(self, page: int = 200, pages: int = PAGES) -> None:  # a page is a few screens
         self._size = page
@@ -313,11 +313,11 @@ class CallHistory:
 
     @property
     def waiting(self) -> bool:
-        """Whether something is missing."""
+        """Returns whether records are missing."""
         return bool(self._missing)
 
     def row(self, number: int) -> CallView | None:
-        """The record with this number; None notes that it is missing."""
+        """Returns the record with this number; None if it is missing, which is noted for ``next``."""
         page, offset = divmod(number - 1, self._size)
         rows = self._pages.get(page)
         if rows is None or offset >= len(rows):
@@ -328,7 +328,9 @@ class CallHistory:
         return rows[offset]
 
     def next(self, count: int) -> HistoryRequest | None:
-        """The next request, most recently missed first; ``count`` is the newest number."""
+        """Returns the next request, for the page that was last found missing; ``count`` is the newest number. None if
+        nothing is missing.
+        """
         if not self._missing:
             return None
         page, _ = self._missing.popitem()
@@ -345,11 +347,11 @@ class CallHistory:
             self._pages.popitem(last=False)
 
     def fail(self, ask: HistoryRequest) -> None:
-        """The request failed: the page may be requested again."""
+        """Note that the request failed: the page may be requested again."""
         self._asked.discard(ask.page)
 
     def clear(self) -> None:
-        """Forget everything: another server, or records were removed."""
+        """Remove everything, for another server, or after records were removed."""
         self._pages.clear()
         self._missing.clear()
         self._asked.clear()

@@ -1,6 +1,6 @@
-"""Marked rows: what is done to all of them at once, after one confirmation, as one change and one undo.
+"""Marked rows: changes of all of them at once, after one confirmation, as one change and one undo.
 
-Without marks it is done to the selected row. Rows that a filter hides keep their marks, and change with the others.
+Without marks the selected row is changed. Rows that a filter hides keep their marks, and change with the others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import UNCHANGED, Confirm, Prompt, toast
 
 NAMED = 12
-"""Names in a confirmation."""
+"""The most names in a confirmation."""
 
 Patches = dict[str, Any]
-"""What each row gets, by its id; None removes it."""
+"""The change of each row, by its id; None removes it."""
 
 _NONE = ("none", "never")
 _BUDGET = next(field for field in TOKEN if field.name == "budgets")
@@ -37,7 +37,7 @@ _ACTS_OF: Mapping[str, tuple[str, ...]] = {
     "channels": ("enable", "disable", "add", "move", "limits", "delete"),
     "models": ("free", "delete"),
 }
-"""What can be done to the rows of a page."""
+"""The actions on the rows of each page."""
 _ACTS: Mapping[str, tuple[str, str]] = {
     "enable": ("Enable", ""),
     "disable": ("Disable", ""),
@@ -48,15 +48,15 @@ _ACTS: Mapping[str, tuple[str, str]] = {
     "free": ("Free", "a price of zero"),
     "delete": ("Delete", ""),
 }
-"""How the menu names and explains what can be done."""
+"""The menu's name and explanation of each action."""
 _HARMLESS = ("enable", "add", "limits", "budgets")
-"""Actions that end nothing and are undone in one step."""
+"""Actions that do not end anything and are undone in one step."""
 
 _UNPRICE = ("Remove", "the price")
 
 
 async def bulk(page: AnyPage) -> None:
-    """Choose what to do to the marked rows."""
+    """Choose an action for the marked rows."""
     views = _views(page)
     if not views:
         toast(page, f"Nothing is marked or selected. Press {page.session.key('list.mark')} to mark a row.")
@@ -69,7 +69,7 @@ async def bulk(page: AnyPage) -> None:
 
 
 async def acts_on_marks(page: AnyPage, verb: str) -> bool:
-    """Whether there are marks: then the verb is done to all marked rows instead of the selected one."""
+    """Run the verb on all marked rows instead of the selected one. Returns False without marks."""
     views = _views(page) if page.table.marks else []
     if not views:
         return False
@@ -81,7 +81,7 @@ async def acts_on_marks(page: AnyPage, verb: str) -> bool:
 
 
 async def resume(page: AnyPage) -> bool:
-    """Whether channels are marked: then they are used again, without a question, for it ends nothing."""
+    """Resume the marked channels, without a question, because it ends nothing. Returns False without marks."""
     views = _views(page) if page.table.marks else []
     if not views:
         return False
@@ -112,7 +112,7 @@ async def _do(page: AnyPage, act: str, views: Sequence[Any]) -> None:
 
 
 async def _plan(page: AnyPage, act: str, views: Sequence[Any]) -> tuple[Patches, str, str] | None:
-    """What each row gets, the question with ``{}`` for the rows, and what follows; None if cancelled."""
+    """Returns the change of each row, the question with ``{}`` for the rows, and the effect; None if cancelled."""
     if act in ("enable", "disable"):
         patches = {_ref(page, view): {"enabled": act == "enable"} for view in views}
         return patches, f"{_ACTS[act][0]} {{}}", _effect(page, act, views)
@@ -183,14 +183,18 @@ async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, st
 
 
 def limits_of(text: str, names: Sequence[str], before: Limits) -> Limits:
-    """The limits with those of a text; ``none`` removes one, and alone all of them. Raises BadRequest."""
+    """Returns the limits changed by a text; a ``none`` removes one limit, and ``none`` alone all of them. Raises
+    BadRequest.
+    """
     if text.strip().lower() in _NONE:
         return Limits()
     return msgspec.structs.replace(before, **RateLimits(names).changes(text))
 
 
 def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, Any]]:
-    """The budgets with those of a text, as they are sent; ``none`` removes one, and alone all. Raises BadRequest."""
+    """Returns the budgets changed by a text, as they are sent; a ``none`` removes one, and ``none`` alone all. Raises
+    BadRequest.
+    """
     (option,) = _BUDGET.kind.options(_BUDGET)
     pairs = [option.read(text, now)] if option.read else []
     after: list[dict[str, Any]] = json_value(_BUDGET.kind.change(_BUDGET, {option.name: pairs}, tuple(before)))
@@ -198,7 +202,7 @@ def budgets_of(text: str, before: Sequence[Any], now: Millis) -> list[dict[str, 
 
 
 def _views(page: AnyPage) -> list[Any]:
-    """The marked rows that are still there, or the selected one."""
+    """Returns the marked rows that still exist, or the selected one."""
     rows = {page.listing.key(row): row.view for row in page.listing.rows()}
     marked = [rows[key] for key in rows if key in page.table.marks]
     if marked or page.table.marks:
@@ -220,7 +224,7 @@ def _list_names(views: Sequence[Any]) -> str:
 
 
 def _effect(page: AnyPage, act: str, views: Sequence[Any]) -> str:
-    """What stops working."""
+    """Returns what stops working."""
     if act == "enable":
         return ""
     if page.id == "tokens":

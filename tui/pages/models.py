@@ -1,4 +1,4 @@
-"""Models page: the models clients can ask for, their prices and channels; set or import prices."""
+"""Models page: the models that clients can request, their prices and channels; set or import prices."""
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -37,13 +37,13 @@ ORDER = ("new", "up", "down")
 
 
 def price_changes(found: Sequence[PriceProposal]) -> list[PriceProposal]:
-    """Prices that would change, without those set by hand: new ones first."""
+    """Returns prices that would change, without those set by hand: new ones first."""
     wanted = [one for one in found if one.differs and not one.kept]
     return sorted(wanted, key=lambda one: (ORDER.index(one.change) if one.change in ORDER else 9, one.model))
 
 
 def price_options(found: Sequence[PriceProposal]) -> list[tuple[str, str]]:
-    """The models, and what would change of each, in words: at its first channel, and at how many others."""
+    """Returns the models, and in words what would change for each: at its first channel, and at how many others."""
     by_model: dict[str, list[PriceProposal]] = {}
     for one in found:
         by_model.setdefault(one.model, []).append(one)
@@ -51,13 +51,13 @@ def price_options(found: Sequence[PriceProposal]) -> list[tuple[str, str]]:
 
 
 def preselected_prices(found: Sequence[PriceProposal]) -> list[str]:
-    """Those selected by default: prices that look wrong are not."""
+    """Returns the models selected by default: not those with suspicious prices."""
     guarded = {one.model for one in found if one.guard}
     return [model for model in dict.fromkeys(one.model for one in found) if model not in guarded]
 
 
 def price_list_summary(found: Sequence[PriceProposal]) -> str:
-    """How many there are of each kind, and the age of the list."""
+    """Returns how many prices there are of each kind, and the age of the list."""
     rows = price_changes(found)
     same = sum(not one.differs for one in found)
     kept = sum(one.kept and one.differs for one in found)
@@ -71,7 +71,7 @@ def price_list_summary(found: Sequence[PriceProposal]) -> str:
 
 
 def guard_prices(found: Sequence[PriceProposal], on: Collection[str]) -> bool:
-    """Whether a price is selected that needs explicit acceptance."""
+    """Returns whether a price is selected that needs explicit acceptance."""
     return any(one.guard for one in found if one.model in on)
 
 
@@ -84,7 +84,7 @@ def _proposal_text(one: PriceProposal, *others: PriceProposal) -> str:
 
 
 def _rates(price: PriceView) -> str:
-    """``3 / 15, above 200k 6 / 22.50``."""
+    """Returns ``3 / 15, above 200k 6 / 22.50``."""
     if price.free:
         return "free"
     tiers = [
@@ -95,7 +95,7 @@ def _rates(price: PriceView) -> str:
 
 
 def selected_model(page: AnyPage) -> ModelView | None:
-    """The selected model; shows a toast if there is none."""
+    """Returns the selected model; shows a toast if none is selected."""
     found: ModelView | None = selection(page, "Page 4 lists the channels.")
     return found
 
@@ -146,7 +146,7 @@ def _like_field(others: Sequence[str]) -> FormField:
 
 
 def _channel_field(channels: Sequence[str]) -> Iterator[FormField]:
-    """For which channel a price is, where a model has several."""
+    """Yields the field for the channel of a price, if a model has several."""
     if len(channels) > 1:
         yield FormField(
             id="channel",
@@ -158,12 +158,12 @@ def _channel_field(channels: Sequence[str]) -> Iterator[FormField]:
 
 
 def _optional_rate(field: FormField) -> FormField:
-    """Input and output may be left empty if the price is another model's."""
+    """Returns the field; input and output may be left empty if the price is another model's."""
     return msgspec.structs.replace(field, parse=optional(field.parse)) if field.id in ("input", "output") else field
 
 
 async def free(page: AnyPage) -> None:
-    """Make it free, with a price of zero."""
+    """Make the model free, with a price of zero."""
     if await marked.acts_on_marks(page, "free"):
         return
     model = selected_model(page)
@@ -197,7 +197,8 @@ async def delete(page: AnyPage) -> None:
 
 
 def _removable(found: Sequence[PriceView], *, inherits: bool) -> list[str]:
-    """The channels whose own prices of a model can be removed; empty text: the price of all other channels.
+    """Returns the channels whose own prices of a model can be removed; an empty text stands for the price of all other
+    channels.
 
     ``inherits``: the model has a price, maybe that of another model.
     """
@@ -206,18 +207,20 @@ def _removable(found: Sequence[PriceView], *, inherits: bool) -> list[str]:
 
 
 def _is_single(price: PriceView) -> bool:
-    """Whether the owner set it for one channel. What was imported for channels is removed with the model's price."""
+    """Returns whether the owner set it for one channel. Imported prices of channels are removed with the
+    model's price.
+    """
     return bool(price.channel) and is_owners(price.source)
 
 
 def _in_words(found: Sequence[PriceView], channel: str) -> str:
-    """The rates and the source of a channel's own price; without a channel, of the first other one."""
+    """Returns the rates and the source of a channel's own price; without a channel, of the first other one."""
     price = next(one for one in found if (one.channel == channel if channel else not _is_single(one)))
     return f"{_rates(price)}, {safe(price.source, 40)}"
 
 
 async def _remove(page: AnyPage, model: str, channel: str, found: Sequence[PriceView]) -> None:
-    """Remove a price after confirmation. ``found``: all those of the model."""
+    """Remove a price after confirmation. ``found`` are all prices of the model."""
     what = f"{model} at {safe(channel, 40)}" if channel else model
     where = " there" if channel else " at other channels" if any(map(_is_single, found)) else ""
     usual = next((one for one in found if channel and not one.channel), None)
@@ -228,7 +231,7 @@ async def _remove(page: AnyPage, model: str, channel: str, found: Sequence[Price
 
 
 def price_preview(page: AnyPage, values: Values) -> str:
-    """What an example call costs at the typed price."""
+    """Returns what an example call costs at the typed price."""
     if values["like"]:
         other = next((one.price for one in page.session.board.models if one.name == values["like"]), None)
         return f"${_rates(other)} per million tokens" if other else "looked up in the price list when it is saved"
@@ -264,7 +267,7 @@ async def import_prices(page: AnyPage) -> None:
 
 
 async def _known_later(session: ConsoleSession) -> str:
-    """How old the price list is, and what it and the upstreams' own lists say of the prices in use."""
+    """Returns the age of the price list, and what it and the upstreams' own lists say about the prices in use."""
     try:
         news = await session.client.price_news()
     except GatewayError:
@@ -274,7 +277,7 @@ async def _known_later(session: ConsoleSession) -> str:
 
 
 def _unlisted_models(session: ConsoleSession, found: Sequence[PriceProposal]) -> str:
-    """Which models have no price, and get none from a list."""
+    """Returns which models have no price, and get none from a list."""
     names = sorted(session.board.unpriced - {one.model for one in found})
     if not names:
         return ""
@@ -290,7 +293,7 @@ def _unlisted_models(session: ConsoleSession, found: Sequence[PriceProposal]) ->
 
 
 async def why(page: AnyPage) -> None:
-    """What its calls would get with the token used last."""
+    """Show what would happen to its calls with the token used last."""
     model, tokens = selected_model(page), page.session.board.tokens
     if model is not None and tokens:
         last = max(tokens, key=lambda token: token.last_used_ms or 0)
@@ -310,7 +313,7 @@ VERBS: Mapping[str, Verb] = {
 
 
 class ModelsPage(TrendPage[ModelRow]):
-    """A table of models and their prices."""
+    """The page with a table of models and their prices."""
 
     scopes = ("models", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}

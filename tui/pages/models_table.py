@@ -23,28 +23,28 @@ from tui.listing import PageListing
 from tui.text import TextCard, content, lines, safe
 
 LIST_PRICE = "genai-prices"
-"""How the name of the price list inside this program begins."""
+"""The start of the price list's name inside this program."""
 
 Rate = Callable[[PriceView], int | None]
-"""One of a price's numbers."""
+"""Returns one of a price's numbers."""
 
 
 class ModelRow(msgspec.Struct, frozen=True):
-    """A model, its channels' states, and its recent cost."""
+    """A model, the states of its channels, and its recent cost."""
 
     view: ModelView
     states: tuple[tuple[str, str], ...]
-    """Channels in the order they are tried, with their states."""
+    """The channels in the order they are tried, with their states."""
     month: Nanos
     tokens: int
     calls: int
-    """Of these days, like the two above, without refused ones."""
+    """The number of calls in these days, like the two values above, without refused ones."""
     places: int
-    """Decimals of the longest price in the list: the points of all prices are below each other."""
+    """The decimals of the longest price in the list, by which the points of all prices are aligned."""
 
 
 class ModelsListing(PageListing[ModelRow]):
-    """Models."""
+    """The listing of models."""
 
     noun = "model"
     by = "name"
@@ -134,7 +134,7 @@ class ModelsListing(PageListing[ModelRow]):
         return safe(f"{m.name} {' '.join(m.channels)} {' '.join(m.groups)} {price}")
 
     def _state(self, channel: ChannelView | None, model: str) -> str:
-        """The channel's, or that of the one model that its upstream does not have."""
+        """Returns the state of the channel, or of a single model that its upstream does not have."""
         if channel is None:
             return "off"
         missing = channel.missing_models.get(model, 0) > self.session.now()
@@ -148,7 +148,7 @@ class ModelsListing(PageListing[ModelRow]):
         return ModelRow(model, states, month, tokens, calls, places)
 
     def _examples(self, card: TextCard, model: ModelView, price: PriceView) -> None:
-        """What a call costs in the groups that have the model."""
+        """Add what a call costs in the groups that have the model."""
         groups = [group for group in reversed(self.session.board.groups) if group.name in model.groups]
         factors = {group.multiplier: group.name for group in groups} or {MILLION: ""}
         parts = [
@@ -159,7 +159,7 @@ class ModelsListing(PageListing[ModelRow]):
 
 
 def most_decimals(models: Sequence[ModelView]) -> int:
-    """Decimals of the prices of the list: two, or up to MOST_DECIMALS if one has more."""
+    """Returns the decimals of the prices of the list: two, or up to MOST_DECIMALS if one has more."""
     prices = [model.price for model in models if model.price is not None]
     rates = {rate for p in prices for rate in (p.input_nanos, p.cached_input_nanos, p.output_nanos)}
     return min(MOST_DECIMALS, max((fmt.decimals(rate) for rate in rates if rate is not None), default=2))
@@ -169,7 +169,7 @@ MOST_DECIMALS = 4
 
 
 def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tuple[str, str]]:
-    """All of a price in words. ``refused``: calls without one are."""
+    """Yields all of a price in words. ``refused``: calls without a price are refused."""
     if price is None:
         effect = "refused (page 9 can change that)" if refused else "counted but not charged"
         yield f"none: calls are {effect}; e sets a price, 0 makes it free", "warn"
@@ -272,7 +272,7 @@ def _source(row: ModelRow) -> str:
 
 
 def _tiers(price: PriceView) -> str:
-    """``, 1 tier``: longer inputs have another price."""
+    """Returns ``, 1 tier``: longer inputs have another price."""
     return f", {fmt.count_text(price.tiers, 'tier')}" if price.tiers else ""
 
 
@@ -281,7 +281,7 @@ def _source_tone(row: ModelRow) -> str:
 
 
 def _serving_channel(row: ModelRow, glyphs: Glyphs) -> str:
-    """The channel tried first, with a mark if it is unavailable."""
+    """Returns the channel tried first, with a mark if it is unavailable."""
     if row.view.stands_for:
         return f"as {safe(row.view.stands_for)}"
     marks = {"ok": "", "off": f" {glyphs.off}", "attention": f" {glyphs.failed}"}

@@ -1,7 +1,7 @@
 """Settings page: every setting with its value, default and meaning; edited in place, or reset to its default.
 
-Settings of the gateway go through the server like any other change, so `u` undoes them. Those of this console are
-remembered in the home. What only a restart can change is listed too, with how to change it.
+Settings of the gateway go through the server like any other change, so `u` undoes them. Those of this console are kept
+in the home. Settings that only a restart can change are listed too, with how to change them.
 """
 
 from collections.abc import Mapping
@@ -103,7 +103,7 @@ async def _save(page: AnyPage, field: Field, value: Any) -> None:
 
 
 async def _confirm_days(page: AnyPage, body: Mapping[str, Any]) -> bool:
-    """Ask first if records are kept for fewer days and some are deleted."""
+    """Ask for confirmation if records are kept for fewer days and some are deleted."""
     if "keep_days" not in body:
         return True
     expiring: ExpiringRecords = await page.session.client.expiring_records(body["keep_days"])
@@ -146,7 +146,7 @@ LIST_VERBS = ("full", "filter", "sort", "reverse", "columns", "copy", "twin", "e
 
 
 class SettingsPage(ListPage[SettingRow]):
-    """A table of settings; the pane beside it explains the selected one."""
+    """The page with a table of settings; the pane beside it explains the selected one."""
 
     scopes = ("settings", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**{verb: list_page.VERBS[verb] for verb in LIST_VERBS}, **VERBS}

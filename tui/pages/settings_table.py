@@ -1,6 +1,7 @@
-"""SettingsListing: the rows, columns and pane of the Settings page: what each setting is, has and does.
+"""SettingsListing: the rows, columns and pane of the Settings page: the meaning, value and effect of each setting.
 
-Three kinds of rows: settings of the gateway, those of this console, and what only a restart of the server changes.
+It has three kinds of rows: settings of the gateway, those of this console, and those that only a restart of the server
+changes.
 """
 
 import shlex
@@ -21,7 +22,7 @@ from tui.session import ConsoleSession
 from tui.text import TextCard, content, safe
 
 ORDER = ("Calls", "Access", "Ollama", "Limits", "Load", "Console", "Server")
-"""The sections. That of a setting of the gateway is in ``domain.fields``."""
+"""The sections. The section of a gateway's setting is in ``domain.fields``."""
 
 NOW, RESTART = "at once", "restart"
 
@@ -31,7 +32,7 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     source: "Field | ConsoleChoice | None" = None
-    """What it changes; None: it cannot be changed here."""
+    """The setting that it changes; None: it cannot be changed here."""
     section: str
     label: str
     value: str
@@ -40,11 +41,11 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""
     applies: str = NOW
     change: str = ""
-    """The command line, or how else to change it."""
+    """The command line that changes it, or another way to do so."""
     command: str = ""
-    """The command line that gives it the value it has; empty: there is none."""
+    """The command line that sets its current value; empty: none can."""
     changed: bool = False
-    """It differs from its default."""
+    """Whether it differs from its default."""
     wrong: bool = False
 
 
@@ -52,7 +53,7 @@ Rows = Iterator[SettingRow]
 
 
 def gateway_rows(settings: Settings) -> Rows:
-    """The settings of the gateway."""
+    """Yields the settings of the gateway."""
     usual = Settings()
     for field in SETTINGS:
         value, default = getattr(settings, field.name), getattr(usual, field.name)
@@ -77,15 +78,15 @@ def _argument(option: Option) -> str:
 
 
 class ConsoleChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting of this console: one of some values."""
+    """A setting of this console with a few possible values."""
 
     name: str
     label: str
     meaning: str
     options: Callable[[Any], Sequence[tuple[str, str]]]
-    """Values and what they mean; the first is the default."""
+    """The values and their meanings; the first is the default."""
     read: Callable[[Any], str]
-    """The present value in an app."""
+    """Returns the current value in an app."""
     write: Callable[[Any, str], None]
     applies: str = NOW
 
@@ -130,7 +131,7 @@ CONSOLE: tuple[ConsoleChoice, ...] = (
 
 
 def console_rows(app: Any) -> Rows:
-    """The settings of this console."""
+    """Yields the settings of this console."""
     for choice in CONSOLE:
         value, default = choice.read(app), choice.options(app)[0][0]
         yield SettingRow(
@@ -164,7 +165,7 @@ def console_rows(app: Any) -> Rows:
 
 
 def server_rows(session: ConsoleSession) -> Rows:
-    """What the server was started with."""
+    """Yields the options that the server was started with."""
     status = session.board.status
     rows = [
         ("home", "Data folder", str(session.config.home), "Everything is stored here.", "--home or TOLLKEEPER_HOME"),
@@ -196,7 +197,7 @@ def server_rows(session: ConsoleSession) -> Rows:
 
 
 class SettingsListing(PageListing[SettingRow]):
-    """Settings."""
+    """The listing of settings."""
 
     noun = "setting"
     by = "name"
@@ -204,7 +205,7 @@ class SettingsListing(PageListing[SettingRow]):
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session)
         self.settings: Settings | None = None
-        """As fetched last."""
+        """The settings as last fetched."""
         self.app: Any = None
 
     def columns(self) -> Sequence[Column[SettingRow]]:
@@ -219,7 +220,7 @@ class SettingsListing(PageListing[SettingRow]):
 
     def rows(self) -> Sequence[SettingRow]:
         if self.settings is None and self.session.link == "attached":
-            return []  # all rows come at once, so that the cursor stays at the top
+            return []  # all rows appear at once, so that the cursor stays at the top
         found = [*gateway_rows(self.settings)] if self.settings is not None else []
         if self.app is not None:
             found += console_rows(self.app)
@@ -264,7 +265,9 @@ def _value_tone(row: SettingRow) -> str:
 
 
 def setting_names(session: ConsoleSession) -> Iterator[tuple[str, str, str, str]]:
-    """Name, label and meaning of every row, for the palette, and the verb that changes what can be changed here."""
+    """Yields name, label and meaning of every row, for the palette, and the verb that changes it; empty if it cannot be
+    changed here.
+    """
     yield from ((field.name, field.label, field.help, "edit") for field in SETTINGS)
     yield from ((choice.name, choice.label, choice.meaning, "edit") for choice in CONSOLE)
     yield "file", "Keys and themes", "your own keys and themes, in a file", ""

@@ -36,17 +36,17 @@ from tui.widgets.why import WhyScreen
 
 GAUGE = 8
 SHOWN = 12
-"""Model names in the pane."""
+"""The most model names in the pane."""
 
 COLOR_TONES = {Color.NONE: "", Color.RED: "bad", Color.YELLOW: "warn", Color.GREEN: "ok", Color.GRAY: "dim"}
-"""Colors of names, as the theme has them."""
+"""The tones of token colors, by which the theme draws names."""
 
 DRAWN = ("name", "group", "models", "budgets", "limits")
-"""Fields that the pane draws in a way of their own."""
+"""Fields that the pane draws in a special way."""
 
 
 class TokenRow(msgspec.Struct, frozen=True):
-    """A token, and what changes with time."""
+    """A token, and its values that change with time."""
 
     view: TokenView
     today: Nanos
@@ -55,7 +55,7 @@ class TokenRow(msgspec.Struct, frozen=True):
 
 
 class TokenListing(PageListing[TokenRow]):
-    """Tokens."""
+    """The listing of tokens."""
 
     noun = "token"
 
@@ -85,7 +85,7 @@ class TokenListing(PageListing[TokenRow]):
         return content(*fitting(width, parts, [(hint, "dim")]))
 
     def _ended(self) -> list[tuple[str, str]]:
-        """How many tokens of programs that have ended there are, and the key that shows or hides them."""
+        """Returns how many tokens of ended programs there are, and the key that shows or hides them."""
         count, key = len(self.session.board.ended_tokens), self.session.key("tokens.ended")
         what = f"shown ({key} hides" if self.shows_ended else f"hidden ({key} shows"
         text = f" {self.session.glyphs.dot} ended runs: {count:,} {what} them)"
@@ -243,7 +243,7 @@ class TokenForm(EntityForm):
 
 
 def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
-    """``this token sees 3 models: ...`` of the group and patterns typed so far."""
+    """Returns ``this token sees 3 models: ...`` for the group and patterns typed so far."""
     group = next((one for one in session.board.groups if one.name == values["group"]), None)
     offered = group.sees if group else []
     fitting = [name for name in offered if matches(name, tuple(values["models"]))]
@@ -256,7 +256,9 @@ def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
 
 
 def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, fitting: Sequence[str]) -> bool:
-    """Whether no channel of the group has a model of this name, and the token may use none that answers for it."""
+    """Returns whether no channel of the group has a model of this name, and the token may use none that
+    answers for it.
+    """
     channels = (one for one in session.board.channels if one.enabled and group.name in one.groups)
     if any(model.name == name for channel in channels for model in channel.models):
         return False
@@ -264,7 +266,9 @@ def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, fittin
 
 
 def _missing_fallbacks(group: GroupView | None, found: Sequence[str]) -> str:
-    """The models of the group that may not answer for those that the token sees, as its patterns leave them out."""
+    """Returns the models of the group that may not answer for those that the token sees, because its patterns leave
+    them out.
+    """
     rules = group.fallbacks if group is not None else ()
     used = [rule for rule in rules if any(matches(name, (rule.model,)) for name in found)]
     barred = {name: None for rule in used for name in rule.to if name not in found}
@@ -280,7 +284,7 @@ async def edit(page: AnyPage) -> None:
 
 
 async def rotate(page: AnyPage) -> None:
-    """A new key for the token; the old one stops working immediately."""
+    """Create a new key for the token; the old one stops working immediately."""
     token = selection(page)
     if token is None:
         return
@@ -303,7 +307,7 @@ async def delete(page: AnyPage) -> None:
 
 
 async def connect(page: AnyPage) -> None:
-    """How to use this token, with a test call."""
+    """Show how to use this token, with a test call."""
     if (token := selection(page)) is not None:
         await page.ask(Connect(page.session, token))
 
@@ -316,13 +320,13 @@ async def _create(page: AnyPage, like: TokenView | None) -> None:
 
 
 async def _show_key(page: AnyPage, made: NewToken) -> None:
-    """The only time that the key is shown."""
+    """Show the key, which is never shown again."""
     select_row(page, made.token.id)
     await page.ask(Connect(page.session, made.token, key=made.key))
 
 
 def _usage_warning(page: AnyPage, token: TokenView) -> str:
-    """How much the token is used, as a warning."""
+    """Returns how much the token is used, as a warning."""
     if token.last_used_ms is None:
         return "It has never been used."
     ago = fmt.ago(page.session.now(), token.last_used_ms)
@@ -339,7 +343,7 @@ def show_ended(page: AnyPage) -> None:
 
 
 async def why(page: AnyPage) -> None:
-    """Show what the token's calls would get."""
+    """Show what would happen to the token's calls."""
     if (token := selection(page)) is not None:
         await page.ask(WhyScreen(page.session, token.name, token.sees[0] if token.sees else ""))
 
@@ -358,7 +362,7 @@ VERBS: Mapping[str, Verb] = {
 
 
 class TokensPage(TrendPage[TokenRow]):
-    """A table of tokens."""
+    """The page with a table of tokens."""
 
     scopes = ("entity", "tokens", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}

@@ -1,4 +1,4 @@
-"""Usage: cost, calls, tokens and times over time, when they are used, who used most, and how long budgets last."""
+"""Usage: cost, calls, tokens and times over time, the busiest hours, the largest users, and how long budgets last."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -49,11 +49,11 @@ PERIODS: Mapping[str, tuple[str, int]] = {
     "90 days": ("day", 90),
     "365 days": ("day", 365),
 }
-"""Step and how many of them."""
+"""The step of each period, and the number of steps."""
 
 
 def next_option(choice: str, options: Sequence[str], step: int = 1) -> Verb:
-    """An action that switches to the next option; ``step`` -1: to the one before."""
+    """Returns an action that switches to the next option; with a ``step`` of -1, to the previous one."""
 
     def verb(page: Any) -> None:
         choices = page.view.choices
@@ -72,14 +72,14 @@ def next_budget(page: AnyPage) -> None:
 
 
 def all_calls(page: AnyPage) -> None:
-    """Count all calls again."""
+    """Remove the filter, so that all calls count again."""
     page.view.filter = page.complaint = ""
     page.query_one(FilterInput).close()
     page.on_input_submitted()
 
 
 class UsageBlock(TextBlock, inherit_bindings=False):
-    """The arrows select a bar and a series; pages scroll."""
+    """The text of the page. The arrows select a bar and a series; pages scroll."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("pagedown,ctrl+f", "page_down", show=False),
@@ -90,7 +90,7 @@ class UsageBlock(TextBlock, inherit_bindings=False):
 
 
 class UsagePage(ConsolePage):
-    """A chart with its series, the panels, rankings, budgets."""
+    """The page with a chart and its series, the panels, rankings and budgets."""
 
     DEFAULT_CSS = "UsagePage .lead { height: 1; }"
     scopes = ("usage",)
@@ -120,11 +120,11 @@ class UsagePage(ConsolePage):
         super().__init__(session, "usage")
         self.view = session.state.view("usage")
         self.complaint = _complaint(self.view.filter, session)
-        """What is wrong with the filter. A saved filter can be wrong, too."""
+        """The error of the filter; empty if it is valid. A saved filter can be invalid, too."""
         self.back = 0
         """The selected bar, counted from the newest."""
         self.series: str | None = None
-        """Key of the selected series; None: all together."""
+        """The key of the selected series; None: all together."""
         self.budget = 0
         self.places: Layout | None = None
         self._found: UsageSums | None = None
@@ -136,7 +136,7 @@ class UsagePage(ConsolePage):
         self._trouble = ""
         """Why the last fetch failed."""
         self._typing: Timer | None = None
-        """Runs for a moment after each change of the filter; then it is searched for."""
+        """A timer that runs for a moment after each change of the filter, before the search."""
 
     def compose(self) -> ComposeResult:
         yield LeadLine(self.renew)
@@ -148,7 +148,7 @@ class UsagePage(ConsolePage):
         self.query_one(UsageBlock).focus()
 
     def choice(self, name: str, options: Sequence[str]) -> str:
-        """The chosen option, or the first one if the saved choice is not valid."""
+        """Returns the chosen option, or the first one if the saved choice is not valid."""
         chosen = self.view.choices.get(name, "")
         return chosen if chosen in options else options[0]
 
@@ -166,12 +166,12 @@ class UsagePage(ConsolePage):
         session, choices = self.session, tuple(self.view.choices.items())
         looks = (self.app.theme, self.app.no_color, session.glyphs, session.now() // 60_000)
         shown = (id(self._found), self.back, self.series, choices, session.board.tables, looks)
-        if shown != self._shown:  # drawing takes longer than the refreshes while calls run should
+        if shown != self._shown:  # drawing takes too long to repeat at every refresh
             self._shown = shown
             self.query_one(UsageBlock).show(self.draw)
 
     def lead(self) -> Content:
-        """The line above the chart: the choices and the sums, or what is wrong."""
+        """Returns the line above the chart: the choices and the sums, or an error."""
         if wrong := self.complaint or self._trouble:
             return content((f" {safe(wrong, COMPLAINT_LIMIT)}", "bad"))
         dot = f" {self.session.glyphs.dot} "
@@ -191,7 +191,7 @@ class UsagePage(ConsolePage):
         return content(*parts)
 
     def draw(self, width: int) -> Content:
-        """The whole page, at this width."""
+        """Returns the whole page, at this width."""
         found, self.places, key = self._found, None, self.session.key
         if found is None:
             return content((" loading ...", "dim"))
@@ -233,7 +233,7 @@ class UsagePage(ConsolePage):
         return lines(*parts, content(""), *budget_lines(self.session, width))
 
     def _selected(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:
-        """The sums of the selected bar, and how to see its calls."""
+        """Returns the sums of the selected bar, and how to see its calls."""
         row, dot = bars.rows[self.series].get(chosen), f" {self.session.glyphs.dot} "
         start = datetime.fromtimestamp(bars.starts[chosen] / 1000).astimezone()
         name = next(one.name for one in rows if one.key == self.series)
@@ -255,7 +255,7 @@ class UsagePage(ConsolePage):
         values["tokens"] = f"{tokens} tok"
         if row.errors or chosen_value == "errors":
             values["errors"] = fmt.count_text(row.errors, "error")
-        texts = [values[name] for name in sorted(values, key=lambda name: name != chosen_value)]  # what is drawn first
+        texts = [values[name] for name in sorted(values, key=lambda name: name != chosen_value)]  # chosen one first
         measure = plan.value if plan.value.lines else MEASURES["duration"]
         found = {name: number(row) for name, number in measure.lines.items()}
         times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in found.items() if ms is not None)
@@ -268,7 +268,7 @@ class UsagePage(ConsolePage):
         return content(*parts, cut(dot.join(filter(None, texts)), max(0, room), glyphs.ellipsis), *hint)
 
     def _panels(self, plan: ChartPlan, found: UsageSums, width: int) -> list[Content]:
-        """The map of hours by weekday, and a budget's course."""
+        """Returns the map of hours by weekday, and a budget's course."""
         now, sources = self.session.now(), budget_sources(self.session)
         course = None if found.course is None else found.course.updated(sources, found.fetched_ms, now)
         if width < 112 or course is None:  # too narrow for two panels side by side
@@ -290,7 +290,7 @@ class UsagePage(ConsolePage):
         now, last = self.session.now(), self._asked
         if self.complaint or self._typing is not None:
             return False
-        pause = max(10_000, 20 * self._took_ms)  # a filter is searched for in all records
+        pause = max(10_000, 20 * self._took_ms)  # a filter searches all records
         if last is not None and last[0] == asked and (now - last[1] < pause or calls == last[2]):
             return False
         self._asked = (asked, now, calls)
@@ -310,7 +310,7 @@ class UsagePage(ConsolePage):
         except GatewayError as error:
             self._trouble = "" if error.code == "server_gone" else error.message  # the header says that it is gone
             if self._asked is not None:
-                self._asked = (*self._asked[:2], -1)  # again after the pause, also without other calls
+                self._asked = (*self._asked[:2], -1)  # again after the pause, even without new calls
         self._took_ms = self.session.now() - began
         self.renew()
 
@@ -322,21 +322,23 @@ class UsagePage(ConsolePage):
         self.complaint = _complaint(event.value, self.session)
         if self._typing is not None:
             self._typing.stop()
-        self._typing = self.set_timer(0.3, self.refetch)  # for more letters: it has to search
+        self._typing = self.set_timer(0.3, self.refetch)  # wait for more letters: it has to search
 
     def on_input_submitted(self) -> None:
         self.take_focus()
         self.refetch()
 
     async def on_click(self, event: events.Click) -> None:
-        """Select a bar or a series; again: open its calls. A title of the table chooses the measure."""
+        """Select the clicked bar or series, or open its calls if it is selected. A title of the table chooses the
+        measure.
+        """
         at = event.get_content_offset(self.query_one("UsageBlock Static", Static))
         if at is not None and self.places is not None:
             await click(self, self.places, at.x, at.y)
 
 
 def _complaint(text: str, session: ConsoleSession) -> str:
-    """What is wrong with a filter; empty if it is understood."""
+    """Returns the error of a filter; empty if it is valid."""
     try:
         parse(text, session.now())
     except BadRequest as error:
@@ -345,13 +347,13 @@ def _complaint(text: str, session: ConsoleSession) -> str:
 
 
 def _next_budget(session: ConsoleSession, sources: Sequence[BudgetSource]) -> list[Part]:
-    """The key that shows the next budget, if there are several."""
+    """Returns the key that shows the next budget, if there are several."""
     count = len(sources)
     return [(session.key("usage.budget"), "key"), (f" next of {count}", "dim")] if count > 1 else []
 
 
 def chart_height(height: int, rows: int) -> int:
-    """Lines of the bars: what the series leave of the page, and on tall screens the panels as well."""
+    """Returns the number of lines of the bars: those that the series leave free, and on tall screens the panels too."""
     rest = height - rows - 6
     for lower, needed in ((44, 18), (34, 11)):
         if height >= lower:
@@ -360,7 +362,7 @@ def chart_height(height: int, rows: int) -> int:
 
 
 def _title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
-    """The title: what a bar stands for, and the meaning of the marks on the axis."""
+    """Returns the title: what a bar stands for, and the meaning of the marks on the axis."""
     step = "hour" if bars.hourly else "day"
     per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
     calls, glyphs = bars.rows[None], plan.glyphs

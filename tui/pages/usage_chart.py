@@ -1,8 +1,8 @@
 """Usage chart: sums over time as stacked bars, averages and percentiles as lines, with axes. Values in, text out.
 
 The chart takes the whole width. Each series has a colour of the theme's palette; without colours it has a fill. A day
-or hour without calls shows a dot on the axis, and before the first call that was ever counted the axis is dashed, so
-nothing, unknown and little differ.
+or hour without calls has a dot on the axis, and before the first call ever counted the axis is dashed, so that zero,
+unknown and small values differ.
 """
 
 import math
@@ -23,19 +23,19 @@ from tui.text import Part, cell, content
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 AXIS = 8
-"""Cells of the numbers at the left."""
+"""The cells of the numbers at the left."""
 
 EDGE = 2
-"""Cells between the numbers and the bars."""
+"""The cells between the numbers and the bars."""
 
 END = 6
-"""Cells at the right end of lines for their names."""
+"""The cells at the right end of lines for their names."""
 
 SERIES = 6
-"""Series with a colour of their own; all others share one."""
+"""The number of series with their own colour; all others share one."""
 
 OTHERS = "\0others"
-"""Stands for the keys of all other series."""
+"""The key that stands for all other series."""
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -100,55 +100,57 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
     value: Measure
     glyphs: Glyphs
     patterns: bool = False
-    """There are no colours."""
+    """Whether fills are used instead of colours."""
     first_ms: Millis | None = None
-    """Before this, nothing is known."""
+    """The time before which nothing is known."""
 
     @property
     def named(self) -> list[SumRow]:
-        """The series with a colour of their own, the largest first."""
+        """Returns the series with their own colour, the largest first."""
         return [row for row in largest_first(self.trends, self.value) if self.value.number(row) > 0][:SERIES]
 
     @property
     def others(self) -> list[SumRow]:
-        """All other keys."""
+        """Returns all other keys."""
         named = {row.key for row in self.named}
         return [row for row in self.trends.totals.values() if row.key not in named]
 
     def fill(self, series: int) -> str:
-        """The character of a series."""
+        """Returns the character of a series."""
         return self.glyphs.fills[series] if self.patterns else self.glyphs.fills[0]
 
 
 def largest_first(trends: Trends, value: Measure) -> list[SumRow]:
-    """The rows of all keys, the largest first."""
+    """Returns the rows of all keys, the largest first."""
     return sorted(trends.totals.values(), key=lambda row: -value.number(row))
 
 
 class Bars(msgspec.Struct, frozen=True):
-    """The bars of a chart of one width: what each stands for, and where it is."""
+    """The bars of a chart of one width: what each stands for, and its place."""
 
     starts: Sequence[Millis]
-    """The first moments of each."""
+    """The first moment of each."""
     ends: Sequence[Millis]
     chunk: int
-    """Hours or days in each."""
+    """The number of hours or days in each."""
     spans: Sequence[charts.BarSpan]
     rows: Mapping[str | None, Mapping[int, SumRow]] = {}
     """The sums of the bars that have calls, by series and number of the bar; None: all series together."""
 
     @property
     def hourly(self) -> bool:
-        """Whether it is about hours."""
+        """Returns whether the bars are hours."""
         return bool(self.starts) and self.ends[0] - self.starts[0] <= HOUR_MS * self.chunk
 
     def at(self, x: int) -> int | None:
-        """The bar at a cell of the chart, counted from the axis."""
+        """Returns the bar at a cell of the chart, counted from the axis."""
         return next((i for i, span in enumerate(self.spans) if span.start <= x < span.start + span.whole), None)
 
 
 def bars_of(plan: ChartPlan, width: int) -> Bars:
-    """As many bars as fit. If there are more hours or days than cells, several share a bar, the newest evenly."""
+    """Returns as many bars as fit. If there are more hours or days than cells, several share a bar, the
+    newest evenly.
+    """
     starts = plan.trends.starts
     room = max(1, width - AXIS - EDGE - (END if plan.value.lines else 0))
     chunk = max(1, -(-len(starts) // room))
@@ -165,7 +167,7 @@ def bars_of(plan: ChartPlan, width: int) -> Bars:
 
 
 def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: str | None) -> list[Content]:
-    """Bars or lines over the time with the axes: at most ``height`` lines, and two below.
+    """Returns bars or lines over the time with the axes: at most ``height`` lines, and two below.
 
     ``chosen`` is the selected bar, ``series`` the key of the selected series, None for all together.
     """
@@ -182,7 +184,7 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
 
 
 def _rows_by_bar(firsts: Sequence[Millis], sources: Sequence[Mapping[Millis, SumRow]]) -> dict[int, SumRow]:
-    """The sums of each bar that has calls, by its number."""
+    """Returns the sums of each bar that has calls, by its number."""
     found: dict[int, list[SumRow]] = {}
     for cells in sources:
         for start, row in cells.items():
@@ -192,7 +194,9 @@ def _rows_by_bar(firsts: Sequence[Millis], sources: Sequence[Mapping[Millis, Sum
 
 
 def sum_rows(rows: Sequence[SumRow], *, slowest: bool = False) -> SumRow:
-    """All of them together. Percentiles cannot be added up: there are none, or those of the ``slowest`` hour or day."""
+    """Returns the sum of the rows. Percentiles cannot be added: the result has none, or those of the ``slowest`` hour
+    or day.
+    """
     if len(rows) == 1:
         return rows[0]
     counts = ("calls", "errors", "refused", "aborts", "lost", "input_tokens", "cached_tokens", "output_tokens")
@@ -206,12 +210,12 @@ def sum_rows(rows: Sequence[SumRow], *, slowest: bool = False) -> SumRow:
 
 
 def known(plan: ChartPlan, bars: Bars, number: int) -> bool:
-    """Whether the bar is not wholly before the first call that was ever counted."""
+    """Returns whether the bar does not lie entirely before the first call ever counted."""
     return plan.first_ms is not None and bars.ends[number] > plan.first_ms
 
 
 def _columns(plan: ChartPlan, bars: Bars) -> list[list[float]]:
-    """A stack for each bar: the series with a colour of their own, and all others together."""
+    """Returns a stack for each bar: the series with their own colour, and all others together."""
     columns = [[0.0] * (SERIES + 1) for _ in bars.starts]
     for number, key in [*enumerate(row.key for row in plan.named), (SERIES, OTHERS)]:
         for at, row in bars.rows[key].items():
@@ -220,7 +224,7 @@ def _columns(plan: ChartPlan, bars: Bars) -> list[list[float]]:
 
 
 def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[float | None]]:
-    """A value of each line for each bar; None where there were no calls, or where it is not known."""
+    """Returns a value of each line for each bar; None without calls, or if it is unknown."""
     rows = [bars.rows.get(series, {}).get(at) for at in range(len(bars.starts))]
     return [[None if row is None else number(row) for row in rows] for number in plan.value.lines.values()]
 
@@ -248,7 +252,9 @@ def _bar_rows(
 
 
 def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
-    """The background of a cell of this row: the line of a tick, or nothing. Without colours the line is dotted."""
+    """Returns the background of a cell of this row: the line of a tick, or nothing. Without colours the line
+    is dotted.
+    """
     if row % ticks.rows:
         return " ", ""
     return (plan.glyphs.dots if plan.patterns else plan.glyphs.grid), "grid"
@@ -276,7 +282,9 @@ LINE_TONES = ("chart1", "chart2", "chart3")
 def _line_names(
     plan: ChartPlan, values: Sequence[Sequence[float | None]], ticks: charts.Ticks
 ) -> dict[int, list[Part]]:
-    """A name at the end of each line, by row from the top, with the line's colour in front; none lies over another."""
+    """Returns a name for the end of each line, by row from the top, with the line's colour in front; names do not
+    overlap.
+    """
     wanted, height = [], ticks.height
     signs = plan.glyphs.marks if plan.glyphs.ascii else "─╌┈" if plan.patterns else "───"
     for number, (name, line) in enumerate(zip(plan.value.lines, values, strict=True)):
@@ -293,7 +301,7 @@ def _line_names(
 
 
 def _with_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: charts.Ticks) -> Iterator[Content]:
-    """The rows behind the numbers of the ticks; each tick is at the upper end of its row."""
+    """Yields the rows, after the numbers of the ticks; each tick is at the upper end of its row."""
     for number, row in enumerate(rows):
         labelled = number % ticks.rows == 0
         label = tick_text(plan.value, ticks, number // ticks.rows) if labelled else ""
@@ -302,7 +310,7 @@ def _with_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: charts.Ti
 
 
 def join_parts(parts: Sequence[Part]) -> Iterator[Part]:
-    """The parts, with neighbours of one tone joined: there are thousands of cells."""
+    """Yields the parts, with neighbours of one tone joined, because there are thousands of cells."""
     text, tone = "", ""
     for part in parts:
         if part[1] != tone and text:
@@ -314,7 +322,9 @@ def join_parts(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 def tick_text(value: Measure, ticks: charts.Ticks, number: int) -> str:
-    """The text of a tick, counted from the top; all ticks of a scale have as many decimals, and fit beside the axis."""
+    """Returns the text of a tick, counted from the top; all ticks of a scale have the same number of decimals, and fit
+    beside the axis.
+    """
     amount = ticks.step * (ticks.count - number)
     if value.name == "cost":
         step = ticks.step / 10**9
@@ -330,7 +340,7 @@ def tick_text(value: Measure, ticks: charts.Ticks, number: int) -> str:
 
 
 def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None, glyphs: Glyphs) -> Iterator[Content]:
-    """The axis with its marks, and the dates or hours below."""
+    """Yields the axis with its marks, and the dates or hours below."""
     labels = dict(_labels(bars))
     parts: list[Part] = [(f"{cell('0', AXIS, right=True)} {glyphs.axis[2]}", "dim")]
     for number, span in enumerate(bars.spans):
@@ -345,14 +355,14 @@ def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None, glyphs: Glyphs) 
     text = " " * indent
     for number, label in labels.items():
         at = indent + bars.spans[number].start
-        at = min(at, indent + width - len(label))  # the last one may be before its mark
+        at = min(at, indent + width - len(label))  # the last label may be left of its mark
         if at >= len(text):
             text = text.ljust(at) + label + " "
     yield content((text.rstrip(), "dim"))
 
 
 def _labels(bars: Bars) -> Iterator[tuple[int, str]]:
-    """Which bars have a label: round hours, Mondays, or first days of a month."""
+    """Yields the bars that have a label, with it: round hours, Mondays, or first days of a month."""
     hours = (1, 2, 3, 6)[next((i for i, n in enumerate((1, 2, 3, 6)) if n * _cells(bars) >= 8), 3)]
     months = len(bars.starts) * bars.chunk > 120
     for number, start in enumerate(bars.starts):

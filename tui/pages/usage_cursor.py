@@ -27,20 +27,20 @@ NO_QUERY = Query()
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """Where the bars and the table are in the text, for the mouse."""
+    """The places of the bars and the table in the text, for the mouse."""
 
     bars: Bars
     chart: range
-    """Lines of the bars."""
+    """The lines of the bars."""
     table: int
-    """Line of the table's head."""
+    """The line of the table's head."""
     rows: Sequence[SeriesRow]
     measure: str
     width: int
 
 
 def move_bar(by: int) -> Verb:
-    """An action that selects another bar: ``by`` counts towards the past."""
+    """Returns an action that selects another bar; ``by`` counts towards the past."""
 
     def verb(page: AnyPage) -> None:
         if (layout := page.places) is not None:
@@ -51,7 +51,7 @@ def move_bar(by: int) -> Verb:
 
 
 def move_series(by: int) -> Verb:
-    """An action that selects the next or previous series."""
+    """Returns an action that selects the next or previous series."""
 
     def verb(page: AnyPage) -> None:
         if (layout := page.places) is not None:
@@ -77,7 +77,7 @@ async def open_calls(page: AnyPage) -> None:
 
 
 async def _words_of_all_names(page: AnyPage, layout: Layout, words: str, number: int, by: str) -> str:
-    """The filter by the id of a token or channel instead of its name, if some of the calls had another name."""
+    """Returns the filter by the id of a token or channel instead of its name, if some of the calls had another name."""
     row = next((one for one in layout.rows if one.key == page.series), None)
     if row is None or row.key is None or not is_id(WORDS[by], row.key):
         return words
@@ -90,14 +90,16 @@ async def _words_of_all_names(page: AnyPage, layout: Layout, words: str, number:
     ):
         if (await page.session.client.calls(words=others, limit=1)).calls:
             toast(page, f"{why}: the filter has its id.")
-            return words.replace(named, by_id, 1)  # the page's own words, which come later, stay as they are
+            return words.replace(named, by_id, 1)  # the page's own words, which come later, stay unchanged
     return words
 
 
 def filter_words(
     layout: Layout, number: int, series: str | None, by: str, more: str = "", query: Query = NO_QUERY
 ) -> str:
-    """The filter of the Live page for a bar and a series. ``query``: the page's filter, which may narrow the span."""
+    """Returns the filter of the Live page for a bar and a series. ``query`` is the page's filter, which may shorten the
+    span.
+    """
     start = datetime.fromtimestamp(layout.bars.starts[number] / 1000).astimezone()
     end = datetime.fromtimestamp(layout.bars.ends[number] / 1000).astimezone()
     if layout.bars.hourly:
@@ -121,13 +123,13 @@ def _moment(ms: Millis) -> str:
 
 
 def _word(by: str, row: SeriesRow) -> str:
-    """``tok:laptop``; blanks are quoted."""
+    """Returns ``tok:laptop``; names with blanks are quoted."""
     name = row.row.name.replace('"', "?")
     return f'{WORDS[by]}:"{name}"' if any(char.isspace() for char in name) else f"{WORDS[by]}:{name}"
 
 
 async def click(page: AnyPage, layout: Layout, x: int, y: int) -> None:
-    """What a click at a cell of the text does."""
+    """Handle a click at a cell of the text."""
     before = (page.back, page.series)
     row = y - layout.table - 1
     if y in layout.chart and (number := layout.bars.at(x - AXIS - EDGE)) is not None:

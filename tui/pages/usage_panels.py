@@ -20,7 +20,7 @@ from tui.text import Part, cell, content, cut, fitting, safe
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 HEAT_DAYS = 28
-"""Days of the map: each weekday is in it four times."""
+"""The number of days of the map: each weekday is in it four times."""
 
 GAUGE = 14
 
@@ -30,7 +30,7 @@ SHADES = 5
 
 HEAT_NAME = 5
 HEAT_SUM = 10
-"""Cells of the weekday, and of what it comes to."""
+"""The cells of the weekday, and of its sum."""
 
 
 HEAT_SPAN, HEAT_SPAN_BRIEF = "  the last 4 weeks", "  4 weeks"
@@ -38,7 +38,7 @@ HEAT_SPAN, HEAT_SPAN_BRIEF = "  the last 4 weeks", "  4 weeks"
 
 
 def heat_width(value: Measure, width: int) -> int:
-    """The width of the map with its title, at one to three cells an hour."""
+    """Returns the width of the map with its title, at one to three cells for an hour."""
     title = len(f" {value.name} by weekday and hour{HEAT_SPAN}")
     return max(HEAT_NAME + 24 * _hour_width(width) + HEAT_SUM, min(title, width))
 
@@ -48,7 +48,9 @@ def _hour_width(width: int) -> int:
 
 
 def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
-    """Hours of the local day by weekday, the last four weeks added up; ``hours`` has the sums of each hour."""
+    """Returns the hours of the local day by weekday, the last four weeks added up; ``hours`` has the sums of
+    each hour.
+    """
     value, glyphs = plan.value, plan.glyphs
     found, seen = _by_weekday(hours, plan.first_ms)
     numbers = {at: value.number(sum_rows(rows)) for at, rows in found.items()}
@@ -70,7 +72,7 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
 
 
 def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: ChartPlan, width: int) -> Content:
-    """The shades from nothing to most, and when that was, as far as it fits."""
+    """Returns the shades from nothing to most, and when the most was, if that fits."""
     shades = SHADES if coloured(plan) else len(plan.glyphs.shades) - 1
     steps = [_heat_cell(highest * (level / shades) ** 2, True, highest, 2, plan) for level in range(1, shades + 1)]
     most = max(numbers, key=lambda at: numbers[at], default=None)
@@ -89,7 +91,7 @@ def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: Ch
 def _by_weekday(
     hours: Trends, first_ms: Millis | None
 ) -> tuple[dict[tuple[int, int], list[SumRow]], set[tuple[int, int]]]:
-    """The rows of each weekday and hour, and which of these are known at all."""
+    """Returns the rows of each weekday and hour, and which weekdays and hours are known."""
     found: dict[tuple[int, int], list[SumRow]] = {}
     seen = set()
     cells = hours.series.get("", {})
@@ -104,7 +106,9 @@ def _by_weekday(
 
 
 def _heat_cell(number: float | None, known: bool, highest: float, each: int, plan: ChartPlan) -> Part:  # noqa: FBT001 - a cell's fact
-    """Shades go by the square root: one hour that is far above all others does not make these alike."""
+    """Returns one cell of the map. Shades follow the square root, so that one extreme hour does not make all others
+    alike.
+    """
     if number is None:
         return (plan.glyphs.nothing if known else " ").center(each), "dim"
     shades = plan.glyphs.shades
@@ -114,45 +118,45 @@ def _heat_cell(number: float | None, known: bool, highest: float, each: int, pla
 
 
 def coloured(plan: ChartPlan) -> bool:
-    """Whether shades are colours. In ASCII and without colours they are characters."""
+    """Returns whether shades are colours. In ASCII and without colours they are characters."""
     return not plan.patterns and not plan.glyphs.ascii
 
 
 class BudgetSource(msgspec.Struct, frozen=True):
-    """A budget, and whose it is."""
+    """A budget and its owner."""
 
     kind: str
     """``account``, ``group`` or ``token``."""
     key: str
-    """Its key in sums by that kind."""
+    """The owner's key in sums by that kind."""
     name: str
     since: Millis
-    """When a window without a beginning began."""
+    """When a window without a fixed start began."""
     budget: BudgetView
 
     @property
     def by(self) -> str:
-        """The dimension of its sums; empty for the account."""
+        """Returns the dimension of its sums; empty for the account."""
         return "" if self.kind == "account" else self.kind
 
     def same_budget(self, other: "BudgetSource") -> bool:
-        """Whether both are the same budget, whatever was used of it."""
+        """Returns whether both are the same budget, regardless of its use."""
         unit, other_unit = self.budget.nanos is None, other.budget.nanos is None
         same = (other.kind, other.key, other.budget.window, other_unit)
         return (self.kind, self.key, self.budget.window, unit) == same
 
     @property
     def label(self) -> str:
-        """``account``, ``token laptop``."""
+        """Returns ``account``, ``token laptop``."""
         return self.kind if self.kind == "account" else f"{self.kind} {self.name}"
 
 
 EVER_DAYS = 30
-"""Days shown of a budget without a window, and as many to come."""
+"""The number of past days shown for a budget without a window, and of days to come."""
 
 
 class BudgetWindow(msgspec.Struct, frozen=True):
-    """The time on the axis."""
+    """The time span of the axis."""
 
     start: Millis
     end: Millis
@@ -160,7 +164,7 @@ class BudgetWindow(msgspec.Struct, frozen=True):
 
 
 def budget_window(source: BudgetSource, now: Millis) -> BudgetWindow:
-    """The window of the budget; of one for ever the last weeks and the next ones."""
+    """Returns the window of the budget; for one without a window, the last weeks and the next ones."""
     window = source.budget.window
     step = window.info.chart_step
     ends = window_end(window, now)
@@ -176,27 +180,27 @@ class BudgetCourse(msgspec.Struct, frozen=True):
     source: BudgetSource
     window: BudgetWindow
     used: Sequence[tuple[Millis, float]]
-    """Start of an hour or day, and what was used in it."""
+    """The start of an hour or day, and the amount used in it."""
 
     @property
     def value(self) -> Measure:
-        """The measure that the budget counts."""
+        """Returns the measure that the budget counts."""
         return MEASURES["cost" if self.source.budget.nanos is not None else "tokens"]
 
     @property
     def limit(self) -> int:
-        """Nano-dollars or tokens."""
+        """Returns the limit in nano-dollars or tokens."""
         budget = self.source.budget
         return budget.nanos if budget.nanos is not None else budget.tokens or 0
 
     @property
     def spent(self) -> int:
-        """What was used so far, in the unit of the limit."""
+        """Returns the amount used so far, in the unit of the limit."""
         budget = self.source.budget
         return budget.spent_nanos if budget.nanos is not None else budget.spent_tokens
 
     def at(self, moment: float, now: Millis) -> float:
-        """The use up to a moment; after now, the use expected at this pace."""
+        """Returns the use up to a moment; after now, the use expected at this pace."""
         if moment >= now:
             return self.spent + self.pace(now) * (moment - now)
         done = float(self.spent) - sum(amount for _, amount in self.used)
@@ -207,7 +211,9 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         return max(0.0, done)
 
     def updated(self, sources: Sequence[BudgetSource], fetched: Millis, now: Millis) -> "BudgetCourse":
-        """The course with what its budget counts now, of ``sources``; what came after the fetch was used since then."""
+        """Returns the course with the current amounts of its budget, from ``sources``; use after the fetch is added as
+        one piece.
+        """
         found = next((one for one in sources if one.same_budget(self.source)), self.source)
         window = budget_window(found, now)
         if window.start > self.window.start and found.budget.window is not Window.EVER:
@@ -217,7 +223,7 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         return BudgetCourse(found, self.window, [*self.used, (fetched, float(more))]) if more > 0 else new
 
     def pace(self, now: Millis) -> float:
-        """The use in a millisecond; 0 while it is too early to tell."""
+        """Returns the use per millisecond; 0 while it is too early to tell."""
         span = pace_span(self.source.budget, now, self.source.since)
         return self.spent / span if span else 0.0
 
@@ -225,7 +231,9 @@ class BudgetCourse(msgspec.Struct, frozen=True):
 def budget_chart(
     course: BudgetCourse, plan: ChartPlan, now: Millis, size: tuple[int, int], more: Sequence[Part] = ()
 ) -> list[Content]:
-    """The use so far as an area, the limit as a line, and what will be used at this pace; ``more``: other budgets."""
+    """Returns the use so far as an area, the limit as a line, and the expected use at this pace. ``more`` is about
+    other budgets.
+    """
     width, height = size
     glyphs, budget = plan.glyphs, course.source.budget
     room = max(8, width - AXIS - EDGE)
@@ -273,7 +281,7 @@ def _budget_cell(one: charts.ChartCell, limit: bool, ahead: bool, glyphs: Glyphs
 
 
 def _budget_axis(course: BudgetCourse, past: Sequence[bool], room: int, glyphs: Glyphs) -> Iterator[Content]:
-    """The axis, and the beginning, now and the end of the window below."""
+    """Yields the axis, and below it the start of the window, now, and its end."""
     here = max(0, sum(past) - 1)
     line = glyphs.axis[3] * here + glyphs.tick + glyphs.axis[3] * (room - here - 1)
     yield content((f"{cell('0', AXIS, right=True)} {glyphs.axis[2]}{line}", "dim"))
@@ -291,7 +299,7 @@ def _moment(ms: int, step: str) -> str:
 
 
 def budget_sources(session: ConsoleSession) -> list[BudgetSource]:
-    """All budgets, the most used one first."""
+    """Returns all budgets, the most used one first."""
     board, account, found = session.board, session.board.account, []
     if account is not None:
         begun = session.now() if account.begun_ms is None else account.begun_ms
@@ -302,14 +310,14 @@ def budget_sources(session: ConsoleSession) -> list[BudgetSource]:
 
 
 def budget_lines(session: ConsoleSession, width: int) -> list[Content]:
-    """All budgets below a title, and where they are set if there are none."""
+    """Returns all budgets below a title; without any, where to set them."""
     rows = budget_rows(session, budget_sources(session), width)
     none = f"   none; {session.key('entity.edit')} on pages 2, 3 and 6 adds them"
     return [content((" budgets", "bold"), ("" if rows else none, "dim")), *rows]
 
 
 def budget_rows(session: ConsoleSession, sources: Iterable[BudgetSource], width: int) -> list[Content]:
-    """Each budget with its gauge and forecast."""
+    """Returns each budget with its gauge and forecast."""
     now, glyphs, narrow = session.now(), session.glyphs, width < 95
     rows = []
     for source in sources:

@@ -1,4 +1,4 @@
-"""Usage sums: what the Usage page shows of a period, fetched from the server."""
+"""Usage sums: the data that the Usage page shows for a period, fetched from the server."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,19 +19,19 @@ class UsageSums(msgspec.Struct, frozen=True):
 
     trends: Trends
     whole: Trends
-    """All keys together."""
+    """The sums of all keys together."""
     total: SumRow
     rankings: Mapping[str, Sequence[SumRow]]
     hours: Trends
     """The hours of the last weeks, all keys together."""
     first_ms: Millis | None
     course: BudgetCourse | None
-    """The course at the time of the fetch; ``updated`` adds what was used since."""
+    """The course at the time of the fetch; ``updated`` adds later use."""
     fetched_ms: Millis
     words: str = ""
-    """The filter that the calls fit, if there is one."""
+    """The filter that the calls match; empty: all calls."""
     incomplete: bool = False
-    """Records of the period are deleted, and with a filter their calls are not in the sums."""
+    """Whether records of the period are deleted, so that with a filter their calls are missing in the sums."""
 
 
 class UsageRequest(msgspec.Struct, frozen=True):
@@ -42,11 +42,11 @@ class UsageRequest(msgspec.Struct, frozen=True):
     count: int
     budget: BudgetSource | None
     words: str = ""
-    """Filter: only calls that fit are summed up; a budget's course is of all."""
+    """The filter: only matching calls are summed up; a budget's course counts all calls."""
 
 
 async def fetch(client: ControlClient, asked: UsageRequest, now: Millis) -> UsageSums:
-    """The sums from the server. Raises GatewayError."""
+    """Returns the sums from the server. Raises GatewayError."""
     starts = hours(asked.count, now) if asked.step == "hour" else days(asked.count, now)
     since, words = starts[0], asked.words or None
     main = await client.summary(by=asked.by, since=since, step=asked.step, percentiles=True, words=words)
@@ -70,7 +70,7 @@ async def fetch(client: ControlClient, asked: UsageRequest, now: Millis) -> Usag
 
 
 async def _course(client: ControlClient, source: BudgetSource | None, now: Millis) -> BudgetCourse | None:
-    """The use of a budget in its window, step by step."""
+    """Returns the use of a budget in its window, step by step."""
     if source is None:
         return None
     window = budget_window(source, now)

@@ -41,28 +41,28 @@ COLUMNS = (
 )
 
 NAMES = (19, 28)
-"""Fewest and most cells of a name."""
+"""The fewest and most cells of a name."""
 
 SHARE = 6
-"""Cells of the shares, which times have none of."""
+"""The cells of the shares; times have no shares."""
 
 TREND = (16, 60)
-"""Fewest and most cells of a series over time."""
+"""The fewest and most cells of a series over time."""
 
 
 class SeriesRow(msgspec.Struct, frozen=True):
     """One line of the table."""
 
     key: str | None
-    """None: all together."""
+    """The key; None: all together."""
     name: str
     row: SumRow
     series: int = -1
-    """Number of its colour; -1: none."""
+    """The number of its colour; -1: none."""
 
 
 def series_rows(plan: ChartPlan, total: SumRow) -> list[SeriesRow]:
-    """All together, each series with a colour, and all others."""
+    """Returns the rows: all together, each series with a colour, and all others."""
     named, others = plan.named, plan.others
     rows = [SeriesRow(None, "all", total)]
     rows += [SeriesRow(row.key, name_of(row), row, number) for number, row in enumerate(named)]
@@ -74,12 +74,12 @@ def series_rows(plan: ChartPlan, total: SumRow) -> list[SeriesRow]:
 
 
 def name_of(row: SumRow) -> str:
-    """The name of a key. A call may lack a model, a channel or a program."""
+    """Returns the name of a key. A call may lack a model, a channel or a program."""
     return safe(row.name, 60) or "none"
 
 
 def shown_columns(measure: str, width: int) -> list[TableColumn]:
-    """The columns that fit: those of the measure, then the others in order."""
+    """Returns the columns that fit: those of the measure, then the others in order."""
     room, shown = width - NAMES[0] - _share_width(measure) - 4, []
     for column in sorted(COLUMNS, key=lambda one: one.measure != measure):
         if column.width > room:
@@ -94,12 +94,12 @@ def _share_width(measure: str) -> int:
 
 
 def _share_place(columns: Sequence[TableColumn], measure: str) -> int:
-    """Behind which of the columns the shares stand: the last one of the measure."""
+    """Returns the number of the column that the shares follow: the last one of the measure."""
     return max((number for number, column in enumerate(columns) if column.measure == measure), default=0)
 
 
 def column_at(measure: str, width: int, x: int) -> TableColumn | None:
-    """The column whose title is at a cell of the table's head."""
+    """Returns the column whose title is at a cell of the table's head."""
     columns = shown_columns(measure, width)
     at, place = 4 + _name_width(columns, width), _share_place(columns, measure)
     for number, column in enumerate(columns):
@@ -113,7 +113,7 @@ def column_at(measure: str, width: int, x: int) -> TableColumn | None:
 def series_table(
     plan: ChartPlan, rows: Sequence[SeriesRow], measure: str, chosen: str | None, width: int, by: str
 ) -> list[Content]:
-    """The head and the rows, the selected one marked. Beside the measure are its shares."""
+    """Returns the head and the rows, with the selected one marked. The shares follow the measure."""
     value, glyphs = plan.value, plan.glyphs
     columns, share_width = shown_columns(measure, width), _share_width(measure)
     at = _share_place(columns, measure)
@@ -121,7 +121,7 @@ def series_table(
     head: list[Part] = [(f"    {cell('by ' + by, name_width)}", "dim")]
     for number, column in enumerate(columns):
         last = number + 1 == len(columns) or columns[number + 1].measure != measure
-        mine = column.measure == measure and last  # of times, the average is what they are sorted by
+        mine = column.measure == measure and last  # times are sorted by their average
         title = cell(column.title + (glyphs.descending if mine else ""), column.width, right=True)
         head.append((title, "bold" if mine else "dim"))
         head += [(cell("share", share_width, right=True), "dim")] if number == at and share_width else []
@@ -131,7 +131,7 @@ def series_table(
     lines = [content(*head)]
     for row in rows:
         here = row.key == chosen
-        drawn = row.series >= 0 and not value.lines  # the lines of times have the colours of p50, p95 and the average
+        drawn = row.series >= 0 and not value.lines  # lines of times have the colours of p50, p95 and the average
         mark = (plan.fill(row.series) if plan.patterns else glyphs.square) if drawn else " "
         tone = f"chart{row.series + 1}" if drawn else ""
         parts: list[Part] = [(f" {glyphs.running if here else ' '}", "key"), (mark, tone)]
@@ -150,7 +150,7 @@ def series_table(
 
 
 def _trend(plan: ChartPlan, key: str | None, width: int) -> str:
-    """The values of a series over time; nothing for many together."""
+    """Returns the values of a series over time; nothing for all others together."""
     if key == OTHERS:
         return ""
     source, key = (plan.whole, "") if key is None else (plan.trends, key)
@@ -158,7 +158,7 @@ def _trend(plan: ChartPlan, key: str | None, width: int) -> str:
 
 
 def _trend_width(columns: Sequence[TableColumn], width: int) -> int:
-    """Cells of the small lines at the right; 0 if they do not fit."""
+    """Returns the cells of the small lines at the right; 0 if they do not fit."""
     spare = width - 4 - NAMES[1] - SHARE - sum(column.width for column in columns) - 4
     return min(TREND[1], spare) if spare >= TREND[0] else 0
 
@@ -169,7 +169,7 @@ def _name_width(columns: Sequence[TableColumn], width: int) -> int:
 
 
 def ranking(title: str, rows: Sequence[SumRow], value: Measure, width: int, glyphs: Glyphs) -> list[Content]:
-    """The largest five as bars."""
+    """Returns the five largest as bars."""
     best = [row for row in sorted(rows, key=lambda row: -value.number(row))[:5] if value.number(row) > 0]
     top = max(map(value.number, best), default=0.0) or 1.0
     name = max(8, min(24, width // 3))
@@ -191,7 +191,7 @@ def ranking(title: str, rows: Sequence[SumRow], value: Measure, width: int, glyp
 
 
 def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
-    """Two blocks side by side; ``width`` is the left one's."""
+    """Returns two blocks side by side; ``width`` is the left one's."""
     rows = []
     for number in range(max(len(left), len(right))):
         one = left[number] if number < len(left) else Content("")
@@ -201,7 +201,7 @@ def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) 
 
 
 def rankings(found: Mapping[str, Sequence[SumRow]], plan: ChartPlan, width: int) -> list[Content]:
-    """Who used most, by the other dimensions."""
+    """Returns the largest users by each of the other dimensions."""
     blocks = list(found)
     across = len(blocks) if width >= 140 else 2 if width >= 76 else 1
     each = width // across
