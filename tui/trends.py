@@ -98,7 +98,7 @@ class Pulse:
 
     @property
     def samples(self) -> int:
-        """Returns the number of calls behind ``failed`` and ``first_byte_ms``."""
+        """Returns the number of newest calls that ``failed`` and ``first_byte_ms`` describe."""
         return len(self._failed)
 
     @property

@@ -23,7 +23,7 @@ NAMED = 5
 """The most calls named in a question."""
 ERRORS = "st:err"
 FAILED = FailureCondition()
-"""The condition behind that word."""
+"""The condition that this filter word stands for."""
 
 
 def pause(page: AnyPage) -> None:
