@@ -56,9 +56,9 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     ends: list[str] = []
     given: list[ChannelId] = []
     changes: dict[tuple[str, str], Change] = {}
-    async for one in _in_turns(asked.edits):
-        patch = _fields_of(one)
-        name, planned = await _PLANNERS[asked.kind](plan, one.ref, patch)
+    async for edit in _in_turns(asked.edits):
+        patch = _fields_of(edit)
+        name, planned = await _PLANNERS[asked.kind](plan, edit.ref, patch)
         plan = plan.after(planned)  # the next edit may depend on this one
         names.append(name)
         if asked.kind == "tokens" and patch is None:
@@ -82,8 +82,8 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 
 async def _in_turns(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
     """Yields the edits, with pauses in which calls can proceed."""
-    for number, one in enumerate(edits, start=1):
-        yield one
+    for number, edit in enumerate(edits, start=1):
+        yield edit
         if number % 20 == 0:
             await asyncio.sleep(0)
 
@@ -102,7 +102,7 @@ def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:
     noun = _NOUNS[asked.kind]
     count = count_text(len(names), noun)
     listed = first_of([f"'{name}'" for name in names], 5)
-    patches = [msgspec.json.decode(one.patch) for one in asked.edits]
+    patches = [msgspec.json.decode(edit.patch) for edit in asked.edits]
     alike = patches[0] if all(patch == patches[0] for patch in patches) else None
     if None in patches:
         done = f"{'removed' if alike is None and not any(patches) else 'edited'} {count}: {listed}"

@@ -106,10 +106,10 @@ async def _best(edits: ConfigEdits, wanted: Query, order: CallOrder, before: str
     calls, patience = edits.engine.store.calls, SearchDeadline(SEARCH_S)
 
     def work() -> bytes:
-        found = calls.best(wanted, order, limit=limit, below=_place(calls, before), patience=patience)
-        cursor = None if found.progress.cursor is None else str(found.progress.cursor)
-        back_to, left = found.progress.back_to, found.progress.left
-        return _encode(CallPage(calls=found.calls, cursor=cursor, back_to_ms=back_to, left=left))
+        best = calls.best(wanted, order, limit=limit, below=_place(calls, before), patience=patience)
+        cursor = None if best.progress.cursor is None else str(best.progress.cursor)
+        back_to, left = best.progress.back_to, best.progress.left
+        return _encode(CallPage(calls=best.calls, cursor=cursor, back_to_ms=back_to, left=left))
 
     async with edits.searching:
         try:
@@ -143,13 +143,13 @@ async def _search_page(edits: ConfigEdits, wanted: Query, before: str, limit: in
 def _search(calls: CallLog, wanted: Query, page: tuple[list[CallView], str, int], patience: SearchDeadline) -> bytes:
     """Returns the page as JSON. It encodes here, in the thread, because encoding takes as long as the search."""
     running, after, limit = page
-    found = calls.search(wanted, limit=limit - len(running), below=_place(calls, after), patience=patience)
+    result = calls.search(wanted, limit=limit - len(running), below=_place(calls, after), patience=patience)
     parts = [_encode(view) for view in running]
-    for record in found.records:
+    for record in result.records:
         parts.append(_encode(call_view(record)))
         patience.over()
-    cursor = None if found.cursor is None else str(found.cursor)
-    body = _encode(CallPage(calls=[], cursor=cursor, back_to_ms=found.back_to, left=found.left))
+    cursor = None if result.cursor is None else str(result.cursor)
+    body = _encode(CallPage(calls=[], cursor=cursor, back_to_ms=result.back_to, left=result.left))
     return body.replace(b"[]", b"[%s]" % b",".join(parts), 1)
 
 
@@ -181,7 +181,7 @@ def _counted_text(recent: Iterable[Record], call_id: CallId) -> str:
     if not is_call_id(call_id):
         return ""
     moment = int(call_id[4:16], 16)
-    rows = [one.id for one in recent if 0 <= moment - one.ts <= LONG_GAP_S * 1000 and repeats(one.marks)]
+    rows = [record.id for record in recent if 0 <= moment - record.ts <= LONG_GAP_S * 1000 and repeats(record.marks)]
     if not rows:
         return "; identical refusals within a second are counted with the first of them ('x3')"
     return f"; if it was refused like others, it is counted with {' or '.join(rows[-3:])}"
@@ -253,7 +253,7 @@ def names_of_removed(engine: Engine) -> dict[str, str]:
 def _id_of(edits: ConfigEdits, names: PresentNames, kind: str, ref: str) -> str:
     prefix = _PREFIXES[kind]
     try:
-        found: Token | Channel | Group = getattr(edits.engine.catalog, kind)(ref)
+        entity: Token | Channel | Group = getattr(edits.engine.catalog, kind)(ref)
     except NotFound as error:
         if ref.startswith(f"{prefix}_"):
             return ref
@@ -264,7 +264,7 @@ def _id_of(edits: ConfigEdits, names: PresentNames, kind: str, ref: str) -> str:
             return removed[0]
         earlier = f"the filter word {prefix}:{word(ref)} finds calls under an earlier name, without the option"
         raise NotFound(f"{error.message}; {earlier}", param=kind) from error
-    return found.id
+    return entity.id
 
 
 def _running(engine: Engine, wanted: Query, before: str, now: Millis) -> Iterator[CallView]:

@@ -276,13 +276,13 @@ def _keep_prices(models: tuple[ServedModel, ...], old: Channel, *, moves: bool) 
 
     ``moves``: the channel may belong to another vendor now, so imported prices are dropped.
     """
-    known = {(one.name, one.upstream_name): one.price for one in old.models}
+    known = {(model.name, model.upstream_name): model.price for model in old.models}
 
-    def price(one: ServedModel) -> Price | None:
-        found = one.price or known.get((one.name, one.upstream_name))
-        return None if moves and not set_by_owner(found) else found
+    def price(model: ServedModel) -> Price | None:
+        kept = model.price or known.get((model.name, model.upstream_name))
+        return None if moves and not set_by_owner(kept) else kept
 
-    return tuple(msgspec.structs.replace(one, price=price(one)) for one in models)
+    return tuple(msgspec.structs.replace(model, price=price(model)) for model in models)
 
 
 class KeyBody(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,7 +77,7 @@ class ImportPlan:
         """Plan a document. Raises BadRequest with the path of what is invalid or not allowed."""
         _check_head(document)
         named = _table(document, "groups")
-        self._staying = {name: one for name, one in self.registry.groups.items() if name in named or not prune}
+        self._staying = {name: group for name, group in self.registry.groups.items() if name in named or not prune}
         for section in SECTIONS:
             if section.title:
                 self._many(section, _table(document, section.name), prune=prune)
@@ -168,8 +168,8 @@ class ImportPlan:
         if listed is None or (old is not None and _moved(old, new)):
             return msgspec.structs.replace(new, models=named)
         before = tuple(model for model in known.values() if model.live)  # they keep their dates
-        found = offered_models(msgspec.structs.replace(new, models=(*named, *before)), listed.models, self._now)
-        live = found.models[len(named) :]
+        selected = offered_models(msgspec.structs.replace(new, models=(*named, *before)), listed.models, self._now)
+        live = selected.models[len(named) :]
         return msgspec.structs.replace(new, models=(*named, *live))
 
     def _put(self, section: Section, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
@@ -210,8 +210,8 @@ def _with_defaults(section: Section, values: object, registry: Registry) -> obje
 
 
 def _check_head(document: Document) -> None:
-    found = document.get("format")
-    if found != FORMAT or isinstance(found, bool):
+    given = document.get("format")
+    if given != FORMAT or isinstance(given, bool):
         raise misfit("format", f"must be {FORMAT}, the only supported format")
     known = ("format", *(section.name for section in SECTIONS))
     for name in document:
@@ -301,22 +301,22 @@ async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
         raise BadRequest(
             "prune needs a complete configuration, and only Tollkeeper's own files are complete: import without it"
         )
-    found = translate(asked.text, asked.origin)
-    return await _import_file(edits, merge_document(found.document, edits.registry), asked, found.notes)
+    imported = translate(asked.text, asked.origin)
+    return await _import_file(edits, merge_document(imported.document, edits.registry), asked, imported.notes)
 
 
-async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody, told: list[str]) -> ImportView:
+async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody, messages: list[str]) -> ImportView:
     before = edits.registry
     plan = ImportPlan(before, edits.now)
     await asyncio.to_thread(plan.follow, document, prune=asked.prune)
     if asked.origin is not ConfigOrigin.OURS:
         channels = [change.value for change in plan.changes if isinstance(change.value, Channel)]
         priced, lines = await find_known_prices(channels, before, plan.registry, edits.now)
-        told = [*told, *lines]
+        messages = [*messages, *lines]
         for channel in priced:
             plan.give_prices(channel)
     differences = await asyncio.to_thread(plan.differences)
-    changed = sum(one.what != "kept" for one in differences)
+    changed = sum(difference.what != "kept" for difference in differences)
     done, undone = f"imported a configuration ({count_text(changed, 'change')})", "what was imported is as before"
     entry = await asyncio.to_thread(edits.entry, done, undone, *plan.changes) if asked.apply and plan.changes else None
     if asked.apply and edits.registry is not before:
@@ -328,7 +328,7 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
     return ImportView(
         applied=asked.apply,
         differences=differences,
-        notes=[*told, *_to_do(plan, os.environ)],
+        notes=[*messages, *_to_do(plan, os.environ)],
         expiring=expiring,
         keys=plan.keys if asked.apply else {},
     )

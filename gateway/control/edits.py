@@ -146,12 +146,12 @@ class ConfigEdits:
         """
         entries = self.history
         if number:
-            found = next((entry for entry in entries if entry.id == number), None)
-            if found is None:
+            chosen = next((entry for entry in entries if entry.id == number), None)
+            if chosen is None:
                 raise NotFound(f"no change {number} in the history; old ones are deleted", param="id")
-            return found
+            return chosen
         undone = undone_entries(entries)
-        for entry in reversed([one for one in entries if one.id not in undone and not one.source.runs_program]):
+        for entry in reversed([entry for entry in entries if entry.id not in undone and not entry.source.runs_program]):
             kind = kind_of(entry, entries)
             if kind == ("undo" if redo else "change"):
                 return entry

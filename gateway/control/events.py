@@ -118,7 +118,7 @@ class WatcherStream:
     def _incident_lines(self) -> list[bytes]:
         incidents = self._engine.incident_watch.look()
         changed, self._incidents = incidents.changed_since(self._incidents), incidents.revision
-        return [self._line(events.IncidentChanged(seq=self._next(), incident=one)) for one in changed]
+        return [self._line(events.IncidentChanged(seq=self._next(), incident=incident)) for incident in changed]
 
     def patience(self) -> float:
         """Returns the seconds until something must be sent even without events."""

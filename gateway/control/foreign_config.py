@@ -69,18 +69,18 @@ async def find_known_prices(
     channels: Sequence[Channel], before: Registry, after: Registry, now: Millis
 ) -> tuple[list[Channel], list[str]]:
     """Returns the imported channels that got known prices for their new models, and a note for each channel."""
-    found, told, advice = [], [], "'tollkeeper price set MODEL' sets one"
+    changed, notes, advice = [], [], "'tollkeeper price set MODEL' sets one"
     effect = "their calls are refused" if after.settings.refuse_unpriced else UNPRICED
     for channel in channels:
         old = before.channels.get(channel.id)
         names = {model.name for model in channel.models} - {model.name for model in (old.models if old else ())}
         priced = await with_known_prices(channel, names, after, now) if channel.known_prices else channel
         if new := new_prices(priced, channel):
-            found.append(priced)
+            changed.append(priced)
             after = with_changes(after, [Change("channels", channel.id, priced)])
-            told.append(f"channel '{plain(channel.name)}': {count_text(len(new), 'price')} known to the program")
+            notes.append(f"channel '{plain(channel.name)}': {count_text(len(new), 'price')} known to the program")
         new_ones = [model for model in priced.models if model.name in names]
         if missing := sorted(plain(m.name, 60) for m in new_ones if channel_price(priced, m, after.prices) is None):
             models = first_of(missing, 5)
-            told.append(f"channel '{plain(channel.name)}': no price is known for {models}: {effect}; {advice}")
-    return found, told
+            notes.append(f"channel '{plain(channel.name)}': no price is known for {models}: {effect}; {advice}")
+    return changed, notes

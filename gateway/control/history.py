@@ -60,12 +60,12 @@ async def list_history(edits: ConfigEdits, request: web.Request) -> list[History
     since, until, before = asked.get("since", 0), asked.get("until", FOREVER), asked.get("before", FOREVER)
     entries = edits.history
     undone = undone_entries(entries)
-    found = [
+    selected = [
         entry
         for entry in reversed(entries)
         if since <= entry.time < until and entry.id < before and _concerns(entry, kinds, names)
     ]
-    return [view_of(entry, entries, undone) for entry in found[:limit]]
+    return [view_of(entry, entries, undone) for entry in selected[:limit]]
 
 
 async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
@@ -157,15 +157,15 @@ async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> l
 
 def _counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
     """Returns how many calls have begun since then or are running, by dimension and value."""
-    found: dict[str, dict[str, int]] = {}
+    by_dimension: dict[str, dict[str, int]] = {}
     running = list(engine.store.books.running.values())
     for dimension in _DIMENSIONS.values():
         rows = engine.store.calls.sums(dimension, since, Millis(FOREVER), "").rows
-        sums = found[dimension] = {value: counts.calls for value, counts in rows.items()}
+        sums = by_dimension[dimension] = {value: counts.calls for value, counts in rows.items()}
         for call in running:
             value = getattr(call, dimension)
             sums[value] = sums.get(value, 0) + 1
-    return found
+    return by_dimension
 
 
 def _uses(before: Registry, after: Registry, change: Change, counts: dict[str, dict[str, int]]) -> Iterator[str]:

@@ -87,8 +87,8 @@ def price_of(
 
     Embeddings have no output, so their models need no output price.
     """
-    found = _fields(_amounts_in(listed), upstream_model or model)
-    return None if found is None else Price(model=model, **found, source=source, updated=now)
+    values = _fields(_amounts_in(listed), upstream_model or model)
+    return None if values is None else Price(model=model, **values, source=source, updated=now)
 
 
 def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
@@ -100,8 +100,8 @@ def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
         _moment(day)
         for row in rows
         if isinstance(row.prices, list)
-        for one in row.prices
-        if (day := getattr(one.constraint, "start_date", None)) is not None
+        for price in row.prices
+        if (day := getattr(price.constraint, "start_date", None)) is not None
     }
     if checked:
         return _moment(date.fromisoformat(max(checked)))
@@ -114,24 +114,24 @@ def _parts(row: "ModelInfo", now: Millis, said: str) -> list[_Part]:
         return [_Part(Millis(0), (), _amounts_in(row.prices))]
     days = DAYS[:5] if _WORKDAYS.search(said) else DAYS
     parts: list[_Part] = []
-    for one in row.prices:
-        since = _start(one.constraint)
-        during = _hours(one.constraint, days)
+    for price in row.prices:
+        since = _start(price.constraint)
+        during = _hours(price.constraint, days)
         if since <= now and not during:
             parts = []  # it replaces all earlier ones
-        parts.append(_Part(Millis(0) if since <= now else since, during, _amounts_in(one.prices)))
+        parts.append(_Part(Millis(0) if since <= now else since, during, _amounts_in(price.prices)))
     return parts
 
 
 def _variants(row: "ModelInfo", now: Millis) -> dict[str, list[tuple[Millis, dict[str, Any]]]]:
     """Returns the amounts that each variant replaces, and since when, oldest first."""
-    found: dict[str, list[tuple[Millis, dict[str, Any]]]] = {}
+    by_variant: dict[str, list[tuple[Millis, dict[str, Any]]]] = {}
     for variant in row.price_variants or ():
         names = [*variant.when.values()] if len(variant.when) == 1 and variant.when.keys() <= _SELECTORS else []
         if names and names[0] in VARIANTS:
-            found.setdefault(names[0], []).append((_start(variant.constraint), _amounts_in(variant.prices)))
+            by_variant.setdefault(names[0], []).append((_start(variant.constraint), _amounts_in(variant.prices)))
     out = {}
-    for name, changes in found.items():
+    for name, changes in by_variant.items():
         starts = {Millis(0) if since <= now else since for since, _ in changes}
         out[name] = [(start, _amounts_at(changes, max(start, now))) for start in sorted(starts)]
     return out
@@ -142,18 +142,18 @@ _SELECTORS = frozenset({"processing", "service_tier", "speed"})
 
 def _amounts_at(changes: "Sequence[tuple[Millis, dict[str, Any]]]", moment: Millis) -> dict[str, Any]:
     """Returns the amounts of a variant at a moment. If several changes have the same amount, the first one counts."""
-    found: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for since, amounts in changes:
         if since <= moment:
-            found = amounts | found
-    return found
+            merged = amounts | merged
+    return merged
 
 
 def _rule(
     amounts: Mapping[str, Any], since: Millis, during: tuple[PriceHours, ...], variant: str, model: str
 ) -> PriceRule | None:
-    found = _fields(amounts, model)
-    return None if found is None else PriceRule(since=since, during=during, variant=variant, **found)
+    values = _fields(amounts, model)
+    return None if values is None else PriceRule(since=since, during=during, variant=variant, **values)
 
 
 def _fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | None:
@@ -176,9 +176,9 @@ def _fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | None:
 
 
 def _tier(start: int, rates: "Mapping[str, Rate]", more: "Mapping[str, Rate]", output: Nanos) -> Tier:
-    found: dict[str, Any] = {ours: _nanos(rate, start) for ours, rate in rates.items() if rate is not None}
+    amounts: dict[str, Any] = {ours: _nanos(rate, start) for ours, rate in rates.items() if rate is not None}
     extras: dict[str, Any] = {ours: _nanos(rate, start) for ours, rate in more.items() if getattr(rate, "tiers", ())}
-    return Tier(above=start, **{"output": output, **found}, extras=extras)
+    return Tier(above=start, **{"output": output, **amounts}, extras=extras)
 
 
 def _amounts_in(listed: "ModelPrice | Mapping[str, Any]") -> dict[str, Any]:
@@ -204,8 +204,8 @@ def _hours(constraint: object, days: Any) -> tuple[PriceHours, ...]:
 
 
 def _offset(at: time) -> int:
-    found = datetime.combine(date(1970, 1, 1), at).utcoffset()
-    return 0 if found is None else round(found.total_seconds() / 60)
+    offset = datetime.combine(date(1970, 1, 1), at).utcoffset()
+    return 0 if offset is None else round(offset.total_seconds() / 60)
 
 
 def _starts(rates: "Iterable[Rate]") -> list[int]:

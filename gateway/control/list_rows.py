@@ -132,10 +132,10 @@ class ListNames(msgspec.Struct, frozen=True):
     def named(self, name: str) -> "list[Provider]":
         """Returns the vendors with a name: the list's own, the program's, or another one in use."""
         wanted = _ALIASES.get(name, name)
-        found = [vendor for vendor in self.vendors if vendor.id == wanted]
+        vendors = [vendor for vendor in self.vendors if vendor.id == wanted]
         preset = PRESETS[name].base_url if name in PRESETS else ""
-        other = self.vendor(preset) if preset and not found else None
-        return [*found, *([other] if other is not None else [])]
+        other = self.vendor(preset) if preset and not vendors else None
+        return [*vendors, *([other] if other is not None else [])]
 
     def row(self, vendor: "Provider", name: str, base_url: str = "") -> ListRow:
         """Returns what applies to a model, by the vendor's name for it."""
@@ -158,10 +158,10 @@ class ListNames(msgspec.Struct, frozen=True):
             if (newer := self._newest(vendor, spelling)) is not None and newer is not row:
                 return ListRow(row=newer)
         if not why:
-            found = self._newest(vendor, name) if _LATEST.search(name) else _row_of_family(vendor, name)
-            why = "" if found is None else self._wrong(vendor, found, name, base_url)
-            if found is not None and not why:
-                return ListRow(row=found)
+            candidate = self._newest(vendor, name) if _LATEST.search(name) else _row_of_family(vendor, name)
+            why = "" if candidate is None else self._wrong(vendor, candidate, name, base_url)
+            if candidate is not None and not why:
+                return ListRow(row=candidate)
         if (amounts := _more(vendor.id, name, base_url)) is not None:
             return ListRow(amounts=amounts, rule=f"on its {SOURCE}")
         if why:
@@ -176,10 +176,10 @@ class ListNames(msgspec.Struct, frozen=True):
             self.short_names[vendor.id] = {text.rpartition("/")[2] for text in texts}
         known = self.short_names[vendor.id] - {short}
         if family := _LATEST.sub("", short) if _LATEST.search(short) else "":
-            versions = [one for one in known if re.fullmatch(re.escape(family) + r"-\d[\d.-]*", one)]
+            versions = [other for other in known if re.fullmatch(re.escape(family) + r"-\d[\d.-]*", other)]
             if versions:
                 return sorted(versions, reverse=True)[:NEAR]
-        return near_names(short, [one for one in known if one and one[-1].isalnum()], NEAR)
+        return near_names(short, [other for other in known if other and other[-1].isalnum()], NEAR)
 
     def _called(self, name: str) -> "Provider | None":
         return next((vendor for vendor in self.vendors if vendor.id == name), None)
@@ -195,39 +195,41 @@ class ListNames(msgspec.Struct, frozen=True):
         if "/" in name and name.partition("/")[0] in _DATA_ZONES:
             return ListRow(why="the list has the price of global deployments only")
         if not maker or _OPEN.search(short):
-            others = [one.id for one in self.vendors if one.id in (vendor.fallback_model_providers or ())]
-            theirs = [who for who in others for one in self.named(who) if one.find_model(short) is not None]
+            others = [seller.id for seller in self.vendors if seller.id in (vendor.fallback_model_providers or ())]
+            theirs = [who for who in others for seller in self.named(who) if seller.find_model(short) is not None]
             return ListRow(why=f"the list has only the price of {theirs[0]}, its maker") if theirs else None
-        found = next((self.row(one, short) for one in self.named(maker)), ListRow())
-        return msgspec.structs.replace(found, maker=maker) if found.row is not None else (found if found.why else None)
+        result = next((self.row(seller, short) for seller in self.named(maker)), ListRow())
+        if result.row is None:
+            return result if result.why else None
+        return msgspec.structs.replace(result, maker=maker)
 
     def _versions(self, vendor: "Provider", name: str) -> "dict[str, ModelInfo]":
         """Returns the rows of a family with versions, by month; ``NEXT`` is a version whose month is unknown."""
-        family, found = _LATEST.sub("", name.lower()), {}
+        family, rows = _LATEST.sub("", name.lower()), {}
         for row in vendor.models if vendor.id == "mistral" else ():
             for text in _texts(row):
                 version = _MONTH.match(text)
                 if version and version["family"] == family:
-                    found[version["month"]] = row
+                    rows[version["month"]] = row
                 elif re.fullmatch(re.escape(family) + r"-\d(\.\d+)?", text):
-                    found[NEXT] = row
-        return found
+                    rows[NEXT] = row
+        return rows
 
     def _newest(self, vendor: "Provider", name: str) -> "ModelInfo | None":
         """Returns the row of a family's newest version; None if it is not known which one that is."""
-        found = self._versions(vendor, name)
-        months = [month for month in found if month != NEXT]
-        if not months or (NEXT in found and not _same([found[NEXT], found[max(months)]])):
+        versions = self._versions(vendor, name)
+        months = [month for month in versions if month != NEXT]
+        if not months or (NEXT in versions and not _same([versions[NEXT], versions[max(months)]])):
             return None
-        return found[max(months)]
+        return versions[max(months)]
 
     def _moved_on(self, vendor: "Provider", row: "ModelInfo", name: str) -> bool:
         """Returns whether a name without a version may by now mean a newer model than the row does."""
         if _LATEST.search(name) and row.deprecated:
             return True
-        found = self._versions(vendor, name)
-        mine = [month for month, one in found.items() if one is row]
-        return bool(mine) and max(mine) < max(found)
+        versions = self._versions(vendor, name)
+        mine = [month for month, other in versions.items() if other is row]
+        return bool(mine) and max(mine) < max(versions)
 
     def _wrong(self, vendor: "Provider", row: "ModelInfo", name: str, base_url: str) -> str:
         """Returns why the price in a row is another seller's or another region's; empty if it is not."""
@@ -244,10 +246,10 @@ def spellings(vendor: str, name: str) -> Iterator[str]:
     """Yields the names that may stand for a model in a vendor's rows, the most exact first, in lower case."""
     seen: set[str] = set()
     for text in _spellings(vendor, name.lower()):
-        for one in (text, _DATE.sub("", text), _ROUTES.sub("", text)):
-            if one and one not in seen:
-                seen.add(one)
-                yield one
+        for spelling in (text, _DATE.sub("", text), _ROUTES.sub("", text)):
+            if spelling and spelling not in seen:
+                seen.add(spelling)
+                yield spelling
 
 
 def _spellings(vendor: str, name: str) -> Iterator[str]:
@@ -259,10 +261,10 @@ def _spellings(vendor: str, name: str) -> Iterator[str]:
         yield short
     if vendor == "google":
         yield short.replace("@", "-")
-    if vendor == "x-ai" and (found := re.match(r"grok-[0-9.]+(-multi-agent|-fast|-mini)?", short)):
-        rest = short[found.end() :]
+    if vendor == "x-ai" and (match := re.match(r"grok-[0-9.]+(-multi-agent|-fast|-mini)?", short)):
+        rest = short[match.end() :]
         if not _QUALIFIERS.sub("", rest):
-            yield found[0]
+            yield match[0]
     if vendor == "aws":
         yield _REGION.sub("", name)
     if vendor.startswith("huggingface"):
@@ -276,10 +278,10 @@ def _more(vendor: str, name: str, base_url: str) -> tuple[int, int, int | None] 
         return None
     known = more_prices(vendor)
     short = name.rpartition("/")[2]
-    found = known.get(name) or (known.get(short) if vendor in ("fireworks", "google") else None)
-    if found is None or vendor != "fireworks":
-        return found
-    first, second, cached = found
+    amounts = known.get(name) or (known.get(short) if vendor in ("fireworks", "google") else None)
+    if amounts is None or vendor != "fireworks":
+        return amounts
+    first, second, cached = amounts
     return first, second, first // 2 if cached is None else cached  # its usual discount; prices by size have none
 
 
@@ -317,8 +319,8 @@ def _foreign_region(vendor: str, row: "ModelInfo", name: str, base_url: str, sai
         return "the list has the price of the global endpoint only, regional ones cost more" if regional else ""
     if vendor != "aws":
         return ""
-    found = _REGION.match(name.lower())
-    region = found[1] if found else _region_of(base_url)
+    match = _REGION.match(name.lower())
+    region = match[1] if match else _region_of(base_url)
     if region in ("", "us") or any(f"{region}." in text for text in _texts(row)):
         return ""
     if row.id.startswith("regional.") and region not in ("us-gov", "global"):
@@ -327,8 +329,8 @@ def _foreign_region(vendor: str, row: "ModelInfo", name: str, base_url: str, sai
 
 
 def _region_of(base_url: str) -> str:
-    found = re.search(r"bedrock-[a-z]+(?:-fips)?\.([a-z0-9-]+)\.", base_url)
-    place = found[1] if found else ""
+    match = re.search(r"bedrock-[a-z]+(?:-fips)?\.([a-z0-9-]+)\.", base_url)
+    place = match[1] if match else ""
     for start, region in (("us-gov", "us-gov"), ("us", "us"), ("eu", "eu"), ("ap", "apac")):
         if place.startswith(start):
             return region
@@ -340,18 +342,18 @@ def _row_of_family(vendor: "Provider", name: str) -> "ModelInfo | None":
     if vendor.id != "aws":
         return None
     short = _bare(_REGION.sub("", name.lower()))
-    found = {}
+    by_id = {}
     for row in vendor.models:
         for text in _texts(row):
             if _bare(_REGION.sub("", text)) == short and _region_in(text) in ("", _region_in(name.lower())):
-                found[row.id] = row
-    rows = list(found.values())
+                by_id[row.id] = row
+    rows = list(by_id.values())
     return rows[0] if rows and _same(rows) else None
 
 
 def _region_in(name: str) -> str:
-    found = _REGION.match(name)
-    return found[1] if found else ""
+    match = _REGION.match(name)
+    return match[1] if match else ""
 
 
 def _bare(name: str) -> str:
@@ -361,7 +363,7 @@ def _bare(name: str) -> str:
 
 
 def _same(rows: "Sequence[ModelInfo]") -> bool:
-    return all(one.prices == rows[0].prices for one in rows)
+    return all(row.prices == rows[0].prices for row in rows)
 
 
 def _too_short(row: "ModelInfo", name: str) -> str:
@@ -380,7 +382,7 @@ def _is_exact(clause: object, name: str) -> bool:
         return re.search(pattern, name) is not None
     if (text := getattr(clause, "equals", "")) or (text := getattr(clause, "ends_with", "")):
         return name.endswith(str(text).lower())
-    return any(_is_exact(one, name) for one in getattr(clause, "or_", ()))
+    return any(_is_exact(part, name) for part in getattr(clause, "or_", ()))
 
 
 def _texts(row: "ModelInfo") -> frozenset[str]:
@@ -392,5 +394,5 @@ def _clause_texts(clause: object) -> Iterable[str]:
         if text := getattr(clause, name, ""):
             yield text
     for name in ("or_", "and_"):
-        for one in getattr(clause, name, ()):
-            yield from _clause_texts(one)
+        for part in getattr(clause, name, ()):
+            yield from _clause_texts(part)

@@ -61,13 +61,13 @@ def home(folder: Path) -> Step:
     strangers = [path for path in (folder, *_files(folder)) if _owner(path) not in (None, os.getuid())]
     if not open_to_others and not strangers:
         return Step(name="the home", result="ok", text=f"{folder}: only you can read it")
-    found = ", ".join(
+    names = ", ".join(
         str(folder if path == folder else path.relative_to(folder)) for path in (open_to_others or strangers)[:3]
     )
     if open_to_others:
-        text, fix = f"other users can read {found}", f"chmod -R go-rwx {word(str(folder))}"
+        text, fix = f"other users can read {names}", f"chmod -R go-rwx {word(str(folder))}"
     else:
-        text, fix = f"{found} belongs to another user", f"sudo chown -R $(id -u) {word(str(folder))}"
+        text, fix = f"{names} belongs to another user", f"sudo chown -R $(id -u) {word(str(folder))}"
     return Step(name="the home", result="fail", text=plain(text, 500), fix=fix)
 
 
@@ -105,10 +105,10 @@ def _files(folder: Path) -> Iterator[Path]:
 def _rights(path: Path) -> int:
     """Returns the mode bits; 0 for a link, and for a file that has been deleted meanwhile."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return 0
-    return 0 if stat.S_ISLNK(found.st_mode) else stat.S_IMODE(found.st_mode)
+    return 0 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
 
 
 def _owner(path: Path) -> int | None:

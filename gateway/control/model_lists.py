@@ -59,8 +59,8 @@ async def save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits
         if (good := _good(listed)) is not None:
             channel = offered_models(channel, good.models, edits.now)
             if chooses and not channel.models:
-                told = f"none of the models it lists ({len(good.models):,}) matches {', '.join(channel.patterns)}"
-                raise _no_list(channel, told)
+                message = f"none of the models it lists ({len(good.models):,}) matches {', '.join(channel.patterns)}"
+                raise _no_list(channel, message)
         if not channel.dialect.info.lists_models and channel.patterns == ALL:
             channel = _frozen(channel)
     elif asks and channel.dialect.info.lists_models and not _known_place(channel):
@@ -78,8 +78,8 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     """
     engine = edits.engine
     try:
-        found = await engine.upstreams.fetch_models(channel)
-        models = _some(channel, found, engine.upstreams.unnamed.get(channel.id, 0))
+        fetched = await engine.upstreams.fetch_models(channel)
+        models = _some(channel, fetched, engine.upstreams.unnamed.get(channel.id, 0))
     except UpstreamError as error:
         _note(engine, channel, error)
         raise
@@ -144,14 +144,14 @@ async def refresh_due(engine: Engine) -> None:
 def due(registry: Registry, now: Millis) -> list[Channel]:
     """Returns the channels with patterns whose list is old, or whose last fetch failed some time ago."""
     span = registry.settings.refresh_models_h * HOUR_MS
-    found = []
+    channels = []
     for channel in registry.channels.values():
         listed = registry.lists.get(channel.id)
         if not span or not channel.enabled or not channel.patterns or not channel.dialect.info.lists_models:
             continue
         if listed is None or now >= max(listed.time + span, listed.tried + RETRY_MS if listed.error else 0):
-            found.append(channel)
-    return found
+            channels.append(channel)
+    return channels
 
 
 def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView:
@@ -244,15 +244,15 @@ async def _looked_for(
     upstreams = edits.engine.upstreams
     # if the owner has named the models, the list is not worth a long wait
     async with asyncio.timeout(None if channel.patterns else 5.0):
-        root, found = await upstreams.discover_root(channel)
+        root, fetched = await upstreams.discover_root(channel)
     channel, unnamed = msgspec.structs.replace(channel, base_url=root), upstreams.unnamed.get(channel.id, 0)
-    return channel, newly_listed(before, channel, _some(channel, found, unnamed), edits.now, unnamed)
+    return channel, newly_listed(before, channel, _some(channel, fetched, unnamed), edits.now, unnamed)
 
 
-def _some(channel: Channel, found: Iterable[ServedModel], unnamed: int = 0) -> tuple[ServedModel, ...]:
+def _some(channel: Channel, fetched: Iterable[ServedModel], unnamed: int = 0) -> tuple[ServedModel, ...]:
     """Returns the listed models whose names can be shown, each once. Raises UpstreamError if none is left."""
     usable: dict[str, ServedModel] = {}
-    for served in found:
+    for served in fetched:
         with suppress(BadRequest):
             validation.check_served((served,))
             usable.setdefault(served.name, served)

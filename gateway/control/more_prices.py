@@ -198,13 +198,13 @@ _ROWS = {
 @lru_cache(maxsize=16)
 def more_prices(vendor: str) -> Mapping[str, tuple[int, int, int | None]]:
     """Returns nano-dollars per million tokens of input, output and cached input, by name in lower case."""
-    found: dict[str, tuple[int, int, int | None]] = {}
+    prices: dict[str, tuple[int, int, int | None]] = {}
     for line in _ROWS.get(vendor, "").splitlines():
         if line.strip():
             first, second, cached, *names = line.split()
             known = (_nanos(first), _nanos(second), None if cached == "-" else _nanos(cached))
-            found |= dict.fromkeys(names, known)
-    return found
+            prices |= dict.fromkeys(names, known)
+    return prices
 
 
 def _nanos(dollars: str) -> int:

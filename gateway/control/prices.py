@@ -69,14 +69,14 @@ EDITABLE = (
 
 async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
     """GET /prices: the prices of models, and their prices at single channels, by name."""
-    found = [price_view(price, edits.now) for price in edits.registry.prices.values()]
-    found += [
+    views = [price_view(price, edits.now) for price in edits.registry.prices.values()]
+    views += [
         price_view(served.price, edits.now, served.name, channel=channel.name)
         for channel in in_order(edits.registry.channels.values())
         for served in channel.models
         if served.price is not None
     ]
-    return sorted(found, key=lambda view: (view.model, view.channel != ""))
+    return sorted(views, key=lambda view: (view.model, view.channel != ""))
 
 
 async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
@@ -249,7 +249,7 @@ def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
     changes += [
         Change("channels", channel.id, with_price(channel, {model: None}))
         for channel in edits.registry.channels.values()
-        if any(one.name == model and one.price and not set_by_owner(one.price) for one in channel.models)
+        if any(served.name == model and served.price and not set_by_owner(served.price) for served in channel.models)
     ]
     if not changes:
         raise NotFound(f"no price for '{plain(model)}'{_other_price(edits, model)}", param="model")
@@ -318,7 +318,7 @@ def _has(catalog: Catalog, group: str, model: str) -> bool:
 
 
 def _no_model(name: str, known: Collection[str]) -> NotFound:
-    near = ", ".join(f"'{plain(one)}'" for one in near_names(name, known))
+    near = ", ".join(f"'{plain(other)}'" for other in near_names(name, known))
     meant = f"did you mean {near}?" if near else "'tollkeeper model list' shows the models there are"
     return NotFound(f"no model '{plain(name)}'; {meant}", param="model")
 

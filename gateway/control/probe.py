@@ -61,7 +61,7 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
         failed, unlisted = text.removeprefix(NO_ANSWER), listed.removeprefix(NO_MODELS)
         same = not ok and failed == unlisted
         text = f"neither a call nor the list of models works: {failed}" if same else f"{text}; {listed}"
-    elif ok and any(engine.health.state_of(one).no_credit for one in _state_ids(whole)):
+    elif ok and any(engine.health.state_of(state_id).no_credit for state_id in _state_ids(whole)):
         text += f"; {CREDIT_UNKNOWN}"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, 300), failed_keys=failed_keys)
@@ -75,10 +75,10 @@ def _state_ids(channel: Channel) -> list[ChannelId]:
 
 async def look_at_key(engine: Engine, channel: Channel, number: int) -> None:
     """Ask the upstream whether it accepts a new key: a rejected one needs attention immediately."""
-    one = msgspec.structs.replace(channel, key=channel.all_keys[number - 1], keys=())
+    tested = msgspec.structs.replace(channel, key=channel.all_keys[number - 1], keys=())
     with suppress(TimeoutError):
         async with asyncio.timeout(5.0):
-            await _list(engine, one, key_id(channel.id, number) if channel.keys else channel.id)
+            await _list(engine, tested, key_id(channel.id, number) if channel.keys else channel.id)
     engine.incident_watch.look()
 
 
@@ -98,17 +98,17 @@ async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool,
     ``key`` is the id of the health state that fails if the upstream rejects the key.
     """
     try:
-        found = await engine.upstreams.fetch_models(channel)
+        models = await engine.upstreams.fetch_models(channel)
     except UpstreamError as error:
         reason = reason_of(channel, error)
         refused = refuses_key(error)
         if refused and _has_key(engine, channel, key):
             engine.health.failed(key, error.kind, reason)
         return False, refused, NO_MODELS + reason
-    offered = {model.upstream_name for model in found}
+    offered = {model.upstream_name for model in models}
     missing = [m.name for m in channel.models if m.upstream_name not in offered]
     gone = f"; missing: {', '.join(missing[:5])}" if missing else ""
-    return True, False, f"it lists {count_text(len(found), 'model')}{gone}"
+    return True, False, f"it lists {count_text(len(models), 'model')}{gone}"
 
 
 def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
@@ -127,22 +127,22 @@ async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, boo
     good: list[tuple[Channel, str]] = []
     bad, refused = [], set[int]()
     keys = [msgspec.structs.replace(channel, key=key, keys=()) for key in channel.all_keys]
-    for number, one in enumerate(keys, start=1):
+    for number, tested in enumerate(keys, start=1):
         own = key_id(channel.id, number)
-        ok, refuses, text = await _list(engine, one, own)
+        ok, refuses, text = await _list(engine, tested, own)
         if ok:
-            if not engine.health.state_of(own).no_credit and _has_key(engine, one, own):
+            if not engine.health.state_of(own).no_credit and _has_key(engine, tested, own):
                 engine.health.clear(own)
-            good.append((one, text))
+            good.append((tested, text))
         else:
             bad.append(f"key {number}: {text}")
             refused |= {number} if refuses else set()
-    found = [f"{len(good)} of {len(keys)} keys are accepted"]
+    results = [f"{len(good)} of {len(keys)} keys are accepted"]
     if len(good) + len(refused) < len(keys):  # for some keys the result is unknown
-        found = [f"{len(refused)} of {len(keys)} keys are refused"] if refused else []
-    usable = next((one for number, one in enumerate(keys, start=1) if number not in refused), channel)
+        results = [f"{len(refused)} of {len(keys)} keys are refused"] if refused else []
+    usable = next((tested for number, tested in enumerate(keys, start=1) if number not in refused), channel)
     first, text = good[0] if good else (usable, "")
-    return first, bool(good), len(refused), "; ".join([*found, *([text] if text else []), *bad])
+    return first, bool(good), len(refused), "; ".join([*results, *([text] if text else []), *bad])
 
 
 async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[bool, str]:
@@ -174,8 +174,8 @@ NO_LIST = (404, 405, 501)
 
 async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
     """GET /channels/{ref}/checkup: check it step by step."""
-    found = edits.engine.catalog.channel(request.match_info["ref"])
-    step, ahead = await _examine(edits.engine, found)
+    channel = edits.engine.catalog.channel(request.match_info["ref"])
+    step, ahead = await _examine(edits.engine, channel)
     return Checkup(step=step, ahead_ms=ahead)
 
 

@@ -87,16 +87,16 @@ def query(given: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]
     for texts that may be repeated. Raises BadRequest.
     """
     require_known(given, types)
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in given:
         texts = [text for key, text in given.items() if key == name and text != ""]
         if types[name] is tuple:
-            found |= {name: tuple(dict.fromkeys(texts))} if texts else {}
+            values |= {name: tuple(dict.fromkeys(texts))} if texts else {}
         elif len(texts) > 1:
             raise BadRequest(f"'{name}' is given {len(texts)} times, but can have one value only", param=name)
         elif texts:
-            found[name] = _parameter(name, texts[0], types[name])
-    return found
+            values[name] = _parameter(name, texts[0], types[name])
+    return values
 
 
 def _parameter(name: str, text: str, wanted: type) -> object:
@@ -159,5 +159,5 @@ def _check_numbers(place: str, value: object) -> None:
         for number, item in enumerate(value):
             _check_numbers(f"{place}[{number}]", item)
     elif isinstance(value, int | float) and not -MOST <= value <= MOST:
-        told = f"{place}: must be from -{MOST} to {MOST}"
-        raise BadRequest(told, param=place.partition(".")[0].partition("[")[0])
+        message = f"{place}: must be from -{MOST} to {MOST}"
+        raise BadRequest(message, param=place.partition(".")[0].partition("[")[0])

@@ -176,7 +176,7 @@ def _names(calls: CallLog, registry: Registry, by: str, ids: Iterable[str]) -> d
         return {key: f"{tokens.get(token, token)}|{model}" for key, (token, _, model) in pairs.items()}
     if by not in ("token", "group", "channel"):
         return {}
-    names = {one.id: one.name for one in getattr(registry, f"{by}s").values()}
+    names = {entity.id: entity.name for entity in getattr(registry, f"{by}s").values()}
     for key in ids:
         if key and key not in names:
             last = calls.find(query_of(f"{by}_id", key), limit=1)

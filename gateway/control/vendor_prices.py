@@ -88,8 +88,8 @@ async def with_known_prices(channel: Channel, names: Collection[str], registry: 
     except Unavailable:
         find = _nothing
     part = msgspec.structs.replace(channel, models=tuple(wanted))
-    found = await asyncio.to_thread(lambda: list(known_prices([part], registry, find, now)))
-    return with_price(channel, {served.name: price for _, served, price in found if not guard_of(None, price)})
+    known = await asyncio.to_thread(lambda: list(known_prices([part], registry, find, now)))
+    return with_price(channel, {served.name: price for _, served, price in known if not guard_of(None, price)})
 
 
 def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
@@ -169,27 +169,27 @@ class PriceList:
         named = self._names.named(maker) if short else []
         makers = [v for v in self._vendors if v.model_match is not None and v.model_match.is_match(name.lower())]
         for vendors, model in ((named, short), (makers[:1], name), (self._vendors, name)):
-            found = {vendor.id: self._price(vendor, model, name, now) for vendor in vendors}
-            known = {vendor: price for vendor, price in found.items() if price is not None}
+            prices = {vendor.id: self._price(vendor, model, name, now) for vendor in vendors}
+            known = {vendor: price for vendor, price in prices.items() if price is not None}
             if known:
                 return known
         return {}
 
     def _price(self, vendor: "Provider", upstream: str, model: str, now: Millis, base_url: str = "") -> Price | None:
-        found = self._names.row(vendor, upstream, base_url)
+        listed = self._names.row(vendor, upstream, base_url)
         as_of = self.as_of(now)
-        if found.amounts is not None:
-            first, second, cached = found.amounts
+        if listed.amounts is not None:
+            first, second, cached = listed.amounts
             known = Price(model=model, input=Nanos(first), output=Nanos(second), updated=now, as_of=as_of)
             cached_input = None if cached is None else Nanos(cached)
             return msgspec.structs.replace(
-                known, cached_input=cached_input, source=f"{vendor.name}'s price {found.rule}"
+                known, cached_input=cached_input, source=f"{vendor.name}'s price {listed.rule}"
             )
-        if found.row is None:
+        if listed.row is None:
             return None
-        source = f"{self._source}, {found.maker}'s own price" if found.maker else self._source
-        price = list_price(model, found.row, source, now, upstream)
-        return price and msgspec.structs.replace(price, as_of=as_of, context=found.row.context_window)
+        source = f"{self._source}, {listed.maker}'s own price" if listed.maker else self._source
+        price = list_price(model, listed.row, source, now, upstream)
+        return price and msgspec.structs.replace(price, as_of=as_of, context=listed.row.context_window)
 
 
 def _load() -> PriceList:

@@ -85,17 +85,17 @@ def _dry_run_state(engine: Engine) -> DryRunState:
 
 def _why(engine: Engine, wanted: PlannedCall) -> Why:
     catalog, now = engine.catalog, engine.now()
-    found = dry_run(wanted, _dry_run_state(engine), now)
+    outcome = dry_run(wanted, _dry_run_state(engine), now)
     token, group = wanted.token, group_of(wanted.token, catalog)
     seen = visibility_of(wanted.model, token, group, catalog)
-    admitted = found.admission.hold_plan if found.admission is not None else None
-    entry = found.admission.entry if found.admission is not None else catalog.visible(token).get(wanted.model)
-    price = _price(found, entry, wanted.model, catalog)
-    need = found.need
+    admitted = outcome.admission.hold_plan if outcome.admission is not None else None
+    entry = outcome.admission.entry if outcome.admission is not None else catalog.visible(token).get(wanted.model)
+    price = _price(outcome, entry, wanted.model, catalog)
+    need = outcome.need
     room = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
-    routes = list(_routes(engine, entry, found, room)) if entry is not None else []
+    routes = list(_routes(engine, entry, outcome, room)) if entry is not None else []
     routes = _with_conversion(engine, wanted, [*routes, *_others(engine, wanted, {one.channel for one in routes})])
-    error = found.error or _store_error(engine) or _unset_error(engine, routes)
+    error = outcome.error or _store_error(engine) or _unset_error(engine, routes)
     return Why(
         token=token.name,
         group=group.name,
@@ -107,10 +107,10 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         works=error is None,
         status=200 if error is None else error.http_status,
         code=error.code if error is not None else "",
-        message=_message(error) if error is not None else _way(found, sticky=_is_sticky(wanted, group)),
+        message=_message(error) if error is not None else _way(outcome, sticky=_is_sticky(wanted, group)),
         fix=_fix(error, seen, wanted, routes) if error is not None else "",
         retry_after_s=error.retry_after_s if error is not None else None,
-        then=_then(found.poor, wanted),
+        then=_then(outcome.poor, wanted),
         visible=seen.visible,
         rule=seen.rule,
         price_state=_price_state(price),
@@ -123,14 +123,14 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         hold_output=token.hold_output,
         available_nanos=engine.store.books.available(),
         parties=list(_parties(engine, token, group)),
-        fallbacks=[other.name for other in entry.fallbacks if other.name not in found.unaffordable] if entry else [],
-        unused_fallbacks=_unused_fallbacks(wanted, found, group, catalog),
+        fallbacks=[other.name for other in entry.fallbacks if other.name not in outcome.unaffordable] if entry else [],
+        unused_fallbacks=_unused_fallbacks(wanted, outcome, group, catalog),
         sticky=_is_sticky(wanted, group),
         routes=routes,
     )
 
 
-def _unused_fallbacks(wanted: PlannedCall, found: DryRun, group: Group, catalog: Catalog) -> list[UnusedFallback]:
+def _unused_fallbacks(wanted: PlannedCall, outcome: DryRun, group: Group, catalog: Catalog) -> list[UnusedFallback]:
     """Returns the fallbacks that can never answer the token, then those that too little is left for."""
     token = wanted.token
     return [
@@ -141,7 +141,7 @@ def _unused_fallbacks(wanted: PlannedCall, found: DryRun, group: Group, catalog:
                 rule=f"too little is left for it: {error.state}",
                 fix=advice(error, token=token.name, group=group.name),
             )
-            for model, error in found.unaffordable.items()
+            for model, error in outcome.unaffordable.items()
         ),
     ]
 
@@ -185,13 +185,13 @@ def _is_sticky(wanted: PlannedCall, group: Group) -> bool:
     return group.sticky or wanted.api.sticky
 
 
-def _way(found: DryRun, *, sticky: bool) -> str:
-    if found.admission is not None and (full := found.admission.full) is not None:
+def _way(outcome: DryRun, *, sticky: bool) -> str:
+    if outcome.admission is not None and (full := outcome.admission.full) is not None:
         return f"it would wait for a free slot: {plain(full.label)} has {full.limit} {full.name}"
-    if found.choice is None or found.choice.route is None:
+    if outcome.choice is None or outcome.choice.route is None:
         return "it would wait for a free slot: its channels are at their limits of calls in flight"
     stays = "; a conversation stays on the channel that answered it before" if sticky else ""
-    return f"channel '{plain(found.choice.route.channel.name)}' would be tried first: {found.choice.why}{stays}"
+    return f"channel '{plain(outcome.choice.route.channel.name)}' would be tried first: {outcome.choice.why}{stays}"
 
 
 def _fix(error: GatewayError, seen: Visibility, wanted: PlannedCall, routes: list[RouteView]) -> str:
@@ -215,10 +215,10 @@ def _then(error: GatewayError | None, wanted: PlannedCall) -> Obstacle | None:
     return Obstacle(status=error.http_status, code=error.code, message=_message(error), fix=fix)
 
 
-def _price(found: DryRun, entry: ModelEntry | None, model: str, catalog: Catalog) -> Price | None:
+def _price(outcome: DryRun, entry: ModelEntry | None, model: str, catalog: Catalog) -> Price | None:
     """Returns the price of the model that would be tried first: a fallback has its own."""
-    if found.choice is not None and found.choice.route is not None:
-        return found.choice.route.served.price
+    if outcome.choice is not None and outcome.choice.route is not None:
+        return outcome.choice.route.served.price
     return catalog.price_shown(entry) if entry is not None else catalog.price(model)
 
 
@@ -275,15 +275,15 @@ def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
     return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks, easy=easy)
 
 
-def _routes(engine: Engine, entry: ModelEntry, found: DryRun, room: ChannelTickets) -> Iterator[RouteView]:
+def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, room: ChannelTickets) -> Iterator[RouteView]:
     """Yields the channels for a model, then for its fallbacks, with the reasons for passing them over."""
-    first = found.choice.route.served.name if found.choice is not None and found.choice.route is not None else ""
-    for one in (entry, *entry.fallbacks):
-        passed = {p.channel: p.reason for p in _choice(engine, one, room, lambda _: 0).passed}
-        likely = chances(one.routes, partial(_choice, engine, one, room)) if one.name == first else {}
-        for route in one.routes:
+    first = outcome.choice.route.served.name if outcome.choice is not None and outcome.choice.route is not None else ""
+    for candidate in (entry, *entry.fallbacks):
+        passed = {p.channel: p.reason for p in _choice(engine, candidate, room, lambda _: 0).passed}
+        likely = chances(candidate.routes, partial(_choice, engine, candidate, room)) if candidate.name == first else {}
+        for route in candidate.routes:
             view = _route(
-                engine, route.channel, one.name, route.served.upstream_name, passed.get(route.channel.name, "")
+                engine, route.channel, candidate.name, route.served.upstream_name, passed.get(route.channel.name, "")
             )
             chance = round(likely.get(route.channel.id, 0.0), 4)
             resort = bool(chance and view.passed)
@@ -296,12 +296,12 @@ def _choice(engine: Engine, entry: ModelEntry, room: ChannelTickets, draw: Draw)
     return choose(_without_unset(engine, entry).routes, frozenset(), engine.health, draw, room)
 
 
-def _others(engine: Engine, wanted: PlannedCall, told: set[str]) -> Iterator[RouteView]:
+def _others(engine: Engine, wanted: PlannedCall, listed: set[str]) -> Iterator[RouteView]:
     """Yields the other channels of the group, and those that offer the model to other groups."""
     model, token = wanted.model, wanted.token
     for channel in sorted(engine.catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
         offered = next((served.upstream_name for served in channel.models if served.name == model), "")
-        if channel.name not in told and (offered or token.group in channel.groups):
+        if channel.name not in listed and (offered or token.group in channel.groups):
             yield _route(engine, channel, model, offered, _outside(channel, offered, wanted))
 
 

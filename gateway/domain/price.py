@@ -191,8 +191,8 @@ class Rates(msgspec.Struct, frozen=True, array_like=True, gc=False):
         Cached tokens of a kind with a rate but without a cached one cost the full rate: a discount is never guessed.
         """
         extras = self.extras or {}
-        if (found := extras.get(name)) is not None:
-            return found
+        if (rate := extras.get(name)) is not None:
+            return rate
         if name in INPUT_PARTS:
             return self.input
         if name in CACHED_PARTS:
@@ -299,9 +299,9 @@ def _tiers_times(tiers: tuple[Tier, ...], multiplier: int) -> tuple[Tier, ...]:
 def _times(at: Price | Tier | PriceRule, multiplier: int) -> dict[str, Any]:
     half = MILLION // 2
     amounts = {name: getattr(at, name, None) for name in AMOUNTS}
-    found: dict[str, Any] = {
+    scaled: dict[str, Any] = {
         name: Nanos((nanos * multiplier + half) // MILLION) for name, nanos in amounts.items() if nanos is not None
     }
     if at.extras:
-        found["extras"] = {name: Nanos((rate * multiplier + half) // MILLION) for name, rate in at.extras.items()}
-    return found
+        scaled["extras"] = {name: Nanos((rate * multiplier + half) // MILLION) for name, rate in at.extras.items()}
+    return scaled

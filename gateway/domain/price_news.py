@@ -82,9 +82,9 @@ def news_lines(news: PriceNews) -> list[str]:
         f"'{plain(one.model)}'; in use is {_pair(one.input_nanos, one.output_nanos)}"
         for one in news.published[:NAMED]
     ]
-    for what, found in (("rises", news.rises), ("published prices that differ", news.published)):
-        if len(found) > NAMED:
-            lines.append(f"{len(found) - NAMED:,} more {what}: 'tollkeeper price news'")
+    for what, rows in (("rises", news.rises), ("published prices that differ", news.published)):
+        if len(rows) > NAMED:
+            lines.append(f"{len(rows) - NAMED:,} more {what}: 'tollkeeper price news'")
     return lines
 
 

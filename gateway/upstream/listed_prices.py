@@ -68,10 +68,10 @@ _CONDITION = "min_prompt_tokens"
 def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
     """Returns the price in an entry of the list; None without a plausible one for input and output."""
     for place in _PLACES:
-        found: Any = entry
+        holder: Any = entry
         for name in place:
-            found = found.get(name) if isinstance(found, dict) else None
-        if isinstance(found, dict) and (price := _price_in(found)) is not None:
+            holder = holder.get(name) if isinstance(holder, dict) else None
+        if isinstance(holder, dict) and (price := _price_in(holder)) is not None:
             return price
     return None
 

@@ -34,11 +34,14 @@ def with_listed_rules(price: Price, pricing: Mapping[str, Any], read: Read) -> P
     factor = _factor(peak) if isinstance(peak, dict) else None
     if factor is None or not isinstance(peak, dict):
         return price
-    dear, during = multiply(price, factor), tuple(_hours(peak))
+    peak_price, during = multiply(price, factor), tuple(_hours(peak))
     if not during:
-        return dear
-    found = (as_rule(dear, during=during), *(msgspec.structs.replace(rule, during=during) for rule in dear.rules))
-    return msgspec.structs.replace(price, rules=(*price.rules, *found))
+        return peak_price
+    peak_rules = (
+        as_rule(peak_price, during=during),
+        *(msgspec.structs.replace(rule, during=during) for rule in peak_price.rules),
+    )
+    return msgspec.structs.replace(price, rules=(*price.rules, *peak_rules))
 
 
 def _tier_rules(price: Price, tiers: object, read: Read) -> Iterator[PriceRule]:
@@ -89,17 +92,17 @@ def _own_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
 def _factor(holder: Mapping[str, Any]) -> int | None:
     """Returns the multiplier in parts per million; None without a plausible one."""
     try:
-        found = Decimal(str(holder.get("multiplier")))
+        factor = Decimal(str(holder.get("multiplier")))
     except InvalidOperation:
         return None
-    return int(found * MILLION) if found.is_finite() and 0 < found <= 100 else None
+    return int(factor * MILLION) if factor.is_finite() and 0 < factor <= 100 else None
 
 
 def _hours(peak: Mapping[str, Any]) -> Iterator[PriceHours]:
     """Yields the peak hours; none if one of them cannot be read."""
     windows = _first(peak, _WINDOWS)
-    found = [_span(one, peak) for one in (windows if isinstance(windows, list) else [peak])]
-    yield from () if None in found else cast("list[PriceHours]", found)
+    spans = [_span(one, peak) for one in (windows if isinstance(windows, list) else [peak])]
+    yield from () if None in spans else cast("list[PriceHours]", spans)
 
 
 def _span(window: object, peak: Mapping[str, Any]) -> PriceHours | None:

@@ -50,12 +50,12 @@ class ImportedConfig:
 
     def price(self, model: str, rates: Mapping[str, object], where: str) -> None:
         """Add a price, given in dollars per token. If the model has another price already, that one stays."""
-        found = {field: million for field, rate in rates.items() if (million := _per_million(rate)) is not None}
-        if found and not {"input", "output"} <= set(found):
-            found = {"input": "0", "output": "0"} | found
-        if not found:
+        dollars = {field: million for field, rate in rates.items() if (million := _per_million(rate)) is not None}
+        if dollars and not {"input", "output"} <= set(dollars):
+            dollars = {"input": "0", "output": "0"} | dollars
+        if not dollars:
             return
-        if self.prices.setdefault(model, found) != found:
+        if self.prices.setdefault(model, dollars) != dollars:
             self.left(f"not imported: another price of '{plain(model, 80)}'", where)
 
 

@@ -162,11 +162,11 @@ def _further(out: ImportedConfig, params: Mapping[str, Any], where: str) -> Iter
 def _numbers(out: ImportedConfig, params: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
     """Yields limits, timeouts, weight and priority. A higher order is tried later, a higher priority earlier."""
     for name, target, fields in (("limits", int, LIMITS), ("timeouts", float, TIMEOUTS)):
-        found = {ours: target(n) for theirs, ours in fields.items() if (n := whole(params.get(theirs), 1)) is not None}
-        if found:
-            yield name, found
+        values = {ours: target(n) for theirs, ours in fields.items() if (n := whole(params.get(theirs), 1)) is not None}
+        if values:
+            yield name, values
         for theirs in set(params) & set(fields):
-            if fields[theirs] not in found and params[theirs] is not None:
+            if fields[theirs] not in values and params[theirs] is not None:
                 out.left(f"not imported: litellm_params.{theirs} = {plain(str(params[theirs]), 40)}", where)
     if (weight := whole(params.get("weight"))) is not None:
         yield "weight", weight

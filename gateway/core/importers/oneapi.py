@@ -100,10 +100,12 @@ def _channels(source: Any) -> list[Mapping[str, Any]]:
     for name in ("data", "items", "channels"):
         if isinstance(source, Mapping) and name in source:
             source = source[name]
-    found = [source] if isinstance(source, Mapping) and "type" in source else source
-    if not isinstance(found, list) or not all(isinstance(one, Mapping) and "type" in one for one in found):
+    channels = [source] if isinstance(source, Mapping) and "type" in source else source
+    if not isinstance(channels, list) or not all(
+        isinstance(channel, Mapping) and "type" in channel for channel in channels
+    ):
         raise BadRequest("the file has no list of channels: [{ type, name, key, ... }]", code="bad_configuration")
-    return found
+    return channels
 
 
 def _take(out: ImportedConfig, channel: Mapping[str, Any], where: str, kinds: Mapping[int, ChannelKind]) -> None:
