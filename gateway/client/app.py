@@ -102,11 +102,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     warning: str = ""
     """What the user must know before the program starts."""
     note: str = ""
-    """What the user must know after the program ended and called a model."""
+    """A note shown after the program has ended, if it called a model."""
 
 
 class App(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that people connect."""
+    """A client program that can be pointed at the gateway."""
 
     title: str
     guide: Callable[[AppTarget], Sequence[Snippet]]

@@ -53,7 +53,7 @@ def _open_webui_variables(target: AppTarget) -> dict[str, str]:
 
 
 def _open_webui_launch(target: AppTarget, _: Path) -> Launch:
-    # Else it would keep the address and the key of its first start in its database, and the key ends with that start.
+    # Otherwise it stores the address and key of its first start in its database, and that key ends with the run.
     return Launch(
         variables={**_open_webui_variables(target), "ENABLE_PERSISTENT_CONFIG": "False"},
         warning="Open WebUI takes its settings from the environment now and keeps no change of its Admin Panel; with a "

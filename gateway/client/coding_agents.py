@@ -28,7 +28,7 @@ CLAUDE_NAMES = frozenset({"best", "default", "haiku", "opus", "opusplan", "sonne
 
 
 TOOL_SEARCH = {"ENABLE_TOOL_SEARCH": "true"}
-"""Without it, older versions send all tools with each call, unless the address is Anthropic's."""
+"""Older Claude Code turns tool search on for Anthropic's address only; elsewhere each call has all the tools."""
 
 
 def _claude_variables(target: AppTarget) -> dict[str, str]:

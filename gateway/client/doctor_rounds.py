@@ -63,7 +63,7 @@ async def _look(client: ControlClient, ref: str, name: str, places: asyncio.Sema
 
 
 async def _prices(client: ControlClient) -> Step:
-    """Yields how old the price list is, and what it says about the prices in use."""
+    """Returns a step with the date of the price list, and where the prices in use differ from it."""
     try:
         news = await client.price_news()
     except GatewayError as error:
@@ -84,7 +84,7 @@ async def _machine_steps(client: ControlClient) -> list[Step]:
 
 
 async def _addresses(client: ControlClient, base: str) -> list[Step]:
-    """Yields requests of the last day that reached no API."""
+    """Returns the steps about requests of the last day that reached no API."""
     since, calls = time.time_ns() // 1_000_000 - 86_400_000, list[CallView]()  # a day
     try:
         for code in CODES:

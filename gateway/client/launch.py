@@ -111,7 +111,7 @@ def cache_of(config: Config) -> Path:
 
 
 def sweep(cache: Path, before_s: float) -> None:
-    """Delete what killed servers left unpacked: everything older than our server, which holds the home's lock."""
+    """Delete folders that killed servers left behind. Ours holds the home's lock, so anything older is unused."""
     for folder in cache.glob("_MEI*"):
         with suppress(OSError):
             if folder.stat().st_mtime < before_s:
@@ -248,7 +248,7 @@ async def start(config: Config) -> Server:
 async def stop(endpoint: Endpoint, *, now: bool = False, wait_s: float = 60.0) -> None:
     """Ask a server to drain and end, and wait until it is gone.
 
-    Raises Unavailable when it still answers after ``wait_s`` seconds; it then drains on.
+    Raises Unavailable if it still answers after ``wait_s`` seconds; the server keeps draining.
     """
     client = ControlClient(endpoint, timeout_s=ASK_S)
     with suppress(Unavailable):
@@ -326,7 +326,7 @@ REASON = "tollkeeper: "
 
 
 def _failure(config: Config, begin: int, what: str) -> Unavailable:
-    """Returns its own words if it gave a reason, otherwise the end of its log."""
+    """Returns the error for a failed start: the reason the server logged, otherwise the end of its log."""
     lines = tail(config.log, begin)
     if lines and lines[-1].startswith(REASON):
         return Unavailable(f"the server did not start: {lines[-1].removeprefix(REASON)}", code="start_failed")

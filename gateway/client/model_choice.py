@@ -17,7 +17,7 @@ RECENT_CALLS = 20
 """How many calls are searched for the model called last."""
 
 _SMALL = re.compile(r"\b(?:haiku|mini|nano|lite|flash|fast|small|oss|audio|image|realtime|search|transcribe|tts)\b")
-"""Smaller models of a family, for other tasks than a vendor's own program has."""
+"""Smaller or special models of a family, which a vendor's own program should not begin with."""
 _NUMBER = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 

@@ -73,7 +73,7 @@ class Caller:
     async def send_once(
         self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0, accepts: str = ""
     ) -> HttpAnswer:
-        """Send it without asking. ``accepts`` is the code of the question that the owner answered with yes."""
+        """Send one request and ask nothing. ``accepts`` is the code of the conflict that the owner has confirmed."""
         asked = self.ask(method, path, body, accepts=accepts)
         answer = await request(self.place, asked, timeout_s=timeout_s or self._timeout_s)
         if not 200 <= answer.status < 300:
@@ -81,7 +81,7 @@ class Caller:
         return answer
 
     def ask(self, method: str, path: str, body: Body | None = None, *, accepts: str = "") -> ClientRequest:
-        """Send the request with its secret."""
+        """Returns the request to send, with the secret and, for changes, their source."""
         headers = {"Authorization": f"Bearer {self.endpoint.secret}", "Content-Type": "application/json"}
         headers |= {ACCEPT_HEADER: accepts} if accepts else {}
         if self.source is not None:
@@ -92,7 +92,7 @@ class Caller:
 
     @staticmethod
     def read(answer: HttpAnswer, wanted: type[Value]) -> Value:
-        """Returns the decoded answer. Raises InternalError when server and client do not fit together."""
+        """Returns the decoded answer. Raises InternalError if the server's version does not match."""
         try:
             return msgspec.json.decode(answer.body, type=wanted)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:

@@ -35,7 +35,7 @@ def show_account(*, as_json: bool) -> None:
 
 
 def _run_and_print(change: Callable[[ControlClient], Awaitable[AccountView]], *, create: bool, as_json: bool) -> None:
-    """Print the account after a change, with how long its money lasts."""
+    """Query or change the account, then print it and how long its money will last."""
 
     async def work(client: ControlClient) -> tuple[AccountView, formatting.BalanceOutlook | None]:
         view = await change(client)

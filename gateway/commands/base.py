@@ -17,7 +17,7 @@ COMPLETE = "_TOLLKEEPER_COMPLETE"
 """The variable that a shell's script sets when it asks the program for completions."""
 
 HOME = "tollkeeper.home"
-"""The key in the context's shared notes for ``--home``, wherever on the line it was."""
+"""The key of ``--home`` in ``click.Context.meta``, wherever on the command line it was given."""
 
 HANDLES = "tollkeeper.handles"
 """The key of the handles of keys on the command line, whose owners are named."""
@@ -215,7 +215,7 @@ class Noun(click.Group):
 
 
 def address_options() -> list[click.Parameter]:
-    """Adds ``--host`` and ``--port``, kept in the context's notes for ``session.config``."""
+    """Returns ``--host`` and ``--port``, whose values ``session.config`` reads from ``click.Context.meta``."""
     return [
         click.Option(
             ["--host"],

@@ -98,7 +98,7 @@ async def _look(client: ControlClient) -> tuple[list[Offer], list[PresetView]]:
 
 
 def _elsewhere(unknown: Sequence[PresetView], environ: Mapping[str, str]) -> Iterator[str]:
-    """Returns keys that are in this command's environment but not in the server's, which has to read them."""
+    """Yields a note for each key that is set here but not in the server's environment, where it is needed."""
     for preset in unknown:
         value = environ.get(preset.key_variable, "").strip()
         if value and not value.startswith(PREFIX):

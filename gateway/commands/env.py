@@ -107,7 +107,7 @@ def _saved_from_loss(key: str) -> Iterator[None]:
 
 
 def _missing_key(key: str, chosen: Sequence[Snippet], snippets: Sequence[Snippet], shell: Shell) -> str:
-    """Returns the line with a key that was read from a pipe and not printed: it can be read only once."""
+    """Returns a note with the piped key if the output lacks it, because a pipe cannot be read again; else empty."""
     if not key or any(key in snippet.lines(shell) for snippet in chosen):
         return ""
     lines = [line for snippet in snippets for line in snippet.lines(shell).splitlines() if key in line]
@@ -232,7 +232,7 @@ def _address() -> str:
 
 
 def _key_of_app(printed: str, app: str, token: str | None, only: str | None) -> str:
-    """Returns how to get a key, if the printed text lacks one or the program asks for it."""
+    """Returns a note on how to get a key, for output that has a placeholder for it or leaves it out."""
     exists = token is not None or app in [one.name for one in run(lambda client: client.tokens())]
     create = f"tollkeeper token {'rotate' if exists else 'add'} {word(token or app)}"
     if PLACEHOLDER_KEY in printed:

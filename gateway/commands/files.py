@@ -34,7 +34,7 @@ def text_of(file: str, limit: int, what: str) -> str:
 def write_private(file: str, text: str) -> None:
     """Write a text to a file atomically, with mode 0600. Raises OSError with its name.
 
-    A link stays one, and its target is replaced; a device or a pipe is written to.
+    A symlink is kept and its target is replaced; devices and pipes are written to directly.
     """
     path = Path(file)
     try:

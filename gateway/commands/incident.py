@@ -53,7 +53,7 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
 
 
 def _end_of(one: Incident) -> int:
-    """Returns when it was over."""
+    """Returns when an incident that is over ended."""
     return max(one.last, one.quiet_from if one.ended is None else one.ended)
 
 

@@ -28,7 +28,7 @@ NOTHING = "-"
 """An empty cell, so that columns can be counted."""
 
 NARROWEST = 10
-"""The width to which columns may be narrowed."""
+"""The minimum width of a narrowed column, in terminal cells."""
 
 FLOORS = {"Model": 16, "Upstream model": 16, "By": len("command: token edit"), "Change": 28}
 """The narrowest width of some other columns, by heading."""
@@ -306,7 +306,7 @@ def cut(text: str, width: int, end: str = "") -> str:
 
 
 def cut_middle(text: str, width: int, end: str = "") -> str:
-    """Returns the same for a name: without such an end its own end stays, which distinguishes similar names."""
+    """Like ``cut``, but without an ``end`` it cuts the middle: similar names often differ at their ends."""
     if end or cells(text) <= width or width < 3:
         return cut(text, width, end)
     tail = text[-((width - 1) // 2) :]

@@ -103,7 +103,7 @@ def _why_nothing(channels: Sequence[ChannelView], wanted: Sequence[str] | None, 
 
 
 def _note(proposal: PriceProposal) -> str:
-    """What happens to it."""
+    """Returns what was done with a proposed price, or why it was not imported."""
     if proposal.kept:
         return "set by you, kept"
     if proposal.applied:
@@ -137,7 +137,7 @@ COLUMNS = [
 CHANNEL = ("Channel", lambda p: p.channel)
 RULES = ("Other prices", lambda p: "; ".join(map(written_rule, p.rules)))
 TIERS = ("Longer inputs", lambda p: ", ".join(map(written_tier, p.tier_prices)))
-"""A column of its own if there are any; as ``--tier`` takes them."""
+"""These three columns are shown only if a price needs them. Tiers are written as ``--tier`` takes them."""
 DROP = ("Other prices", "Updated", "Long write", "A call", "Cache write", "Source", "Longer inputs")
 """Columns that a narrow terminal omits, the first one first."""
 

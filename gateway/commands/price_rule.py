@@ -1,4 +1,4 @@
-"""Options and words of prices that hold at one channel, in some hours, from a day on, or for a service tier."""
+"""Options and texts of conditional prices: for one channel, certain hours, from a date on, or a service tier."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -48,7 +48,7 @@ def rule_options(command: F) -> F:
 
 
 def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns when and for what a command's price holds; empty: always. Raises UsageError."""
+    """Returns the conditions that a command's options set; empty: the price always holds. Raises UsageError."""
     try:
         during = [msgspec.to_builtins(price_hours_of(text)) for text in given["during"]]
         since = 0 if given["since"] is None else moment_of(given["since"])

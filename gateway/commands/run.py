@@ -1,4 +1,4 @@
-"""``run``: starts a program with its environment pointed at this gateway, and with a token of its own for as long.
+"""``run``: starts a program with its environment pointed at this gateway, and a token that ends with it.
 
 The key reaches the program through its environment or a file of ours that only this user can read, never through a
 command line. The token expires by itself if ``run`` is killed; while ``run`` lives, it is extended.
@@ -203,7 +203,7 @@ def _who_names_models(app: App | None) -> str:
 
 @contextmanager
 def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
-    """Create a token for the time of the block. One that made no call is removed, any other one expires."""
+    """Create a token for the block. At the end it is removed if it made no call, else it is made to expire."""
 
     async def create(client: ControlClient) -> NewToken:
         demand_serving(await client.status())
@@ -240,7 +240,7 @@ def _has_called(created: NewToken) -> bool:
 
 
 async def _end(client: ControlClient, token: TokenView) -> str:
-    """End the token and print what it was used for."""
+    """End the token. Returns a line that says what it was used for."""
     view = await client.token(token.id)
     last = (await client.calls(token=token.id, limit=1)).calls
     if not (view.calls or last):
@@ -257,7 +257,7 @@ async def _end(client: ControlClient, token: TokenView) -> str:
 
 
 def _control() -> Callable[[str], None]:
-    """Extends a token from any thread."""
+    """Returns a function that extends a token and may be called from any thread."""
     session = click.get_current_context().find_object(CommandSession) or CommandSession()
     where: Config = config()
 

@@ -43,9 +43,9 @@ class RateScope(msgspec.Struct, frozen=True, kw_only=True):
     """For the message: ``token 'laptop'``."""
     limits: Limits
     rated: bool
-    """Whether it has a limit by the minute or the day."""
+    """Whether it has a limit per minute or per day."""
     daily: bool
-    """Whether it has a limit by the day."""
+    """Whether it has a limit per day."""
     gate: ConcurrencyGate | None
     """The gate for every call."""
     stream_gate: ConcurrencyGate | None

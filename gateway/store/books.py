@@ -57,7 +57,7 @@ class HeldAmounts(msgspec.Struct, frozen=True, gc=False):
 
 
 KEPT = 1000
-"""How many sums are kept up to date."""
+"""The most scopes whose held amounts are cached; one more clears the cache."""
 
 
 class HeldSums:
@@ -203,7 +203,7 @@ class Counters:
         return None if found is None else Millis(found)
 
     def replace(self, old: Record, new: Record) -> None:
-        """Replace a record that was added by another one of the same call."""
+        """Swap a call's record for a new one, and correct the totals by the difference."""
         cost, tokens = new.cost - old.cost, new.input + new.output - old.input - old.output
         tallies = [self.total] if self.total is not None else []
         for scope in scopes(old) if self._spent else ():
@@ -232,7 +232,7 @@ class Counters:
             used[record.token] = ts
 
     def known(self) -> list[tuple[Scope, Millis, SpentAmounts]]:
-        """Returns all sums that are kept."""
+        """Returns every cached total as (scope, since, amounts)."""
         asked = [(scope, since) for scope, moments in self._spent.items() for since in moments]
         return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *asked]]
 
@@ -387,7 +387,7 @@ class Books:
             raise unavailable(exc) from exc
 
     def _book(self, record: Record, *, soon: bool = False) -> Record:
-        """Add the balance and write. The record is changed in place: nobody else has seen it yet."""
+        """Fill in the balance, count the record and write it. Mutates the record, which nothing else has seen yet."""
         msgspec.structs.force_setattr(record, "balance", Nanos(self.balance() - record.cost))
         self.counters.add(record)
         if soon:

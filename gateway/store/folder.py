@@ -15,7 +15,7 @@ NAMES = ("/proc/self/fd/{fd}", "/.vol/{dev}/{ino}")
 
 
 class Folder:
-    """Close it after use. Raises OSError if it cannot be opened."""
+    """A data folder held open. Call ``close`` after use. Raises OSError if the folder cannot be opened."""
 
     def __init__(self, home: Path) -> None:
         self._home = home

@@ -75,7 +75,7 @@ def _is_offered(entry: Any) -> bool:
 def _read_model(entry: Any) -> ServedModel | None:
     entry = {"id": entry} if isinstance(entry, str) else entry
     name = _name_of(entry) if isinstance(entry, dict) else ""
-    if not name or name != plain(name, 200):  # characters
+    if not name or name != plain(name, 200):  # too long, or with control characters
         return None
     meta, provider = (found if isinstance(found := entry.get(name), dict) else {} for name in ("meta", "top_provider"))
     own_limit = ("max_tokens",) if entry.get("type") == "model" else ()  # Anthropic's; for others it is the context

@@ -31,7 +31,7 @@ def port_owner(port: int) -> str:
 
 
 def free_port(host: str, port: int) -> int | None:
-    """Returns the first free port after this one."""
+    """Returns the first free one of the next ports; None if all of them are in use."""
     for other in range(port + 1, min(port + NEXT_PORTS, 65_535) + 1):
         with suppress(OSError):
             family, kind, proto, _, address = socket.getaddrinfo(host or None, other, type=socket.SOCK_STREAM)[0]
@@ -42,7 +42,7 @@ def free_port(host: str, port: int) -> int | None:
 
 
 def owner_by_proc(port: int) -> str:
-    """Returns the same, on Linux."""
+    """Returns the listener as ``port_owner`` does, found in /proc."""
     owners = dict(_listeners(port))
     if not owners:
         return ""

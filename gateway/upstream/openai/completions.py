@@ -21,10 +21,10 @@ from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpo
 from gateway.upstream.vendors import Vendor, vendor_of
 
 USUAL_OUTPUT = msgspec.Raw(b"16")
-"""Output tokens by default."""
+"""OpenAI's default for ``max_tokens``, sent when the client gives none."""
 _USAGE_WANTED = msgspec.Raw(b'{"include_usage":true}')
 _NO_PATH = frozenset({404, 405, 501})
-"""Statuses of a server without this path, if they are not about the model."""
+"""Statuses that mean the server lacks this path, unless the error is about the model."""
 
 
 class CompletionsDialect(RequestWriter):
@@ -64,7 +64,7 @@ class CompletionsDialect(RequestWriter):
 
 
 def _address(base_url: str, vendor: Vendor) -> str:
-    """DeepSeek has completions beside the usual root."""
+    """Returns the URL to post to. Some vendors, such as DeepSeek, serve completions under another root."""
     if vendor.completions_root:
         base_url = base_url.rstrip("/").removesuffix("/v1").removesuffix("/beta") + vendor.completions_root
     return endpoint(base_url, "/completions")
