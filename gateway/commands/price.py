@@ -256,25 +256,52 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
 @yes_option
 def remove_price(models: tuple[str, ...], *, channel: str, yes: bool) -> None:
     """Remove prices. The models are then unpriced: their calls are counted, not charged, or refused."""
+    names = [*dict.fromkeys(models)]
     if channel:
-        for model in dict.fromkeys(models):
-            run(lambda client, model=model: client.remove_price(model, channel))  # type: ignore[misc]
-            words(f"Price of '{model}' at channel '{plain(channel)}' removed.")
+        _remove_at(channel, names, yes=yes)
         return
     if not yes:
         priced = {view.model for view in run(lambda client: client.prices())}
-        if missing := [model for model in models if model not in priced]:
+        if missing := [model for model in names if model not in priced]:
             raise NotFound(f"model '{missing[0]}' has no price; 'tollkeeper price list' shows those that have one")
-        named, its = ("', '".join(models), "Its" if len(models) == 1 else "Their")
-        refused = run(lambda client: client.settings()).refuse_unpriced
-        effect = "be refused" if refused else "cost nothing, and no dollar budget will limit them"
-        confirm(f"Remove the price of '{named}'? {its} calls will {effect}.", yes=yes)
-    if len(models) == 1:
-        run(lambda client: client.remove_price(models[0]))
+        its = "Its" if len(names) == 1 else "Their"
+        confirm(f"Remove the price of {_name_list(names)}? {its} calls will {_effect()}.", yes=yes)
+    if len(names) == 1:
+        run(lambda client: client.remove_price(names[0]))
     else:
-        run(lambda client: client.batch("prices", dict.fromkeys(models)))
-    for model in dict.fromkeys(models):
+        run(lambda client: client.batch("prices", dict.fromkeys(names)))
+    for model in names:
         words(f"Price of '{model}' removed.")
+
+
+def _remove_at(ref: str, models: Sequence[str], *, yes: bool) -> None:
+    """Remove the prices that a channel has of its own. Raises NotFound if one of them does not exist."""
+    view = run(lambda client: client.channel(ref))
+    priced = {model.name for model in view.models if model.price is not None}
+    if missing := [model for model in models if model not in priced]:
+        raise NotFound(f"channel '{plain(view.name)}' has no price of its own for '{plain(missing[0])}'")
+    if not yes:
+        question = f"Remove the price of {_name_list(models)} at channel '{plain(view.name)}'?"
+        confirm(
+            f"{question} Calls there will cost the price for all channels; without one they will {_effect()}.", yes=yes
+        )
+
+    async def work(client: ControlClient) -> None:
+        for model in models:
+            await client.remove_price(model, view.id)
+            words(f"Price of '{model}' at channel '{plain(view.name)}' removed.")
+
+    run(work)
+
+
+def _name_list(models: Sequence[str]) -> str:
+    return ", ".join(f"'{model}'" for model in models)
+
+
+def _effect() -> str:
+    """What happens to calls without a price."""
+    refused = run(lambda client: client.settings()).refuse_unpriced
+    return "be refused" if refused else "cost nothing, and no dollar budget will limit them"
 
 
 price.add_command(import_prices)

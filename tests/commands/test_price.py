@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gateway.commands import formatting, output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import UpstreamPrices
-from gateway.domain.price import Tier
+from gateway.domain.price import Price, Tier
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import PriceProposal
@@ -277,6 +277,32 @@ def test_several_prices_are_removed_as_one_change() -> None:
     assert ran.err == "Price of 'x' removed.\nPrice of 'y' removed.\n"
     ran = run("price", "remove", PRICE.model, "nope", control=Control({"GET /prices": [PRICE]}))
     assert (ran.code, "model 'nope' has no price" in ran.err) == (Exit.NOT_FOUND, True)
+
+
+def test_prices_of_a_channel_are_removed_after_a_question() -> None:
+    own = Price(model="fast", input=Nanos(1), output=Nanos(2))
+    view = replace(CHANNEL, models=tuple(replace(model, price=own) for model in CHANNEL.models))
+    answers = {"GET /channels/openai": view, "DELETE /prices/fast": {}, "DELETE /prices/gpt-4o": {}}
+    line = ("price", "remove", "fast", "gpt-4o", "fast", "--channel", "openai")
+    control = Control({**answers, "GET /settings": Settings()})
+    ran = run(*line, control=control)
+    assert (ran.code, [asked for asked, _ in control.asked if asked.startswith("DELETE")]) == (Exit.USAGE, [])
+    assert "Remove the price of 'fast', 'gpt-4o' at channel 'openai'? Calls there will cost the price" in ran.err
+    assert "without one they will cost nothing" in ran.err
+    control = Control(answers)
+    ran = run(*line, "--yes", control=control)
+    assert ran.err == "Price of 'fast' at channel 'openai' removed.\nPrice of 'gpt-4o' at channel 'openai' removed.\n"
+    removed = ["DELETE /prices/fast?channel=ch_1", "DELETE /prices/gpt-4o?channel=ch_1"]
+    assert [asked for asked, _ in control.asked] == ["GET /channels/openai", *removed]
+
+
+def test_no_price_of_a_channel_is_removed_if_one_does_not_exist() -> None:
+    own = Price(model="fast", input=Nanos(1), output=Nanos(2))
+    view = replace(CHANNEL, models=(replace(CHANNEL.models[0], price=own), CHANNEL.models[1]))
+    control = Control({"GET /channels/openai": view, "DELETE /prices/fast": {}})
+    ran = run("price", "remove", "fast", "gpt-4o", "--channel", "openai", "--yes", control=control)
+    assert (ran.code, len(control.asked)) == (Exit.NOT_FOUND, 1)
+    assert "channel 'openai' has no price of its own for 'gpt-4o'" in ran.err
 
 
 def test_cached_input_that_costs_more_is_pointed_out() -> None:
