@@ -117,9 +117,10 @@ class ConsoleSession:
         return self.board.status.address if self.board.status else ""
 
     def attach(self, client: control.ControlClient, *, started_here: bool) -> None:
-        """Use a server that answered."""
+        """Use a server that answered: the same as before, or another one."""
+        same = self._client is not None and self._client.endpoint.instance == client.endpoint.instance
+        self.started_here = started_here or (same and self.started_here)
         self._client = client
-        self.started_here = self.started_here or started_here
         self.link, self.reason = "attached", ""
 
     def lose(self, reason: str) -> None:

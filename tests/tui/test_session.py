@@ -40,6 +40,14 @@ def test_who_started_a_server_once_started_it() -> None:
     assert made.started_here
 
 
+def test_a_server_that_follows_ours_was_started_elsewhere() -> None:
+    made, other = session(), FakeClient()
+    made.attach(FakeClient(), started_here=True)
+    other.endpoint = Endpoint(instance="two", secret="s", address=ADDRESS)
+    made.attach(other, started_here=False)
+    assert not made.started_here
+
+
 def test_a_lost_server_cannot_be_asked_but_its_board_stays() -> None:
     made = session()
     made.attach(FakeClient(), started_here=False)
