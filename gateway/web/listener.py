@@ -153,7 +153,8 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._accepting: list[asyncio.Task[None]] = []
         self._lingering = 0
-        self._logged = -LOG_S
+        self._logged: dict[str, float] = {}
+        """When each message was logged."""
         self.port: int = sockets[0].getsockname()[1]
 
     async def run(self) -> None:
@@ -175,7 +176,7 @@ class Acceptor:
                 self._take_more(listener, group)
             except OSError as error:
                 if error.errno in _SHORT:
-                    self._log(f"the system has no room for more connections: {error.strerror}")
+                    self._warn(f"the system has no room for more connections: {error.strerror}")
                 await asyncio.sleep(AGAIN_S)
 
     def _take_more(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
@@ -207,7 +208,7 @@ class Acceptor:
         """Answer without waiting for a request. Closing a connection with an unread request would discard the
         answer.
         """
-        self._log(f"connections are turned away: {reason}")
+        self._warn(f"connections are turned away: {reason}")
         with suppress(OSError):
             sock.send(_refusal(reason, self._listener.new_id()))
             sock.shutdown(socket.SHUT_WR)
@@ -228,10 +229,10 @@ class Acceptor:
             self._lingering -= 1
             sock.close()
 
-    def _log(self, text: str) -> None:
-        """Log once in a while: it may happen thousands of times a second."""
-        if (now := self._loop.time()) - self._logged >= LOG_S:
-            self._logged = now
+    def _warn(self, text: str) -> None:
+        """Log each message once in a while: it may happen thousands of times a second."""
+        if (now := self._loop.time()) - self._logged.get(text, -LOG_S) >= LOG_S:
+            self._logged[text] = now
             _log.warning("%s", text)
 
 

@@ -75,6 +75,27 @@ async def test_a_full_table_of_files_neither_ends_it_nor_makes_it_spin(
     ]
 
 
+async def test_a_lack_of_files_and_one_of_memory_are_both_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = asyncio.get_running_loop()
+    accept = loop.sock_accept
+    failures = [(errno.EMFILE, "Too many open files"), (errno.ENOMEM, "Cannot allocate memory")] * 2
+
+    async def failing(sock: socket.socket) -> tuple[socket.socket, object]:
+        if failures:
+            raise OSError(*failures.pop())
+        return await accept(sock)
+
+    monkeypatch.setattr(loop, "sock_accept", failing)
+    async with opened(quick) as (client, _):
+        assert (await client.get("/")).status == 200
+    assert [record.getMessage() for record in caplog.records] == [
+        "the system has no room for more connections: Cannot allocate memory",
+        "the system has no room for more connections: Too many open files",
+    ]
+
+
 async def test_a_connection_that_is_lost_at_once_is_not_counted() -> None:
     crowd = ConnectionLimits(Settings)
     async with opened(quick, crowd) as (client, listener):
