@@ -1,7 +1,7 @@
 """The models an upstream says it has: one page of its list, in any of the shapes of ``GET /models``."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -89,11 +89,12 @@ def _read_model(entry: Any) -> ServedModel | None:
 
 
 def _creation_time(entry: dict[str, Any]) -> Millis:
-    """Returns when it was made, from seconds or RFC 3339; 0 for anything else."""
+    """Returns when it was made, from seconds or RFC 3339, in UTC without a zone; 0 for anything else."""
     seconds: Any = entry.get("created")
     if "created_at" in entry and seconds is None:
         try:
-            seconds = round(datetime.fromisoformat(str(entry["created_at"])).timestamp())
+            moment = datetime.fromisoformat(str(entry["created_at"]))
+            seconds = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
         except (ValueError, OverflowError):
             return Millis(0)
     return Millis(seconds * 1000 if type(seconds) is int and 0 < seconds < 10_000_000_000 else 0)

@@ -1,6 +1,7 @@
 """Lists of models in every shape that upstreams send."""
 
 import json
+import time
 
 import pytest
 
@@ -23,6 +24,19 @@ def test_reads_names_times_and_contexts_in_order() -> None:
         ServedModel(name="b", created=Millis(1_700_000_000_000)),
         ServedModel(name="a", context=8192),
     ]
+
+
+def test_a_time_without_a_zone_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        times = ["2023-11-14T22:13:20", "2023-11-14T22:13:20Z", "2023-11-15T00:13:20+02:00"]
+        found = _read({"data": [{"id": f"m{n}", "created_at": text} for n, text in enumerate(times)]})
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found is not None
+    assert [model.created for model in found] == [1_700_000_000_000] * 3
 
 
 def test_a_list_that_is_null_is_empty() -> None:
