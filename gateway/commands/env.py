@@ -74,6 +74,8 @@ def env(
     kind = SHELLS[shell] if shell else _own_shell()
     known = _key(key)
     with _saved_from_loss(known if key == "-" else ""):
+        if app is None and (model or only):
+            raise click.UsageError("--model and --only go with --for", click.get_current_context())
         known = _key_of(known, token, given=key is not None)
         note = "" if known or app else _where_the_key_is(token)
         if app is not None:
@@ -84,8 +86,6 @@ def env(
                 note = _missing_key(known if key == "-" else "", chosen, snippets, kind)
             else:
                 note = _key_of_app("\n".join(one.lines(kind) for one in chosen), app, token, only)
-        elif model or only:
-            raise click.UsageError("--model and --only go with --for", click.get_current_context())
         elif as_json:
             out_json({URL_VARIABLE: _address(), KEY_VARIABLE: known or None})
         else:

@@ -231,7 +231,10 @@ def test_the_variables_as_json() -> None:
 
 
 def test_what_belongs_to_a_program_needs_one() -> None:
-    assert run("env", "--only", "file", control=Control(APPS)).code == Exit.USAGE
+    control = Control(APPS)
+    for more in (("--only", "file"), ("--model", "gpt-4o")):
+        ran = run("env", *more, "--token", "laptop", "--key", "-", control=control, stdin=OWN_KEY)
+        assert (ran.code, control.asked) == (Exit.USAGE, [])
 
 
 @pytest.mark.parametrize("app", ["aider", "claude", "codex", "llm", "pydantic-ai"])
