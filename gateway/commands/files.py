@@ -11,7 +11,7 @@ from gateway.commands import stdin
 from gateway.commands.output import words
 from gateway.runfile import replace_file
 
-_CODINGS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_CODINGS = {codecs.BOM_UTF8: "UTF-8", codecs.BOM_UTF16_LE: "UTF-16-LE", codecs.BOM_UTF16_BE: "UTF-16-BE"}
 """Byte order marks at the start of a file, which editors and shells of Windows write."""
 
 
@@ -25,10 +25,11 @@ def text_of(file: str, limit: int, what: str) -> str:
     if len(data) > limit:
         raise click.BadParameter(f"{name} is larger than {limit >> 20} MiB, too large for {what}")
     mark = next((mark for mark in _CODINGS if data.startswith(mark)), b"")
+    coding = _CODINGS.get(mark, "UTF-8")
     try:
-        return data.removeprefix(mark).decode(_CODINGS.get(mark, "utf-8"))
+        return data.removeprefix(mark).decode(coding)
     except UnicodeDecodeError as exc:
-        raise click.BadParameter(f"{name} is not UTF-8 text ({exc.reason} at byte {exc.start})") from exc
+        raise click.BadParameter(f"{name} is not {coding} text ({exc.reason} at byte {exc.start})") from exc
 
 
 def write_private(file: str, text: str) -> None:

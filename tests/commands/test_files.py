@@ -60,6 +60,13 @@ def test_what_is_not_text_is_refused(tmp_path: Path) -> None:
     assert "is a directory" in importing(tmp_path)[0].err
 
 
+def test_a_damaged_file_of_another_encoding_is_refused_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "damaged"
+    for mark, coding in ((b"\xff\xfe", "UTF-16-LE"), (b"\xfe\xff", "UTF-16-BE"), (b"\xef\xbb\xbf", "UTF-8")):
+        file.write_bytes(mark + b"\xff")
+        assert f"damaged is not {coding} text (" in importing(file)[0].err
+
+
 def test_a_pipe_is_read_to_its_end_however_slow_its_writer_is(tmp_path: Path) -> None:
     pipe, opened, go = tmp_path / "pipe", threading.Event(), threading.Event()
     os.mkfifo(pipe)
