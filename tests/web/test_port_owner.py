@@ -32,7 +32,7 @@ def test_lsof_names_it_too(port: int) -> None:
     assert port_owner.owner_by_lsof(port).endswith(f"(pid {os.getpid()})")
 
 
-def test_the_outputowner_by_lsof_is_read() -> None:
+def test_the_output_of_lsof_is_read() -> None:
     assert port_owner.read_lsof("p812\ncnginx\nf6\np813\ncnginx\nf6\n") == "nginx (pid 812)"
     assert port_owner.read_lsof("p812\ncx\x1b[2J\nf6\n") == "x�[2J (pid 812)"
     assert port_owner.read_lsof("") == ""
