@@ -19,6 +19,7 @@ from gateway.core.model_prices import different_prices
 from gateway.core.price_change import is_stale
 from gateway.domain.account import AccountFields
 from gateway.domain.budget import Budget
+from gateway.domain.call import ACCOUNT, Scope
 from gateway.domain.channel import Channel, ChannelFields, ServedModel
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.key_owners import keys_of
@@ -37,7 +38,6 @@ from gateway.domain.views import (
     ModelView,
     TokenView,
 )
-from gateway.store.books import Scope
 from gateway.store.rollup import Counts
 from gateway.upstream.anthropic.request import marks_cache
 from gateway.upstream.learned_params import NOTHING
@@ -46,15 +46,14 @@ from gateway.upstream.learned_params import NOTHING
 def account_view(engine: Engine) -> AccountView:
     """Returns the account as it is now."""
     registry, books = engine.catalog.registry, engine.store.books
-    scope: Scope = ("account", "")
     return AccountView(
         **_copy_fields(registry.account, AccountFields, "budgets"),
         granted_nanos=registry.granted,
-        spent_nanos=books.spent(scope).nanos,
-        held_nanos=books.held(scope).nanos,
+        spent_nanos=books.spent(ACCOUNT).nanos,
+        held_nanos=books.held(ACCOUNT).nanos,
         balance_nanos=books.balance(),
         available_nanos=books.available(),
-        budgets=budget_views(engine, scope, registry.account.budgets),
+        budgets=budget_views(engine, ACCOUNT, registry.account.budgets),
         begun_ms=min((grant.time for grant in registry.grants.values()), default=None),
     )
 

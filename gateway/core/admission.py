@@ -27,11 +27,10 @@ from gateway.core.quota import (
     nothing_recalled,
     plan_hold,
 )
-from gateway.core.quota_refusals import Scope
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, Today, UsedToday
 from gateway.domain.budget import Window, window_end, window_start
-from gateway.domain.call import RequestSize
+from gateway.domain.call import RequestSize, Scope
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded
 from gateway.domain.group import Group
 from gateway.domain.human_values import count_text

@@ -14,8 +14,7 @@ from gateway.core.catalog import Catalog
 from gateway.core.channel_health import OK, ChannelHealth, HealthState
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.core.quota import ACCOUNT, MoneyBooks
-from gateway.core.quota_refusals import Scope
+from gateway.core.quota import MoneyBooks
 from gateway.domain.budget import (
     BALANCE_ID,
     BALANCE_NAME,
@@ -26,7 +25,7 @@ from gateway.domain.budget import (
     window_end,
     window_start,
 )
-from gateway.domain.call import Record, exceeded_budget
+from gateway.domain.call import ACCOUNT, Record, Scope, exceeded_budget
 from gateway.domain.channel import Channel, key_id, key_name
 from gateway.domain.incidents import STORE, WARN_SHARE, Incident, Incidents, SpentBudget, spent_share
 from gateway.domain.money import dollars

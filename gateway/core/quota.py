@@ -29,10 +29,10 @@ from typing import Final, Protocol
 import msgspec
 
 from gateway.core.call_extras import advice_cost, call_extras
-from gateway.core.quota_refusals import Headroom, Scope, Shortage, budget_warning, quota_exceeded
+from gateway.core.quota_refusals import Headroom, Shortage, budget_warning, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, budget_name, window_end, window_start
-from gateway.domain.call import Running
+from gateway.domain.call import ACCOUNT, Running, Scope
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.cost import PLAIN, CallExtras, highest_cost
 from gateway.domain.errors import QuotaExceeded
@@ -326,9 +326,6 @@ def _added_input(overrides: Overrides) -> int:
 
 def _has_text(value: object) -> bool:
     return isinstance(value, str | list | dict)
-
-
-ACCOUNT: Scope = ("account", "")
 
 
 class Amounts(Protocol):

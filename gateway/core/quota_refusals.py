@@ -5,13 +5,13 @@ A client learns the ids of all calls that hold the money, but only its own token
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
 from gateway.domain.advice import advice
 from gateway.domain.budget import Budget, budget_name
-from gateway.domain.call import Running
+from gateway.domain.call import ACCOUNT, Running, Scope
 from gateway.domain.errors import GatewayError, QuotaExceeded
 from gateway.domain.human_values import percent_text, plural, zoned_time
 from gateway.domain.incidents import WARN_SHARE
@@ -35,10 +35,6 @@ Programs made with Vercel's AI SDK, such as Cline, have its name."""
 
 WHILE_HELD = "while_held"
 """In the details of the error: the call would fit once the running calls have ended."""
-
-
-Scope = tuple[Literal["account", "token", "group", "channel"], str]
-"""Whose money it is: ``("account", "")``, ``("token", id)`` or ``("group", id)``."""
 
 
 def set_quota_status(error: GatewayError, app: str, *, bundled: bool) -> None:
@@ -65,7 +61,7 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     window: str = ""
     warning: str = ""
     """A warning that most of it is spent."""
-    scope: Scope = ("account", "")
+    scope: Scope = ACCOUNT
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,20 +5,16 @@ and let others wait for a while.
 """
 
 from collections.abc import Iterable
-from typing import Literal
 
 import msgspec
 
+from gateway.domain.call import Scope
 from gateway.domain.channel import Channel
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.token import Token
-
-Kind = Literal["account", "token", "group", "channel"]
-Scope = tuple[Kind, str]
-"""Whose limits: ``("token", id)``, ``("group", id)`` or ``("channel", id)``."""
 
 
 class ConcurrencyGate(msgspec.Struct, frozen=True, kw_only=True):

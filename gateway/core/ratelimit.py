@@ -11,7 +11,8 @@ from math import ceil
 import msgspec
 
 from gateway.core.concurrency import ConcurrencyLimiter
-from gateway.core.rate_scopes import ConcurrencyGate, RateScope, Scope
+from gateway.core.rate_scopes import ConcurrencyGate, RateScope
+from gateway.domain.call import Scope
 from gateway.domain.errors import RateLimited
 from gateway.domain.human_values import plural
 from gateway.domain.limits import LimitReading, Readings

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -13,6 +13,11 @@ from gateway.domain.usage import Usage, UsageSource
 
 CHAT_API = "chat"
 """The name of the inbound API of chat completions, the default of a call."""
+
+Scope = tuple[Literal["account", "token", "group", "channel"], str]
+"""What a call is charged to and limited by: ``("account", "")``, a token, group or channel by id."""
+
+ACCOUNT: Scope = ("account", "")
 
 
 class Outcome(StrEnum):

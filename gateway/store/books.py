@@ -23,12 +23,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
 from gateway.domain.budget import Window
-from gateway.domain.call import REFUSED, Record, Running, is_call_id
+from gateway.domain.call import ACCOUNT, REFUSED, Record, Running, Scope, is_call_id
 from gateway.domain.errors import InternalError
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
 from gateway.store import sums
@@ -40,12 +40,6 @@ from gateway.store.inflight import lost_record, withheld
 from gateway.store.recorder import Recorder
 from gateway.store.rollup import Counts, Dimension
 from gateway.store.sums import Span
-
-Kind = Literal["account", "token", "group", "channel"]
-Scope = tuple[Kind, str]
-"""What a call is charged to: ``("account", "")``, a token, group or channel by id."""
-
-ACCOUNT: Scope = ("account", "")
 
 
 class HeldAmounts(msgspec.Struct, frozen=True, gc=False):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from gateway.domain.call import Record
+from gateway.domain.call import ACCOUNT, Record, Scope
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.units import Millis, Nanos
-from gateway.store.books import ACCOUNT, DIMENSION, Scope, SpentAmounts
+from gateway.store.books import DIMENSION, SpentAmounts
 from gateway.store.files import body_of, id_of, intact
 from gateway.store.log import SegmentView
 from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, by_day

@@ -22,12 +22,11 @@ from tinydb import TinyDB
 from tinydb.storages import JSONStorage, MemoryStorage
 
 from gateway.config import Config
-from gateway.domain.call import Attempt, Record, Running
+from gateway.domain.call import ACCOUNT, Attempt, Record, Running, Scope
 from gateway.domain.price import Rates
 from gateway.domain.query import EVERYTHING
 from gateway.domain.units import CallId, Millis, Nanos
 from gateway.domain.usage import UsageSource
-from gateway.store.books import ACCOUNT, Scope
 from gateway.store.calls import CallLog
 from gateway.store.files import body_of
 from gateway.store.log import Log

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.quota import (
-    ACCOUNT,
     CallNeed,
     HoldPlan,
     affordable_output,
@@ -18,10 +17,9 @@ from gateway.core.quota import (
     need_of,
     plan_hold,
 )
-from gateway.core.quota_refusals import Scope
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, Window, window_start
-from gateway.domain.call import Running
+from gateway.domain.call import ACCOUNT, Running, Scope
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.group import Group

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from gateway.core.rate_scopes import CallScopes, RateScope, Scope, channel_scope, group_scope, scopes_of, token_scope
+from gateway.core.rate_scopes import CallScopes, RateScope, channel_scope, group_scope, scopes_of, token_scope
 from gateway.core.ratelimit import Limiter, Ticket, UsedToday, duration, headers_of
+from gateway.domain.call import Scope
 from gateway.domain.errors import RateLimited
 from gateway.domain.group import Group
 from gateway.domain.limits import LimitReading, Limits

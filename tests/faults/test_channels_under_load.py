@@ -11,10 +11,9 @@ import pytest
 
 from gateway.core.channel_health import STEPS_S
 from gateway.domain.budget import Budget, Window, window_start
-from gateway.domain.call import Outcome
+from gateway.domain.call import Outcome, Scope
 from gateway.domain.limits import Limits
 from gateway.domain.units import DOLLAR, Millis, Nanos
-from gateway.store.books import Scope
 from tests.fakes import law
 from tests.fakes.clock import skip
 from tests.fakes.gateway import Gateway, running

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gateway.domain.call import Outcome
+from gateway.domain.call import ACCOUNT, Outcome
 from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.price import Rates
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos
 from gateway.store import files
-from gateway.store.books import ACCOUNT, BACKLOG, HeldAmounts, SpentAmounts
+from gateway.store.books import BACKLOG, HeldAmounts, SpentAmounts
 from gateway.store.errors import StoreError
 from gateway.store.inflight import lost_record, refusal, withheld
 from gateway.store.store import Store

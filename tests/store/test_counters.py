@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.domain.call import Outcome, Record
+from gateway.domain.call import ACCOUNT, Outcome, Record, Scope
 from gateway.domain.units import Millis, Nanos
-from gateway.store.books import ACCOUNT, MOMENTS, Counters, Scope, SpentAmounts, scopes
+from gateway.store.books import MOMENTS, Counters, SpentAmounts, scopes
 from gateway.store.calls import CallLog
 from gateway.store.rollup import HOUR
 from tests.store.samples import T0, busy, log_of, record, seal, token

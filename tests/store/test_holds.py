@@ -2,8 +2,9 @@
 
 import msgspec
 
+from gateway.domain.call import ACCOUNT
 from gateway.domain.units import CallId
-from gateway.store.books import ACCOUNT, HeldAmounts, Holds
+from gateway.store.books import HeldAmounts, Holds
 from tests.store.samples import running
 
 
