@@ -109,7 +109,7 @@ async def test_50_a_slow_reader_slows_the_upstream_and_loses_nothing(gateway: Ga
 
     provider.on("m", flood)
     base = psutil.Process(os.getpid()).memory_info().rss
-    async with gateway.client.streaming(window=4096) as answer, asyncio.timeout(30):
+    async with gateway.client.streaming(window=4096) as answer, asyncio.timeout(120):
         answer.socket.stop_reading()
         before = -1
         while before != sent:
