@@ -4,8 +4,8 @@ Long: one stream carries all events, and each test needs it whole.
 """
 
 import asyncio
-import time
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
