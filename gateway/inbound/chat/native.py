@@ -140,13 +140,14 @@ class NativeChatStream(RenderedStream):
 
     def _open_event(self, part: bytes) -> bytes:
         """Returns what the client gets for one event, from which a template may be learned."""
-        self._pattern, self._editor.turned = b"", False
+        self._editor.turned = False
         out = self._read_event(part)
         if self._editor.turned:
             self._template = None
         if self._pattern:
             self._lessons -= 1
             self._template = learn(part, out.removesuffix(BLANK), self._pattern)
+            self._pattern = b""  # it may be as large as the event, and the client may be slow
         return out
 
     def _parts(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
