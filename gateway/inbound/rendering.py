@@ -7,6 +7,7 @@ nothing else.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from io import BytesIO
 from itertools import chain
 
 import msgspec
@@ -183,18 +184,23 @@ class RenderedStream(SourceFacts, FramedStream):
         return self.read_whole(body.take(), split=True)
 
     def read_whole(self, body: bytes, *, split: bool = False) -> bytes:
-        """Returns what the client gets for a whole answer; ``split``: long texts in pieces."""
+        """Returns what the client gets for a whole answer; ``split``: long texts in pieces. It grows in one place: it
+        is not copied again.
+        """
+        out = BytesIO()
         try:
             self._check(body)
             parts = self._reader.read_whole(body)
-            out = self._render(self._parts(chain.from_iterable(map(_pieces_of, parts)) if split else parts))
+            for part in chain.from_iterable(map(_pieces_of, parts)) if split else parts:
+                out.write(self._render(self._parts((part,))))
         except AttemptFailed as exc:
             self.failure = exc.failure
             return b""
         except ValueError as error:
             self.failure = bad_response(self._channel, f"it is not an answer: {error}")
             return b""
-        return out + self._conclude(done=True)
+        out.write(self._conclude(done=True))
+        return out.getvalue()
 
     def _pass(self, event: SSEEvent, parts: Iterable[AnswerPart] | None) -> bytes:
         """Returns what the client gets for one event; ``parts``: what it was read as, if it was."""
