@@ -158,9 +158,8 @@ class ResponseReader(AnswerReader):
         yield from _sources(candidate, fields)
 
     def _part(self, candidate: _Candidate, part: dict[str, Any]) -> Iterator[AnswerPart]:
-        text, index = part.get("text"), candidate.index
-        if isinstance(text, str) and text:
-            piece = rawjson.encode(text)
+        index = candidate.index
+        if piece := part.get("text"):
             yield ReasoningPiece(piece, index) if part.get("thought") else TextPiece(piece, choice=index)
         for name in ("inlineData", "inline_data", "fileData"):
             medium = part.get(name)
@@ -255,14 +254,23 @@ def _camel_names(value: Any) -> Any:
 
 def _parts(fields: Fields) -> list[dict[str, Any]]:
     """Returns the parts; a candidate without content has none. Raises ValueError for anything else."""
-    content = rawjson.value(fields.get("content"))
-    parts = content.get("parts") if isinstance(content, dict) else content
-    if parts is None:
-        return []
-    parts = [part for part in parts if part is not None] if isinstance(parts, list) else [parts]
-    if not all(isinstance(part, dict) for part in parts):
-        raise ValueError("parts are objects")
-    return parts
+    parts = fields.get("content", rawjson.NULL)
+    if bytes(memoryview(parts)[:1]) == b"{":
+        parts = rawjson.fields(parts).get("parts", rawjson.NULL)
+    found = rawjson.items(parts) if bytes(memoryview(parts)[:1]) == b"[" else [parts]
+    return [_values_in(rawjson.fields(part)) for part in found if not rawjson.is_null(part)]
+
+
+def _values_in(part: Fields) -> dict[str, Any]:
+    """Returns a part's values. Its text stays a JSON string, of which only one copy is made: it may be all of a large
+    answer. It is empty if it is something else.
+    """
+    text = part.pop("text", None)
+    values = {name: rawjson.value(value) for name, value in part.items()}
+    if text is not None:
+        is_text = bytes(memoryview(text)[:1]) == b'"' and rawjson.text(text)
+        values["text"] = bytes(text) if is_text else b""
+    return values
 
 
 def _medium(found: dict[str, Any], index: int) -> AnswerPart:

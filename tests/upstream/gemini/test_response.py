@@ -39,6 +39,27 @@ def test_text() -> None:
     assert (doc["usage"]["prompt_tokens"], doc["usage"]["prompt_tokens_details"]["cached_tokens"]) == (21, 5)
 
 
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (rb'[{"text":"caf\u00e9 \/ \ud83d\ude42"}]', "caf\u00e9 / \U0001f642"),
+        (rb'[{"text":"\ud83d"}]', "\ud83d"),
+        (b'[null,{"text":7},{"text":null},{"text":["b"]},{"text":""},{"text":"a"}]', "a"),
+        (b'{ "text" : "a" }', "a"),
+    ],
+)
+def test_texts_in_any_spelling_and_what_is_none(parts: bytes, said: str) -> None:
+    body = b'{"responseId":"r","candidates":[{"content":{"parts":%b},"finishReason":"STOP"}]}' % parts
+    assert json.loads(body_of(_whole(body)))["choices"][0]["message"]["content"] == said
+
+
+@pytest.mark.parametrize("content", [b"7", b'"a"', b'{"parts":"a"}', b'{"parts":["a"]}', b'[[{"text":"a"}]]'])
+def test_contents_that_are_none(content: bytes) -> None:
+    body = b'{"candidates":[{"content":%b,"finishReason":"STOP"}]}' % content
+    with attempt_fails("not an answer"):
+        _whole(body)
+
+
 def test_calls() -> None:
     memory = CallMemory()
     body = response(use("f", {"a": [1]}, "fc_1", "U0lH"), use("g"), finish="STOP", **spent(9, 5))
