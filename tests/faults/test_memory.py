@@ -133,7 +133,7 @@ async def test_stalled_readers_cost_half_a_mebibyte_each_and_nothing_afterwards(
         assert await server.shrunk(base + 8 * MIB)
 
 
-SIZE, COUNT = (62_000_000, 12) if FULL else (12_000_000, 8)
+SIZE, COUNT = (62_000_000, 24) if FULL else (12_000_000, 8)
 LIMIT = 256 if FULL else 32
 SPARE = 2 * SIZE + 32 * MIB
 """Beside the answers: what one of them takes while it is read, and what the server takes to work at all."""
