@@ -5,7 +5,7 @@ holds money. A new rule is a check in ``admit`` or ``entry_for``, which the queu
 code also needs a row in ``docs/error_codes.py``.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from math import ceil
 from typing import Final
@@ -202,10 +202,11 @@ def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
     multiplier, hold = context.group.multiplier, context.token.hold_output
     price = context.catalog.prices_at(effects.prices, context.visit.ts)
 
-    def prices_of(name: str) -> Iterator[Price]:
+    def prices_of(name: str) -> list[Price]:
+        """Returns what another model costs there: as much as the requested one if it has no price of its own."""
         registry, ts = context.catalog.registry, context.visit.ts
-        found = (upstream_model_price(channel, name, registry, ts) for channel, _ in effects.offers)
-        return (one for one in found if one is not None)
+        found = [upstream_model_price(channel, name, registry, ts) or price for channel, _ in effects.offers]
+        return [one for one in found if one is not None]
 
     need = need_of(context.request, effects, price, multiplier, recall, hold_output=hold, prices_of=prices_of)
     return ModelNeed(model.name, need, price, effects.plain)

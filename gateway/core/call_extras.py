@@ -8,6 +8,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.cost import CallExtras, highest_cost
+from gateway.domain.json_text import plain_escapes
 from gateway.domain.media_size import NO_MEDIA
 from gateway.domain.price import Price
 from gateway.domain.units import MILLION, Nanos
@@ -47,13 +48,20 @@ def _always_searches(channel: Channel, served: ServedModel) -> bool:
     return made_for_it or ".perplexity.ai" in channel.base_url
 
 
-def advice_cost(tools: bytes, input_tokens: int, prices_of: Callable[[str], Iterable[Price]]) -> Nanos:
+def advice_cost(
+    tools: bytes | msgspec.Raw,
+    input_tokens: int,
+    prices_of: Callable[[str], Iterable[Price]],
+    variants: tuple[str, ...] = (),
+) -> Nanos:
     """The most that the advisor models among a request's tools may cost, which read all of the conversation.
 
-    Without a number of its uses three are counted, and 4,096 tokens of output without a limit.
+    Without a number of its uses three are counted, and 4,096 tokens of output without a limit. ``variants`` is how the
+    call may be processed, beside the standard way.
     """
-    if b'"advisor' not in tools:
+    if b'"advisor' not in plain_escapes(tools):
         return Nanos(0)
+    extras = CallExtras(variants=variants)
     try:
         offered = rawjson.objects(tools)
     except ValueError:
@@ -64,7 +72,8 @@ def advice_cost(tools: bytes, input_tokens: int, prices_of: Callable[[str], Iter
         if str(found["type"]).startswith("advisor"):
             uses, output = (_count(found[name], usual) for name, usual in (("max_uses", 3), ("max_tokens", 4096)))
             prices = prices_of(str(found["model"]))
-            total += uses * max((highest_cost(one, input_tokens, output, MILLION) for one in prices), default=0)
+            costs = (highest_cost(one, input_tokens, output, MILLION, extras) for one in prices)
+            total += uses * max(costs, default=0)
     return Nanos(total)
 
 

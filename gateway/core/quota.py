@@ -206,7 +206,8 @@ def need_of(
         tokens += max([request.media.bound(served.upstream_name) for _, served in effects.offers], default=0)
     output = _output(request, effects)
     extras = call_extras(request, effects.offers) if price is not None and (price.extras or price.rules) else PLAIN
-    if advice := advice_cost(bytes(request.fields.get("tools", b"")), tokens + output[2], prices_of):
+    tools = request.fields.get("tools", b"")
+    if advice := advice_cost(tools, tokens + output[2], prices_of, extras.variants):
         extras = msgspec.structs.replace(extras, advice=advice)
     if not hold_output:
         return _priced_need(tokens, output, price, multiplier, extras)
@@ -218,7 +219,7 @@ def _priced_need(
     tokens: int, output: tuple[int, int, int], price: Price | None, multiplier: int, extras: CallExtras = PLAIN
 ) -> CallNeed:
     capped, minimum, most = output
-    if price is None or not multiplier or (not price.input and price.free):
+    if price is None or not multiplier or (not price.input and price.free and not extras.advice):
         nothing = Nanos(0)
         return CallNeed(
             input=tokens, capped=capped, minimum=minimum, output=most, nanos=nothing, least=nothing, free=True
@@ -273,7 +274,7 @@ def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
         nanos=max(one.nanos for one in needs),
         least=max(one.least for one in needs),
         free=all(one.free for one in needs),
-        extras=next((one.extras for one in needs if one.extras is not PLAIN), PLAIN),
+        extras=max((one.extras for one in needs), key=lambda one: (one.advice, one is not PLAIN)),
         owner_limit=owner_limit,
     )
 

@@ -118,6 +118,7 @@ def test_a_fee_is_held_for_each_picture() -> None:
     [
         (b'[{"type":"advisor_20260301","name":"advisor","model":"big","max_uses":2,"max_tokens":2000}]', 2, 2000),
         (b'[{"type":"advisor_20260301","model":"big"},{"type":"custom","input_schema":{}}]', 3, 4096),
+        (b'[{"type":"\\u0061dvisor_20260301","model":"big"}]', 3, 4096),
         (b'[{"type":"advisor_20260301","model":"another"}]', 0, 0),
         (b'[{"type":"custom","name":"advisor","model":"big"}]', 0, 0),
         (b'[{"type":"advisor_20260301","model":"big","max_uses":null,"max_tokens":null}]', 3, 4096),
@@ -133,3 +134,10 @@ def test_each_use_of_an_advisor_is_held_for_at_its_own_price(tools: bytes, calls
     assert most == calls * (10_000 * 5_000 + output * 25_000)
     plain, held = (highest_cost(PRICE, 10, 10, 2 * MILLION, CallExtras(advice=nanos)) for nanos in (Nanos(0), most))
     assert held == plain + 2 * most
+
+
+def test_an_advisor_is_held_for_as_the_call_may_be_processed() -> None:
+    tools = b'[{"type":"advisor_20260301","model":"m","max_uses":1,"max_tokens":10}]'
+    text = Price(model="m", input=PRICE.input, output=PRICE.output, rules=PRICE.rules)
+    costs = [advice_cost(tools, 100, lambda _: [text], variants) for variants in ((), ("fast",))]
+    assert costs == [100 * 2_000 + 10 * 10_000, 100 * 12_000 + 10 * 60_000]

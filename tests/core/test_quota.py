@@ -161,6 +161,19 @@ def test_a_multiplier_of_nothing_makes_all_calls_free() -> None:
     assert take(Purse(-10), need(multiplier=0), token=Budget(nanos=Nanos(0))) == HoldPlan(Nanos(0), 150)
 
 
+def test_a_free_model_with_an_advisor_holds_what_the_advisor_may_cost() -> None:
+    tools = [{"type": "advisor_20260301", "name": "advisor", "model": "big", "max_uses": 2, "max_tokens": 10}]
+    free = msgspec.structs.replace(PRICE, input=Nanos(0), output=Nanos(0))
+    found = need_of(
+        msgspec.structs.replace(kit.ask(max_tokens=50, tools=tools), input_bound=100),
+        effects_of([(kit.channel(), ServedModel(name="m"))]),
+        free,
+        MILLION,
+        prices_of=lambda _: [PRICE],
+    )
+    assert (found.free, found.nanos) == (False, 2 * (150 * 2 + 10 * 10))
+
+
 def test_what_costs_nothing_still_counts_its_tokens() -> None:
     assert refusal(Purse(), need(price=None), token=Budget(tokens=149)).code == "token_quota_exceeded"
 
