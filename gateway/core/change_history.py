@@ -233,6 +233,8 @@ def _prices(channel: Fields) -> dict[tuple[str, str], object]:
 
 def _owner_fields(table: Table, fields: Fields) -> Fields:
     """Returns the fields that only the owner changes."""
+    if table == "groups":  # an earlier version kept other fields for its former names
+        return {name: value for name, value in fields.items() if name not in ("id", "former", "since")}
     if table != "channels":
         return fields
     owned = {name: value for name, value in fields.items() if name not in ("models", "last_check")}
@@ -270,7 +272,7 @@ def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Colle
 
 
 class _Problem(NamedTuple):
-    """A field names something that does not exist, or two entities have the same name."""
+    """A field names something that does not exist, or two entities have the same name or id."""
 
     table: Table
     key: str
@@ -279,7 +281,7 @@ class _Problem(NamedTuple):
 
 
 def _problems(registry: Registry) -> Iterator[_Problem]:
-    """Yields names of things that do not exist, and names that two entities have."""
+    """Yields names of things that do not exist, and names and ids that two entities have."""
     for token in registry.tokens.values():
         if token.group not in registry.groups:
             text = f"token '{plain(token.name)}' is in group '{plain(token.group)}'"
@@ -294,10 +296,11 @@ def _problems(registry: Registry) -> Iterator[_Problem]:
         yield _Problem("settings", "", "ollama_token", f"token '{plain(used)}' is the one that Ollama's port uses")
     yield from _doubles("tokens", [(token.name, token.id) for token in registry.tokens.values()])
     yield from _doubles("channels", [(channel.name, channel.id) for channel in registry.channels.values()])
+    yield from _doubles("groups", [(group.id, group.name) for group in registry.groups.values()])
 
 
 def _doubles(table: Table, names: Sequence[tuple[str, str]]) -> Iterator[_Problem]:
-    """Yields names used twice. What is restored comes last, after the entity that has its name now."""
+    """Yields names or ids used twice. What is restored comes last, after the entity that has its name now."""
     seen: dict[str, str] = {}
     for name, key in names:
         if name in seen:

@@ -194,6 +194,18 @@ async def test_no_call_counts_for_two_groups_after_an_import_or_an_undo(owner: C
     assert {group.name: group.calls for group in await owner.groups()} == {"home": 1, "default": 0, "x": 0}
 
 
+async def test_an_undo_gives_no_two_groups_the_same_id(owner: ControlClient) -> None:
+    await owner.add_group({"name": "a"})
+    await owner.remove_group("a")
+    removal = (await owner.history())[0].id
+    await owner.add_group({"name": "a"})
+    await owner.edit_group("a", {"name": "c"})
+    with pytest.raises(Conflict) as caught:
+        await owner.undo(removal, accept=True)
+    assert caught.value.code == "newer_change"
+    assert {group.name for group in await owner.groups()} == {"c", "default"}
+
+
 async def calls_of(owner: ControlClient) -> dict[str, int]:
     """How many calls count for each group."""
     return {group.name: group.calls for group in await owner.groups()}
