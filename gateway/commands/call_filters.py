@@ -4,6 +4,7 @@ The server picks them; only ``usage tail``, which gets them as they end, picks t
 """
 
 from collections.abc import AsyncIterator, Callable
+from itertools import chain
 from typing import Any, TypeVar
 
 import click
@@ -61,8 +62,8 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
             ("api", self.api, {}),
         ):
             if refs:
-                ids = [key for key, name in known.items() if name in refs]
-                conditions.append(OneOf(field, frozenset([*refs, *ids])))
+                ids = [[key for key, name in known.items() if name == ref] or [ref] for ref in refs]
+                conditions.append(OneOf(field, frozenset(chain.from_iterable(ids))))
         return msgspec.structs.replace(self.query, conditions=tuple(conditions))
 
 
@@ -99,7 +100,7 @@ _PATTERN_FIELDS = {"token": "tok", "group": "grp", "model": "model", "channel": 
 async def find_calls(client: ControlClient, wanted: CallQuery, progress: ProgressLine) -> AsyncIterator[CallView]:
     """Yields matching calls: running ones first, then the others, the last to end first.
 
-    ``progress`` is told how far the search is.
+    ``progress`` is called with how far back the search is.
     """
     before = None
     while True:

@@ -207,3 +207,10 @@ def test_the_same_pick_can_be_made_without_the_server() -> None:
         assert not other.by_names(names).fits(CALL)
     assert not CallQuery(failed=True).by_names(names).fits(CALL)
     assert not CallQuery(query=parse("st:500", NOW)).by_names(names).fits(CALL)
+
+
+def test_a_name_that_another_group_had_means_the_group_that_has_it() -> None:
+    names = PresentNames(groups={"work": "home", "grp_x": "work"})
+    work = CallQuery(group=("work",)).by_names(names)
+    assert not work.fits(replace(CALL, group_id="work"))
+    assert work.fits(replace(CALL, group_id="grp_x"))
