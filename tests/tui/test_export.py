@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.errors import BadRequest, Conflict
+from tests.tui.owner import press, shown
 from tests.tui.stage import call, calls
 from tui.export import export_path, write
 
@@ -46,3 +47,13 @@ def test_only_a_new_file_with_a_known_ending_will_do(tmp_path: Path, name: str) 
 
 def test_a_good_name_is_taken(tmp_path: Path) -> None:
     assert export_path(f" {tmp_path}/new.csv ") == tmp_path / "new.csv"
+
+
+@pytest.mark.parametrize("name", ["tokens", "groups", "channels", "models", "settings"])
+async def test_the_rows_of_every_list_can_be_exported(name: str, tmp_path: Path) -> None:
+    async with shown(name) as (app, pilot, _):
+        await press(app, pilot)
+        page = app.page
+        rows = [page.listing.exported(page.source.row(i)) for i in range(page.source.count)]
+        assert rows
+        assert write(tmp_path / "a.csv", rows) == write(tmp_path / "a.jsonl", rows) == len(rows)

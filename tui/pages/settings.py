@@ -18,7 +18,7 @@ from tui.entity_form import EntityForm
 from tui.pages import list_page
 from tui.pages.base import AnyPage, Verb
 from tui.pages.list_page import ListPage
-from tui.pages.settings_table import RESTART, ConsoleChoice, SettingRow, SettingsListing
+from tui.pages.settings_table import RESTART, ConsoleChoice, SettingRow, SettingsListing, source_of
 from tui.session import ConsoleSession
 from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import toast
@@ -30,9 +30,10 @@ async def edit(page: AnyPage) -> None:
     row: SettingRow | None = page.table.current
     if row is None:
         return
-    if isinstance(row.source, Field):
-        await _edit_field(page, row.source)
-    elif isinstance(choice := row.source, ConsoleChoice):
+    source = source_of(row)
+    if isinstance(source, Field):
+        await _edit_field(page, source)
+    elif isinstance(choice := source, ConsoleChoice):
         before, options = choice.read(page.app), choice.options(page.app)
         preview = partial(choice.write, page.app) if choice.name == "theme" else None
         chosen = await page.ask(ChooseOne(choice.label, options, before, preview))
@@ -46,7 +47,7 @@ async def edit(page: AnyPage) -> None:
 async def toggle(page: AnyPage) -> None:
     """Switch to the next value; a setting without fixed values is edited."""
     row: SettingRow | None = page.table.current
-    source = None if row is None else row.source
+    source = source_of(row)
     if isinstance(source, ConsoleChoice):
         values = [value for value, _ in source.options(page.app)]
         _choose(page, source, values[(values.index(source.read(page.app)) + 1) % len(values)])
@@ -60,14 +61,15 @@ async def toggle(page: AnyPage) -> None:
 async def reset(page: AnyPage) -> None:
     """Reset the selected setting to its default."""
     row: SettingRow | None = page.table.current
-    if row is None or row.source is None:
+    source = source_of(row)
+    if row is None or source is None:
         await edit(page)
     elif not row.changed:
         toast(page, f"{row.label} already has its default: {row.default}")
-    elif isinstance(row.source, Field):
-        await _save(page, row.source, getattr(Settings(), row.source.name))
+    elif isinstance(source, Field):
+        await _save(page, source, getattr(Settings(), source.name))
     else:
-        _choose(page, row.source, row.source.options(page.app)[0][0])
+        _choose(page, source, source.options(page.app)[0][0])
 
 
 async def _edit_field(page: AnyPage, field: Field) -> None:

@@ -31,8 +31,6 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the page."""
 
     name: str
-    source: "Field | ConsoleChoice | None" = None
-    """The setting that it changes; None: it cannot be changed here."""
     section: str
     label: str
     value: str
@@ -60,7 +58,6 @@ def gateway_rows(settings: Settings) -> Rows:
         (option, *_) = field.kind.options(field)
         yield SettingRow(
             name=field.name,
-            source=field,
             section=field.section,
             label=field.label,
             value=field.show(value) or "none",
@@ -130,13 +127,18 @@ CONSOLE: tuple[ConsoleChoice, ...] = (
 )
 
 
+def source_of(row: SettingRow | None) -> Field | ConsoleChoice | None:
+    """Returns the setting that a row changes; None: it cannot be changed here."""
+    known: tuple[Field | ConsoleChoice, ...] = (*SETTINGS, *CONSOLE)
+    return next((one for one in known if row is not None and one.name == row.name), None)
+
+
 def console_rows(app: Any) -> Rows:
     """Yields the settings of this console."""
     for choice in CONSOLE:
         value, default = choice.read(app), choice.options(app)[0][0]
         yield SettingRow(
             name=choice.name,
-            source=choice,
             section="Console",
             label=choice.label,
             value=value,

@@ -244,10 +244,9 @@ class TokenTest(Static):
             self.update(self._failure(error))
         else:
             self.update(receipt(call, session, max(20, self.size.width)))
-        finally:
-            self._began = None
-            # the receipt may be longer than the screen, and the cost is at its end
-            self.call_after_refresh(self.screen.query_one(".inside").scroll_end, animate=False)
+        self._began = None
+        # the receipt may be longer than the screen, and the cost is at its end
+        self.call_after_refresh(self.screen.query_one(".inside").scroll_end, animate=False)
 
     def _failure(self, error: GatewayError) -> Content:
         self.trouble = safe_lines(self._session.advice(error.message))

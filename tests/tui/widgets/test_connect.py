@@ -1,9 +1,13 @@
+import asyncio
+
 import msgspec
 import pytest
 
 from gateway.domain.errors import GatewayError
+from gateway.domain.views import TokenView
 from tests.tui.owner import KEY, Owner, press, public, said, screen, settle, shown, until
 from tests.tui.stage import call, words
+from tui.widgets import connect
 from tui.widgets.app_guide import APP_NAMES
 from tui.widgets.connect import KINDS, Connect, TokenTest, make_test_call
 
@@ -94,6 +98,20 @@ async def test_one_call_at_a_time() -> None:
             app.screen.query_one(TokenTest).call("gpt-5-mini")
         await until(app, pilot, owner.records[0].id)
         assert len(asked) == 1
+
+
+async def test_the_card_can_be_closed_during_a_test_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, never = list[str](), asyncio.Event()
+
+    async def unanswered(_: object, token: TokenView, *__: str) -> None:
+        asked.append(token.name)
+        await never.wait()
+
+    monkeypatch.setattr(connect, "make_test_call", unanswered)
+    async with shown("tokens") as (app, pilot, owner):
+        await press(app, pilot, "c", "t", "escape")
+        assert asked == [owner.tokens_now[0].name]
+        assert (app.is_running, isinstance(app.screen, Connect)) == (True, False)
 
 
 async def test_without_a_server_nothing_is_tried_and_the_card_says_how_to_start_it() -> None:
