@@ -108,7 +108,7 @@ class Console(ConsoleApp):
         for messages in self.screen.query(ToastRack):
             self.screen.move_child(messages, after=self.query_one(Footer))  # the last one is drawn over the others
             messages.display = False  # as Textual sets it after the first frame, which would be laid out again
-        self.set_keymap(self.session.preferences.keymap.bindings())
+        self.set_keymap(self.session.keymap.bindings())
         page = self.session.state.page
         await self.action_page(page if page in PAGE_IDS else PAGE_IDS[0])
         screen = self.screen_stack[0]

@@ -74,9 +74,7 @@ def help(app: ConsoleApp) -> None:  # noqa: A001 - the verb's name
     """Show the keys of this page."""
     page = app.page
     name = next(info.name for info in PAGES if info.id == page.id)
-    app.push_screen(
-        help_dialog.Help(name, available_actions(page, app.session.preferences.keymap), page.id.removesuffix("s"))
-    )
+    app.push_screen(help_dialog.Help(name, available_actions(page, app.session.keymap), page.id.removesuffix("s")))
 
 
 async def confirm_revival(app: ConsoleApp, reasons: Sequence[str]) -> bool:

@@ -82,7 +82,7 @@ class Palette(Provider):
         assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
         page = app.page
         names = list(entity_entries(app))[:FIRST]
-        own = action_entries(app, page, available_actions(page, app.session.preferences.keymap))
+        own = action_entries(app, page, available_actions(page, app.session.keymap))
         for entry in [*page_entries(app), *own, *names]:
             yield DiscoveryHit(Content(entry.text), entry.run, text=entry.text, help=entry.about)
 
@@ -90,7 +90,7 @@ class Palette(Provider):
 def entries(app: ConsoleApp) -> Iterator[PaletteEntry]:
     """Yields pages, the actions of all of them, settings and themes."""
     yield from page_entries(app)
-    keymap, here = app.session.preferences.keymap, app.page
+    keymap, here = app.session.keymap, app.page
     yield from action_entries(app, here, available_actions(here, keymap))
     yield from order_entries(here)
     for info in PAGES:
@@ -151,7 +151,7 @@ def combined_entries(app: ConsoleApp, query: str) -> Iterator[PaletteEntry]:
     words = query.casefold().split()
     if len(words) < 2:
         return
-    keymap = app.session.preferences.keymap
+    keymap = app.session.keymap
     rows = [row for row in named_rows(app.session.board) if any(word in row.name.casefold() for word in words)]
     for row in [row for row in rows if row.noun != "price"][:40]:  # each stands for about ten entries
         for action in page_class(row.page).actions(keymap):

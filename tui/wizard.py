@@ -198,14 +198,14 @@ def models_intro(channel: ChannelView, *, refused: bool = False) -> str:
 
 def channel_body(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> Body:
     """Returns the request body of a new channel. Raises BadRequest if its address is missing."""
+    url = values["base_url"].strip()
     if (offer := found.get(values["source"])) is not None:
         body = discovered_body(offer, ())
-    elif not values["base_url"]:
+    elif not url:
         raise BadRequest("an address is required, for example https://api.openai.com/v1", param="base_url")
-    elif (preset := known.get(values["base_url"])) is not None:
+    elif (preset := known.get(url)) is not None:
         body = {"name": preset.name, "preset": preset.name}
     else:
-        url = values["base_url"]
         body = {"name": _name_of(url), "dialect": Dialect.OPENAI.value, "base_url": url}
     return body | {name: values[name] for name in ("name", "key") if values[name]}
 

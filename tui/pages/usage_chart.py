@@ -154,12 +154,13 @@ def bars_of(plan: ChartPlan, width: int) -> Bars:
     starts = plan.trends.starts
     room = max(1, width - AXIS - EDGE - (END if plan.value.lines else 0))
     chunk = max(1, -(-len(starts) // room))
-    firsts = starts[len(starts) % chunk or None :: chunk] if len(starts) % chunk else starts[::chunk]
-    if len(starts) % chunk:
-        firsts = (starts[0], *firsts)
+    odd = len(starts) % chunk
+    firsts = (starts[0], *starts[odd::chunk]) if odd else starts[::chunk]
     last = Millis(starts[-1] + _step_ms(starts)) if starts else Millis(0)
     series = plan.trends.series
-    sources: dict[str | None, list[Mapping[Millis, SumRow]]] = {key: [cells] for key, cells in series.items()}
+    sources: dict[str | None, list[Mapping[Millis, SumRow]]] = {
+        key: [series.get(key, {})] for key in {**plan.trends.totals, **series}
+    }
     sources[None] = [plan.whole.series.get("", {})]
     sources[OTHERS] = [series.get(row.key, {}) for row in plan.others]
     rows = {key: _rows_by_bar(firsts, cells) for key, cells in sources.items()}

@@ -135,14 +135,13 @@ class CheckList(OptionList, inherit_bindings=False):
         self._set(self.on ^ {self.shown[event.option_index][0]})
 
     def _set(self, on: set[str]) -> None:
+        changed, self.on = self.on ^ on, on
         for index, (id_, text) in enumerate(self.shown):
-            if (id_ in on) != (id_ in self.on):
-                self.replace_option_prompt_at_index(index, self._line(id_, text, on=id_ in on))
-        self.on = on
+            if id_ in changed:
+                self.replace_option_prompt_at_index(index, self._line(id_, text))
 
-    def _line(self, id_: str, text: str, *, on: bool | None = None) -> Content:
-        on = id_ in self.on if on is None else on
-        return content(("[x] ", "live") if on else ("[ ] ", "dim"), safe(text))
+    def _line(self, id_: str, text: str) -> Content:
+        return content(("[x] ", "live") if id_ in self.on else ("[ ] ", "dim"), safe(text))
 
 
 SCROLLBAR = 2
