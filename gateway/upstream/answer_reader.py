@@ -97,7 +97,7 @@ class ChannelDialect(DialectAdapter):
 
     def remembers(self, channel: Channel) -> bool:
         """Returns whether requests may get back what the vendor wants to see again with tool calls."""
-        return False
+        return True
 
     def ask_models(self, channel: Channel, after: str) -> PreparedRequest | None:
         """Returns the request for the first page of the list of models, or for the one after another; None: it has no

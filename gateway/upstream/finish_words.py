@@ -43,9 +43,13 @@ _PREFIXES = ("finish_reason_", "finishreason.", "stopreason.", "stop_reason_")
 _ODD = re.compile(r"[^a-z_.]+")
 
 
-@lru_cache(maxsize=64)
 def normal_word(word: str) -> str:
     """Returns the word in the spelling of the table."""
+    return _normal(word[:100])  # it is the upstream's, may be megabytes, and is kept
+
+
+@lru_cache(maxsize=64)
+def _normal(word: str) -> str:
     low = _ODD.sub("_", word.strip().lower())
     for prefix in _PREFIXES:
         if low.startswith(prefix) and low not in _MEANINGS:

@@ -7,7 +7,7 @@ day, so that no call costs more than it is charged.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -31,10 +31,9 @@ def with_listed_rules(price: Price, pricing: Mapping[str, Any], read: Read) -> P
     """Returns the price with the service tiers and peak hours of its entry."""
     price = msgspec.structs.replace(price, rules=tuple(_tier_rules(price, pricing.get("service_tiers"), read)))
     peak = pricing.get("peak_pricing")
-    factor = _factor(peak) if isinstance(peak, dict) else None
-    if factor is None or not isinstance(peak, dict):
+    if not isinstance(peak, dict) or (factor := _factor(peak)) is None:
         return price
-    peak_price, during = multiply(price, factor), tuple(_hours(peak))
+    peak_price, during = multiply(price, factor), _hours(peak)
     if not during:
         return peak_price
     peak_rules = (
@@ -95,14 +94,15 @@ def _factor(holder: Mapping[str, Any]) -> int | None:
         factor = Decimal(str(holder.get("multiplier")))
     except InvalidOperation:
         return None
-    return int(factor * MILLION) if factor.is_finite() and 0 < factor <= 100 else None
+    return int(factor * MILLION) if factor.is_finite() and 1 <= factor * MILLION <= 100 * MILLION else None
 
 
-def _hours(peak: Mapping[str, Any]) -> Iterator[PriceHours]:
-    """Yields the peak hours; none if one of them cannot be read."""
+def _hours(peak: Mapping[str, Any]) -> tuple[PriceHours, ...]:
+    """Returns the peak hours; none if one of them cannot be read."""
     windows = _first(peak, _WINDOWS)
     spans = [_span(one, peak) for one in (windows if isinstance(windows, list) else [peak])]
-    yield from () if None in spans else cast("list[PriceHours]", spans)
+    known = tuple(span for span in spans if span is not None)
+    return known if len(known) == len(spans) else ()
 
 
 def _span(window: object, peak: Mapping[str, Any]) -> PriceHours | None:

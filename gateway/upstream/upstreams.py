@@ -17,7 +17,7 @@ from gateway.domain.units import ChannelId
 from gateway.upstream import failures
 from gateway.upstream.adapter import Adapter, Memory, Reply, UnlimitedMemory, WholeAnswer
 from gateway.upstream.credentials import ChannelVariables, headers_of, proxy_to
-from gateway.upstream.dialects import adapter
+from gateway.upstream.dialects import DIALECTS
 from gateway.upstream.http.pool import OpenConnections, Pool
 from gateway.upstream.http.reachability import Reachability, check_reachability
 from gateway.upstream.mock import Mock
@@ -127,7 +127,7 @@ class Upstreams:
         if not channel.dialect.info.needs_url:
             return self._mock.models()
         models: dict[str, ServedModel] = {}
-        dialect, unnamed = adapter(channel.dialect), 0
+        dialect, unnamed = DIALECTS[channel.dialect], 0
         asked = dialect.ask_models(channel, "")
         for _ in range(20):  # no vendor has so many pages
             if asked is None:
@@ -150,7 +150,7 @@ class Upstreams:
             page = read_models(body) if reply.status == 200 else None
         self.dates[channel.id] = reply.headers.get("date", "")
         if reply.status != 200:
-            raise AttemptFailed(adapter(channel.dialect).failure(channel, reply.status, reply.headers, body))
+            raise AttemptFailed(DIALECTS[channel.dialect].failure(channel, reply.status, reply.headers, body))
         if page is None:
             raise AttemptFailed(failures.bad_response(channel, "its list of models cannot be read"))
         return page

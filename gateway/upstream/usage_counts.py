@@ -59,7 +59,7 @@ def _places_of(name: str, paths: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
         side, _, rest = path.partition(".")
         holders = {"in": _INPUT, "out": _OUTPUT}.get(side)
         for rank, whole in enumerate([f"{holder}.{rest}" for holder in holders] if holders else [path]):
-            yield whole, (name, 10 * rank + number)
+            yield whole, (name, 10 * number + rank)
 
 
 _PLACES = {path: place for name, paths in _NAMES.items() for path, place in _places_of(name, paths)}

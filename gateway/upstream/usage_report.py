@@ -248,8 +248,10 @@ class UsageReports:
         if self._known and not summed:
             if not self.final and found.get("output_tokens") is not None:
                 self._known.pop("output_tokens", None)
-            found, fell = merge(settle_moved(self._known, found), found, falls=not _GEMINI_COUNTS.isdisjoint(found))
-            self._last = rawjson.raw(found)
+            falls = not _GEMINI_COUNTS.isdisjoint(found)
+            merged, fell = merge(settle_moved(self._known, found), found, falls=falls)
+            if merged != found:
+                found, self._last = merged, rawjson.raw(merged)
             self.suspect = self.suspect or fell
         self._known = found
         usual = usual_usage(self._last)

@@ -12,6 +12,8 @@ _Count = Annotated[int, msgspec.Meta(ge=0, le=PLAUSIBLE)]
 
 class _Input(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     cached_tokens: _Count | None = None
+    cache_write_tokens: Literal[0] | None = None
+    cache_write_long_tokens: Literal[0] | None = None
     audio_tokens: Literal[0] | None = None
 
 

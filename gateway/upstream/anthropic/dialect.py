@@ -62,9 +62,6 @@ class AnthropicDialect(ChannelDialect):
     def model_limit(self, upstream_model: str) -> int | None:
         return row_of(upstream_model).max_output
 
-    def remembers(self, channel: Channel) -> bool:
-        return True
-
     def ask_models(self, channel: Channel, after: str) -> PreparedRequest:
         """Returns the request for a page of a thousand models."""
         url = endpoint(request.root(channel), "/v1/models") + "?limit=1000"

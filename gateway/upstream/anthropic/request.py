@@ -147,7 +147,7 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
     _refuse(parameters)
     talk = dialogue(conversation.turns, recall, system_inside=row.system_inside)
     bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
-    effort, own_thinking = _thinking(parameters)
+    effort, own_thinking, source = _thinking(parameters)
     plan = plan_thinking(effort, row, thinking_room, bound=bound)
     kit = tools.equip(
         conversation,
@@ -164,7 +164,7 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
     if kit.format is not None:
         body["output_config"] = {**body.get("output_config", {}), "format": kit.format}
     if plan is None:
-        parameters.drop("reasoning_effort")
+        parameters.drop(source)
     parameters.drop(*conversation.lost_thoughts(lambda thought: bool(thought.signed) or thought.empty))
     _add_own_words(parameters, body, own_thinking)
     body |= _sampling(parameters, row, thinking=_thinks(body)) | _service(parameters)
@@ -184,16 +184,16 @@ def _refuse(parameters: Parameters) -> None:
         raise parameters.refuse("logprobs", "Anthropic does not return probabilities")
 
 
-def _thinking(parameters: Parameters) -> tuple[str | None, msgspec.Raw]:
-    """Returns the effort of thinking, and what Anthropic's own words say of it.
+def _thinking(parameters: Parameters) -> tuple[str | None, msgspec.Raw, str]:
+    """Returns the effort of thinking, what Anthropic's own words say of it, and the parameter with the effort.
 
     DeepSeek, Zhipu and Moonshot have the same words, but no budget, which Anthropic requires.
     """
     effort, own = parameters.take("reasoning_effort", str), parameters.raw("thinking")
     given = rawjson.maybe(own)
     if isinstance(given, dict) and given.get("type") == "enabled" and "budget_tokens" not in given:
-        return effort or "medium", rawjson.NULL
-    return effort, own
+        return effort or "medium", rawjson.NULL, "reasoning_effort" if effort else "thinking"
+    return effort, own, "reasoning_effort"
 
 
 def _add_own_words(parameters: Parameters, body: dict[str, Any], thinking: msgspec.Raw) -> None:

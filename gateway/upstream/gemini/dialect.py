@@ -45,9 +45,6 @@ class GeminiDialect(ChannelDialect):
     def model_limit(self, upstream_model: str) -> int | None:
         return row_of(upstream_model).max_output
 
-    def remembers(self, channel: Channel) -> bool:
-        return True
-
     def ask_models(self, channel: Channel, after: str) -> PreparedRequest:
         """Returns the request for a page of a thousand models."""
         url = request.root(channel) + "/models?pageSize=1000"

@@ -40,7 +40,6 @@ class _Function(msgspec.Struct):
 
 
 class _Call(msgspec.Struct):
-    index: int | None = None
     id: str | None = None
     function: _Function | None = None
 
