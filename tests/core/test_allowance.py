@@ -17,7 +17,6 @@ from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, MOST_NAMES, MOST_TOKENS
 from gateway.domain.price import Price, Tier
-from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.upstream.dialects import output_limit
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -208,7 +207,7 @@ def test_of_several_channels_the_one_that_allows_most_counts() -> None:
     [
         ({"system": "x" * 30}, 10),
         ({"system": "ä" * 2}, 2),
-        ({"set": {"tools": ["x" * 10]}}, 5 + BOUND_TOOLS_TOKENS),
+        ({"set": {"tools": ["x" * 10]}}, 605),
         ({"default": {"documents": ["x" * 26]}, "set": {"temperature": 1}}, 10),
     ],
 )
@@ -303,11 +302,11 @@ TOOL = {"type": "function", "function": {"name": "f", "description": "Finds.", "
 def test_tools_that_a_dialect_makes_up_are_held_for() -> None:
     turns = [*kit.MESSAGES, {"role": "assistant", "tool_calls": []}]
     plain, more = needed(messages=turns), needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS), messages=turns)
-    assert more.input == plain.input + BOUND_TOOLS_TOKENS
+    assert more.input == plain.input + 600
     calls = [{"id": f"c{n}", "function": {"name": f"f{n}"}} for n in range(9)]
     turns[-1] = {"role": "assistant", "tool_calls": calls}
     plain, more = needed(messages=turns), needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS), messages=turns)
-    assert more.input == plain.input + BOUND_TOOLS_TOKENS + 9 * 60
+    assert more.input == plain.input + 600 + 9 * 60
     assert needed((kit.channel(dialect=Dialect.ANTHROPIC), OPUS)).input == needed().input
 
 

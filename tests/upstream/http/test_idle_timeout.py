@@ -30,20 +30,19 @@ async def test_a_look_without_signs_changes_nothing(watch: Watch) -> None:
     assert stream.due() == (1020, 20, "first event")
 
 
-async def test_an_event_starts_the_idle_deadline(watch: Watch) -> None:
+@pytest.mark.parametrize(
+    ("sign", "due"),
+    [
+        pytest.param("events", (1040, 30, "idle"), id="an event starts the idle deadline"),
+        pytest.param("comments", (1030, 20, "first event"), id="a comment puts the deadline off"),
+    ],
+)
+async def test_a_sign_of_life_moves_the_deadline(watch: Watch, sign: str, due: tuple[float, float, str]) -> None:
     seen = Seen()
     stream = watch(seen)
-    seen.events = 1
+    setattr(seen, sign, 1)
     stream.look(1010)
-    assert stream.due() == (1040, 30, "idle")
-
-
-async def test_a_comment_puts_the_deadline_off(watch: Watch) -> None:
-    seen = Seen()
-    stream = watch(seen)
-    seen.comments = 1
-    stream.look(1010)
-    assert stream.due() == (1030, 20, "first event")
+    assert stream.due() == due
 
 
 async def test_but_not_for_ever(watch: Watch) -> None:
