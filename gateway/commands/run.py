@@ -321,12 +321,9 @@ def _keep(entry: Path, place: Path, *, replace: bool) -> bool:
 
     A file is replaced at once, also through a link, or stays as it was. Returns whether the copy is there.
     """
-    if place.exists() and not replace:
-        place = place.with_name(f"{place.name}-{secrets.token_hex(3)}")
-        words(
-            f"note: another program wrote {plain(entry.name)} meanwhile; that of this one is {plain(str(place), 1_000)}"
-        )
-    place = Path(os.path.realpath(place))
+    taken = place.exists() and not replace
+    shown = place.with_name(f"{place.name}-{secrets.token_hex(3)}") if taken else place
+    place = Path(os.path.realpath(shown))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".tollkeeper-", dir=place.parent, ignore_cleanup_errors=True) as beside:
@@ -340,6 +337,9 @@ def _keep(entry: Path, place: Path, *, replace: bool) -> bool:
         why = plain(error.strerror or str(error), 1_000)
         words(f"{plain(entry.name)} could not be saved in {plain(str(place.parent), 1_000)}: {why}")
         return False
+    if taken:
+        name = plain(entry.name)
+        words(f"note: another program wrote {name} meanwhile; that of this one is {plain(str(shown), 1_000)}")
     return True
 
 

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits, commit_many
-from gateway.control.request_bodies import fields, members, query, require_fields
+from gateway.control.request_bodies import fields, members, query, read_body, require_fields
 from gateway.control.usage import tallies, token_tallies
 from gateway.control.vendor_prices import known_prices, load
 from gateway.control.views import model_views, price_view
@@ -144,7 +144,7 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
     without ``accept``, where a price rises steeply or looks like another unit. ``models`` and ``channel`` restrict the
     import.
     """
-    asked = PriceBody(**fields(await request.read(), PriceBody, PriceBody.__struct_fields__))
+    asked = await read_body(request, PriceBody)
     registry, now = edits.registry, edits.now
     channels = [c for c in registry.channels.values() if not asked.channel or asked.channel in _names(c)]
     if asked.channel and not channels:

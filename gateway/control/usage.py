@@ -74,7 +74,7 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     since, until = Millis(asked.get("since", 0)), Millis(asked.get("until", FOREVER))
     span = SummarySpan(since, until, step, edits.now, asked.get("percentiles", False))
     picking = {name: value for name, value in asked.items() if name in PICKING}
-    if not any(picking.values()):
+    if not picking:
         return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
     wanted = pick_calls(edits, {**picking, "since": since, "until": until})
     selection = CallSelection(wanted, SearchDeadline())

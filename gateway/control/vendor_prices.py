@@ -103,7 +103,7 @@ def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
 
 
 def _nothing(_channel: Channel, _served: ServedModel, _now: Millis) -> None:
-    """Returns no price: there is no price list."""
+    """Returns no price, for when no price list applies."""
 
 
 def upstream_price(

@@ -143,7 +143,7 @@ class ChannelState(Protocol):
 
     @property
     def lacks_until(self) -> Millis | None:
-        """Until when some model is not requested there, because the upstream lacks it; None: there is no such model."""
+        """Until when some model is not requested there, because the upstream lacks it; None without such a model."""
 
     @property
     def failing(self) -> bool:

@@ -48,7 +48,7 @@ class ListingView(msgspec.Struct, frozen=True, kw_only=True):
     channel: str
     patterns: list[str]
     time_ms: Millis | None
-    """When it came; None: there is no list."""
+    """When it came; None without a list."""
     stale: bool
     """Whether it could not be refreshed since, or is old."""
     error: str

@@ -1,7 +1,7 @@
 """Embeddings (``POST /v1/embeddings``): texts to vectors. Channels of dialect openai get the request unchanged, those
 of dialect gemini a translation; anthropic has no embeddings.
 
-Vectors of two models cannot be compared, so no other model ever answers. There is no output: only the input is held
+Vectors of two models cannot be compared, so no other model ever answers. They have no output: only the input is held
 for.
 """
 

@@ -60,7 +60,7 @@ class CompactionRenderer(ResponseRenderer):
 
     @property
     def empty(self) -> bool:
-        """Returns whether there is no summary."""
+        """Returns whether the summary is empty."""
         return not b"".join(self._texts).strip(b'" ')
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
@@ -209,7 +209,7 @@ class CompactRelay(ResponsesRelay):
         return found if self._summarizes else msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
 
     def repaired(self, failure: Failure) -> Order | None:
-        """Returns the request for a summary, if there is no such path."""
+        """Returns the request for a summary, if the upstream lacks the path."""
         return self._summary if not self._summarizes and failure.status in _ABSENT else None
 
 
