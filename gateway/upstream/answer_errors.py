@@ -15,32 +15,16 @@ from gateway.domain.failure import Failure
 from gateway.upstream.error_body import ErrorBody, error_part, read_error, read_object
 from gateway.upstream.failures import classify
 
-_REPORTS = frozenset(
-    {
-        "error",
-        "errors",
-        "error_code",
-        "errcode",
-        "base_resp",
-        "x_groq",
-        "detail",
-        "success",
-        "statusCode",
-        "ResponseMetadata",
-    }
-)
-"""Fields in which errors are reported."""
 _ANSWERS = (
     *("choices", "output", "content", "candidates", "data", "embeddings", "result", "response", "delta", "message"),
     *("item", "part", "models", "completion", "usageMetadata"),
 )
 """Fields of answers. An object with one of them is an error only if it names one too."""
+_HOLDERS = ("choices", "response")
+"""Those of them in which errors are reported, too."""
 _TEXTS = frozenset({"message", "msg", "error_msg", "error_message", "errmsg", "detail", "Message"})
 _GOOD = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
 """Codes of success, in lower case."""
-
-SMALL = 64
-"""How many bytes of a value are decoded to see whether it says anything."""
 
 _STATUSES = {
     "invalid_request_error": 400,
@@ -77,19 +61,18 @@ _WORDS = (
 """Words that show the status of an error without one."""
 
 
-def failure_in(channel: Channel, found: Mapping[str, Any], *, event: bytes = b"") -> Failure | None:
+def failure_in(channel: Channel, found: Mapping[str, msgspec.Raw], *, event: bytes = b"") -> Failure | None:
     """Returns the failure reported by an object of an answer: a whole body, a chunk, an event; None if it reports none.
 
-    Its values may be raw: what does not look like an error is not decoded. ``event`` is the event's name, if it has
-    one: everything in an event called ``error`` is an error.
+    ``event`` is the event's name, if it has one: everything in an event called ``error`` is an error.
     """
     error = _error_in(found, event)
     return None if error is None else _classify(channel, error)
 
 
-def reports_error(found: Mapping[str, Any], *, event: bytes = b"") -> bool:
+def reports_error(found: Mapping[str, msgspec.Raw]) -> bool:
     """Returns whether ``failure_in`` finds a failure."""
-    return _error_in(found, event) is not None
+    return _error_in(found, b"") is not None
 
 
 def failure_told(channel: Channel, data: bytes) -> Failure:
@@ -102,42 +85,19 @@ def failure_named(channel: Channel, word: str) -> Failure:
     return _classify(channel, ErrorBody(message=f"the answer ended with finish_reason '{word}'", type=word))
 
 
-def _error_in(found: Mapping[str, Any], event: bytes) -> ErrorBody | None:
-    if event != b"error" and not _may_report(found):
-        return None
-    opened = {name: _open(value) for name, value in found.items()}
-    if event == b"error" or error_part(opened) is not None or _is_error(opened):
-        return read_object(opened)
-    return None
+def _error_in(found: Mapping[str, msgspec.Raw], event: bytes) -> ErrorBody | None:
+    named = event == b"error"
+    opened = {name: rawjson.maybe(value) if named else _open(name, value) for name, value in found.items()}
+    return read_object(opened) if named or error_part(opened) is not None or _is_error(opened) else None
 
 
-def _may_report(found: Mapping[str, Any]) -> bool:
-    """Returns whether it has more than an answer's own fields. Nothing large is decoded."""
-    if any(_open_small(found[name]) for name in _REPORTS & found.keys()):
-        return True
-    if "code" in found and not _TEXTS.isdisjoint(found):
-        return True
-    if "error" in (_open_small(found.get("type")), _open_small(found.get("object"))):
-        return True
-    return any(_holds_error(found.get(name)) for name in ("choices", "response"))
-
-
-def _open_small(value: Any) -> Any:
-    """Returns the value; True for a large one."""
-    if isinstance(value, msgspec.Raw) and len(memoryview(value)) > SMALL:
-        return True
-    return True if _open(value) is False else _open(value)
-
-
-def _holds_error(value: Any) -> bool:
-    """Returns whether it contains the name of an error. Inside of texts its quotes would be escaped."""
-    if isinstance(value, msgspec.Raw):
-        return b'"error"' in bytes(memoryview(value))
-    return bool(value)
-
-
-def _open(value: Any) -> Any:
-    return rawjson.maybe(value) if isinstance(value, msgspec.Raw) else value
+def _open(name: str, value: msgspec.Raw) -> Any:
+    """Returns the value; for a large one of an answer True, unless an error is in it. In a text its quotes would be
+    escaped.
+    """
+    if name not in _ANSWERS or name == "message" or len(memoryview(value)) <= 64:
+        return rawjson.maybe(value)
+    return rawjson.maybe(value) if name in _HOLDERS and b'"error"' in bytes(value) else True
 
 
 def _is_error(found: Mapping[str, Any]) -> bool:
