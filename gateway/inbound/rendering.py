@@ -16,7 +16,6 @@ from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerEvent,
     AnswerPart,
-    Buffer,
     Medium,
     TextPiece,
     ToolCallBegan,
@@ -28,7 +27,7 @@ from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, SSEEvent, has_comment, is_stream, parse
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
-from gateway.upstream.adapter import AnswerFacts, WholeAnswer
+from gateway.upstream.adapter import AnswerFacts, WholeAnswer, whole_of
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_reader import AnswerReader, DialectAdapter
 from gateway.upstream.answer_state import AnswerState
@@ -278,28 +277,6 @@ def _pieces_of(part: AnswerPart) -> Iterator[AnswerPart]:
         yield part
 
 
-class RenderedWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
-    """A whole answer in the form of an API; ``body`` is what the upstream sent."""
-
-    render: Callable[[Usage], bytes]
-
-    def parts(self, usage: Usage) -> tuple[Buffer, ...]:
-        return (self.render(usage),)
-
-
-def whole_of(facts: AnswerFacts, body: bytes, render: Callable[[Usage], bytes], *marks: str) -> RenderedWhole:
-    """Returns the whole answer with these facts; ``marks`` are further ones."""
-    return RenderedWhole(
-        body=body,
-        reported=facts.reported,
-        finish=facts.finish,
-        upstream_id=facts.upstream_id,
-        tally=facts.tally,
-        marks=(*facts.marks, *marks),
-        render=render,
-    )
-
-
 class RenderingAdapter:
     """A dialect whose answers are rendered. Implements ``adapter.Adapter``; its orders are chat completions."""
 
@@ -329,7 +306,7 @@ class RenderingAdapter:
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
         render = partial(stream.renderer.tail, estimated=False)
-        return whole_of(stream, body, render, *(("assembled",) if streamed else ()))
+        return whole_of(stream, body, *(("assembled",) if streamed else ()), render=render)
 
     def _rendered(self, order: Order, channel: Channel, renderer: Renderer) -> RenderedStream:
         return RenderedStream(self._dialect.reader(order, channel), order, channel, renderer)

@@ -3,7 +3,7 @@
 Adapters are pure. Only ``Reply`` stands for a running exchange. ``OutputCounter`` counts an answer as it passes.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -134,19 +134,39 @@ class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One whole answer, normalised."""
 
     body: bytes
-    """The client's bytes, without usage if none was ``reported``; see ``parts``."""
+    """The client's bytes, without usage if none was ``reported``; what the upstream sent if they are rendered."""
     reported: Usage | None
     finish: str
     upstream_id: str
     tally: OutputCounter
     marks: tuple[str, ...] = ()
+    render: Callable[[Usage], bytes] | None = None
+    """Writes the client's bytes once the usage is known."""
+    counts: Callable[[Usage], dict[str, object]] = as_object
+    """Returns the usage as the API writes it."""
 
     def parts(self, usage: Usage) -> tuple[Buffer, ...]:
         """Returns the client's bytes, uncopied, with this estimate if the upstream reported no usage."""
+        if self.render is not None:
+            return (self.render(usage),)
         if self.reported is not None:
             return (self.body,)
-        estimate = msgspec.json.encode(as_object(usage))
-        return memoryview(self.body)[:-1], b',"usage":' + estimate + b"}"
+        return memoryview(self.body)[:-1], b',"usage":' + msgspec.json.encode(self.counts(usage)) + b"}"
+
+
+def whole_of(
+    facts: AnswerFacts, body: bytes, *marks: str, render: Callable[[Usage], bytes] | None = None
+) -> WholeAnswer:
+    """Returns the whole answer with these facts; ``marks`` are further ones."""
+    return WholeAnswer(
+        body=body,
+        reported=facts.reported,
+        finish=facts.finish,
+        upstream_id=facts.upstream_id,
+        tally=facts.tally,
+        marks=(*facts.marks, *marks),
+        render=render,
+    )
 
 
 class RequestWriter(Protocol):

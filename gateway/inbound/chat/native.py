@@ -30,7 +30,7 @@ from gateway.domain.usage import as_object
 from gateway.inbound.chat.edits import COMPLETION, ChunkEditor, Doc, TakenCall, identity, mend_head, mend_message
 from gateway.inbound.chat.whole import chunks_of, finish_of_regular, join_chunks
 from gateway.inbound.rendering import RenderedStream
-from gateway.upstream.adapter import OutputCounter, WholeAnswer
+from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_of
 from gateway.upstream.call_book import Arguments
 from gateway.upstream.framing import FramedStream, WholeBody
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -240,7 +240,7 @@ class NativeChat:
         answer = stream.read_answer(body)
         if stream.failure:
             raise AttemptFailed(stream.failure)
-        return _whole(rawjson.encode(answer), stream)
+        return whole_of(stream, rawjson.encode(answer))
 
 
 def _regular(body: bytes, order: Order) -> WholeAnswer | None:
@@ -271,17 +271,6 @@ def _regular(body: bytes, order: Order) -> WholeAnswer | None:
     )
 
 
-def _whole(body: bytes, stream: NativeChatStream, *more: str) -> WholeAnswer:
-    return WholeAnswer(
-        body=body,
-        reported=stream.reported,
-        finish=stream.finish,
-        upstream_id=stream.upstream_id,
-        tally=stream.tally,
-        marks=(*stream.marks, *more),
-    )
-
-
 def _assemble(body: bytes, stream: NativeChatStream) -> WholeAnswer:
     """Returns the answer in the events. Raises AttemptFailed if they have none, or an unfinished one."""
     answer = join_chunks(_slices(body, stream))
@@ -289,7 +278,7 @@ def _assemble(body: bytes, stream: NativeChatStream) -> WholeAnswer:
         raise AttemptFailed(stream.failure)
     if stream.reported is not None:
         answer["usage"] = as_object(stream.reported)
-    return _whole(rawjson.encode(answer), stream, "assembled")
+    return whole_of(stream, rawjson.encode(answer), "assembled")
 
 
 def _slices(body: bytes, stream: NativeChatStream) -> Iterator[bytes]:

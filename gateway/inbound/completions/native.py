@@ -21,7 +21,7 @@ from gateway.inbound.chat.render import DONE
 from gateway.inbound.completions.render import choice_of, event_of, head_of
 from gateway.inbound.relay import NativeStream, events_in
 from gateway.inbound.rendering import NativeTap
-from gateway.upstream.adapter import Adapter, WholeAnswer
+from gateway.upstream.adapter import Adapter, WholeAnswer, whole_of
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.openai.completions import CompletionReader, CompletionsDialect
@@ -109,14 +109,7 @@ class CompletionTap(NativeTap):
             raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}"))
         changed = dict(answer)
         mend_head(changed, self.reports, self.reported, head_of(answer, self._order), self._order)
-        return WholeAnswer(
-            body=body if changed == answer else rawjson.encode(changed),
-            reported=self.reported,
-            finish=self.finish,
-            upstream_id=self.upstream_id,
-            tally=self.tally,
-            marks=self.marks,
-        )
+        return whole_of(self, body if changed == answer else rawjson.encode(changed))
 
 
 def _assemble(chunks: list[dict[str, Any]]) -> bytes:

@@ -20,8 +20,8 @@ from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
-from gateway.inbound.rendering import NativeTap, whole_of
-from gateway.upstream.adapter import WholeAnswer
+from gateway.inbound.rendering import NativeTap
+from gateway.upstream.adapter import WholeAnswer, whole_of
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.usage_merge import merge, settle_moved
@@ -151,7 +151,7 @@ class MessageTap(NativeTap):
             for text in _texts(rawjson.maybe(message.get("content"))):
                 self.tally.add(text)
         sent = body if edited == message and not self._mended else rawjson.encode(edited)
-        return whole_of(self, sent, lambda _: sent)
+        return whole_of(self, sent, render=lambda _: sent)
 
     def _message(self, body: bytes) -> Fields:
         """Returns the fields of a whole answer. Raises AttemptFailed for anything else."""

@@ -25,7 +25,6 @@ from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import WholeBlock, WholeRenderer
-from gateway.inbound.rendering import whole_of
 from gateway.upstream.adapter import Adapter, WholeAnswer
 from gateway.upstream.openai.embeddings import EmbeddingsAdapter
 
@@ -164,7 +163,7 @@ class EmbeddingLines(EmbeddingsAdapter):
             totals = {"total_duration": spent, "load_duration": 0, "prompt_eval_count": usage.input}
             return rawjson.encode({"model": order.model, "embeddings": vectors, **totals})
 
-        return whole_of(found, found.body, write)
+        return msgspec.structs.replace(found, render=write)
 
 
 def load_answer(model: str, now: int, shape: LineShape) -> Json:

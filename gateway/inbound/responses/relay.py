@@ -26,11 +26,10 @@ from gateway.inbound.relay import (
     native_failure,
     native_headers,
 )
-from gateway.inbound.rendering import whole_of
 from gateway.inbound.responses.reader import ResponsesReader, last_response
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.sealed import PREFIX
-from gateway.upstream.adapter import RequestWriter, WholeAnswer
+from gateway.upstream.adapter import RequestWriter, WholeAnswer, whole_of
 from gateway.upstream.failures import bad_response
 from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.openai.dialect import endpoint
@@ -184,7 +183,7 @@ class ResponsesRelay:
             raise AttemptFailed(bad_response(channel, str(error))) from error
         except ValueError as error:
             raise AttemptFailed(bad_response(channel, "it is not a response")) from error
-        return whole_of(reader, sent, lambda _: sent)
+        return whole_of(reader, sent, render=lambda _: sent)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return native_failure(self._dialect.failure(channel, status, headers, body), body)

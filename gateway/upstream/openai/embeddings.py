@@ -14,7 +14,6 @@ from operator import attrgetter
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import Buffer
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import InternalError
@@ -101,16 +100,6 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 _REGULAR = msgspec.json.Decoder(_RegularAnswer)
 
 
-class EmbeddingsWhole(WholeAnswer, frozen=True, kw_only=True, gc=False):
-    """A whole answer whose usage has no output."""
-
-    def parts(self, usage: Usage) -> tuple[Buffer, ...]:
-        if self.reported is not None:
-            return (self.body,)
-        estimate = msgspec.json.encode({"prompt_tokens": usage.input, "total_tokens": usage.total})
-        return memoryview(self.body)[:-1], b',"usage":' + estimate + b"}"
-
-
 def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     """Returns the answer. Raises ValueError if it has no embeddings, AttemptFailed if it is an error."""
     try:
@@ -169,9 +158,14 @@ def answer_of(vectors: list[Vector], order: Order, answer: Fields, body: bytes =
         answer |= {"object": rawjson.raw("list"), "data": rawjson.raw(data), "model": rawjson.raw(order.model)}
         answer.pop("usage", None)
         if usage is not None:
-            answer["usage"] = rawjson.raw({"prompt_tokens": usage.input, "total_tokens": usage.input})
+            answer["usage"] = rawjson.raw(_counts(usage))
         body = rawjson.encode(answer)
-    return EmbeddingsWhole(body=body, reported=usage, finish="", upstream_id="", tally=OutputCounter())
+    return WholeAnswer(body=body, reported=usage, finish="", upstream_id="", tally=OutputCounter(), counts=_counts)
+
+
+def _counts(usage: Usage) -> dict[str, object]:
+    """Returns the usage as clients read it: without output."""
+    return {"prompt_tokens": usage.input, "total_tokens": usage.input}
 
 
 def as_requested(embedding: msgspec.Raw, requested: str) -> msgspec.Raw:
