@@ -57,8 +57,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an option or the environment sets host or port."""
     drain_s: float = 30.0
     """How long a stopping server waits for running calls."""
-    check_streams: bool = False
-    """Log the calls whose streamed answers break the rules of their API. It costs time for every event."""
     first_token: bool = True
     """Create a token at the start if there is none, for somebody who starts a server and reads what it prints."""
 
@@ -100,8 +98,8 @@ def load(
     port: int | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
-    """Returns the configuration. Flags override ``TOLLKEEPER_HOME``, ``_HOST``, ``_PORT``, ``_DRAIN_S`` and
-    ``_CHECK_STREAMS``, which override the defaults.
+    """Returns the configuration. Flags override ``TOLLKEEPER_HOME``, ``_HOST``, ``_PORT`` and ``_DRAIN_S``, which
+    override the defaults.
 
     Raises BadRequest for an invalid value.
     """
@@ -114,7 +112,6 @@ def load(
         port=_port(next((value for value in ports if value is not None), DEFAULT_PORT)),
         address_given=any(hosts) or any(value is not None for value in ports),
         drain_s=_seconds(env.get(ENV_PREFIX + "DRAIN_S", "30")),
-        check_streams=env.get(ENV_PREFIX + "CHECK_STREAMS", "") not in ("", "0"),
     )
 
 

@@ -27,12 +27,6 @@ def test_the_environment_wins_over_the_defaults(tmp_path: Path) -> None:
     assert load(environ=environ) == Config(home=tmp_path, host="0.0.0.0", port=9000, drain_s=2.5, address_given=True)
 
 
-@pytest.mark.parametrize(("text", "on"), [("1", True), ("0", False), ("", False)])
-def test_streams_are_checked_on_request(text: str, on: bool) -> None:
-    assert load(environ={"TOLLKEEPER_CHECK_STREAMS": text}).check_streams is on
-    assert not load(environ={}).check_streams
-
-
 def test_flags_win_over_the_environment(tmp_path: Path) -> None:
     environ = {"TOLLKEEPER_HOME": "/elsewhere", "TOLLKEEPER_HOST": "0.0.0.0", "TOLLKEEPER_PORT": "9000"}
     found = load(home=str(tmp_path), host="::1", port=0, environ=environ)

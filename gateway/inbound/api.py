@@ -31,7 +31,6 @@ from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
-from gateway.inbound.stream_rules import Rules
 from gateway.upstream.adapter import Adapter, AnswerStream
 from gateway.upstream.answer_reader import DialectAdapter
 
@@ -164,8 +163,6 @@ class InboundApi(Protocol):
     """The response headers with the call's id."""
     id_prefix: str = "chatcmpl-"
     """The start of the gateway's own answer ids."""
-    stream_rules: Callable[[], Rules] | None = None
-    """The order of events that its clients demand; None: any."""
     selective: bool = False
     """Whether some channels cannot answer; see ``obstacle``."""
     obstacle_code: str = "unsupported_parameter"

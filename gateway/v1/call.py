@@ -3,7 +3,6 @@
 The path decides which API it is (``v1.endpoints``).
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sized
 
 import msgspec
@@ -19,15 +18,12 @@ from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.json_body import BOM
-from gateway.inbound.stream_rules import StreamCheck
 from gateway.upstream.adapter import AnswerStream
 from gateway.web import error_responses
 from gateway.web.connection import Connection
 from gateway.web.origins import readable_by
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
-
-_log = logging.getLogger("tollkeeper")
 
 STREAM_HEADERS = {
     "Cache-Control": "no-cache",
@@ -161,41 +157,6 @@ class HttpClient:
             self.on_gone()
 
 
-class CheckedClient(HttpClient):
-    """A client whose streams are checked: the log names calls whose events break the rules of their API."""
-
-    def __init__(self, request: web.BaseRequest, call: CallId, api: InboundApi, calls: Sized = ()) -> None:
-        super().__init__(request, call, api, calls)
-        self._check = None if api.stream_rules is None else StreamCheck(api.stream_rules())
-
-    async def write(self, data: Buffer) -> None:
-        """See ``HttpClient``."""
-        if self._check is not None:
-            self._check.feed(bytes(data))
-        await super().write(data)
-
-    async def finish(self, data: Buffer) -> None:
-        """See ``HttpClient``."""
-        if self._check is not None:
-            self._check.feed(bytes(data))
-        await super().finish(data)
-
-    def cut(self) -> None:
-        """See ``HttpClient``: this end is not a fault."""
-        self.gone = True
-        super().cut()
-
-    def leave(self) -> None:
-        """See ``HttpClient``."""
-        super().leave()
-        if self._check is None or not self.begun:
-            return
-        if not self.gone:
-            self._check.end()
-        for fault in self._check.faults:
-            _log.warning("call %s: the stream of %s is out of order: %s", self._call, self._api.name, fault)
-
-
 def _with_model(body: bytes, model: str) -> bytes:
     """Returns the body with this model; unchanged if it is not a JSON object."""
     try:
@@ -239,8 +200,7 @@ async def answer_call(
         except GatewayError as error:
             pipeline.refuse(visit, error, token)
             raise
-        kind = CheckedClient if engine.config.check_streams else HttpClient
-        client = kind(request, visit.id, visit.api, engine.live.calls)
+        client = HttpClient(request, visit.id, visit.api, engine.live.calls)
         client.on_end = on_end
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers, repeats=repeats)
         await pipeline.run(visit, token, received, client)

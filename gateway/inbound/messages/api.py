@@ -23,7 +23,6 @@ from gateway.inbound.messages.native import MessagesRelay, native_order
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
 from gateway.inbound.messages.request import parse_messages_request, prompt_of
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.inbound.stream_rules import MessagesRules
 from gateway.upstream.answer_reader import DialectAdapter
 from gateway.upstream.vendors import LOCAL, vendor_of
 
@@ -55,7 +54,6 @@ class Messages(InboundApi):
     keep_alive = b'event: ping\ndata: {"type": "ping"}\n\n'
     id_headers: tuple[str, ...] = ("x-request-id", "request-id")
     id_prefix = "msg_"
-    stream_rules = MessagesRules
     sticky = True
     caps = ("max_tokens",)
     obstacle_code = NO_THREADS

@@ -37,7 +37,6 @@ from gateway.inbound.responses.request import (
 )
 from gateway.inbound.responses.summary import COMPACTION, PROMPT_BOUND
 from gateway.inbound.responses.tools import ToolTable
-from gateway.inbound.stream_rules import ResponsesRules
 from gateway.upstream.adapter import AnswerStream
 from gateway.upstream.answer_reader import DialectAdapter
 
@@ -63,7 +62,6 @@ class Responses(InboundApi):
     stream_type = "text/event-stream; charset=utf-8"
     keep_alive = b": keep-alive\n\n"
     id_prefix = "resp_"
-    stream_rules = ResponsesRules
     sticky = True
     caps = ("max_output_tokens",)
     repeats_blindly = True

@@ -1,8 +1,7 @@
 """Stream rules: whether the events of a streamed answer are in the order that clients rely on.
 
-For finding faults of the gateway: a client that meets one drops the stream and makes the call again, which is paid
-twice. A server checks its streams if it is started with ``TOLLKEEPER_CHECK_STREAMS=1``; see ``v1.call``.
-A fault names events and positions and quotes nothing of an answer.
+A client that meets a fault drops the stream and makes the call again, which is paid twice. A fault names events and
+positions and quotes nothing of an answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -135,6 +134,19 @@ class ResponsesRules:
         output = response.get("output")
         if [item.get("id") for item in output or () if isinstance(item, dict)] != self._items:
             blame(f"the items of {kind} are not those that were streamed")
+
+
+RULES: dict[str, Callable[[], Rules]] = {"messages": MessagesRules, "responses": ResponsesRules}
+"""The rules by the name of the API."""
+
+
+def faults(api: str, stream: bytes, *, size: int = 0) -> list[str]:
+    """The faults of a whole stream, read in pieces of ``size`` bytes."""
+    check = StreamCheck(RULES[api]())
+    for start in range(0, len(stream), size or len(stream)):
+        check.feed(stream[start : start + (size or len(stream))])
+    check.end()
+    return check.faults
 
 
 class StreamCheck:

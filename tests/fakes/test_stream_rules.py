@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from gateway.domain.channel import Dialect
-from gateway.inbound.stream_rules import MessagesRules, ResponsesRules, StreamCheck
-from gateway.v1.endpoints import APIS
 from tests.cases import streams as chat
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
+from tests.fakes import stream_rules
 from tests.fakes.messages import message, message_events, text_block
 from tests.fakes.responses import events_of, function_call, response
 from tests.fakes.responses import message as item
+from tests.fakes.stream_rules import MessagesRules, ResponsesRules
 from tests.inbound.responses.rendering import of_dialect, rendered
 
 Doc = dict[str, Any]
@@ -28,14 +28,7 @@ RESPONSE = events_of(response(item("Hello"), function_call("f", "{}")))
 
 
 def faults(api: str, *events: bytes, size: int = 0) -> list[str]:
-    """Of a whole stream, read in pieces of ``size`` bytes."""
-    rules = APIS[api].stream_rules
-    assert rules is not None
-    check, data = StreamCheck(rules()), b"".join(events)
-    for start in range(0, len(data), size or len(data)):
-        check.feed(data[start : start + (size or len(data))])
-    check.end()
-    return check.faults
+    return stream_rules.faults(api, b"".join(events), size=size)
 
 
 def changed(event: bytes, **fields: Any) -> bytes:
