@@ -32,8 +32,7 @@ from gateway.domain.order import Order, PreparedRequest
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan, never_repaired
-from gateway.upstream.adapter import Adapter, AnswerStream, Reply, WholeAnswer
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter, Reply, WholeAnswer
 from gateway.upstream.redaction.redaction import Redaction
 
 MOST_REPAIRS = 8

@@ -25,8 +25,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.json_body import unmask
-from gateway.upstream.adapter import RequestWriter
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import DialectAdapter, RequestWriter
 from gateway.upstream.learned_params import NOTHING, LearnedParams
 from gateway.upstream.translate.request import refusal_of
 

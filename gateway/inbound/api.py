@@ -31,8 +31,7 @@ from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit
 from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
-from gateway.upstream.adapter import Adapter, AnswerStream
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter
 
 EMPTY = msgspec.Raw(b"[]")
 OPENAI_DIALECTS = frozenset({Dialect.OPENAI, Dialect.MOCK})

@@ -27,9 +27,8 @@ from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, SSEEvent, has_comment, is_stream, parse
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
-from gateway.upstream.adapter import AnswerFacts, WholeAnswer, whole_of
+from gateway.upstream.adapter import AnswerFacts, AnswerReader, DialectAdapter, WholeAnswer, whole_of
 from gateway.upstream.answer_errors import failure_named
-from gateway.upstream.answer_reader import AnswerReader, DialectAdapter
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.output_limit import OutputLimit
 from gateway.domain.rawjson import Fields
-from gateway.upstream.answer_reader import ChannelDialect
+from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.openai.dialect import OpenAIDialect

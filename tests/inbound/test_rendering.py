@@ -16,8 +16,7 @@ from gateway.domain.usage import Usage
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.completions.render import CompletionRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
-from gateway.upstream.adapter import WholeAnswer
-from gateway.upstream.answer_reader import AnswerReader, DialectAdapter, no_answer
+from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer, no_answer
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.cases.answers import Answer, said_in

@@ -19,8 +19,7 @@ from gateway.domain.usage import Usage, UsageSource
 from gateway.inbound.chat.api import CHAT
 from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.chat.native import NativeChat, NativeChatStream
-from gateway.upstream.adapter import Adapter, AnswerStream, WholeAnswer
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter, WholeAnswer
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.redaction.redaction import Redaction
 

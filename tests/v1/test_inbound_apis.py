@@ -13,8 +13,7 @@ from gateway.domain.order import Order
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.inbound.chat.native import NativeChat
-from gateway.upstream.adapter import Adapter, WholeAnswer
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.v1 import endpoints
 from gateway.v1.call import answer_call

@@ -27,8 +27,7 @@ from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.json_body import BOM, fields_of
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.adapter import Adapter
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import Adapter, DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.overrides import apply_overrides
 

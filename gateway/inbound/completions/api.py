@@ -35,7 +35,7 @@ from gateway.inbound.completions.render import CompletionRenderer, WholeCompleti
 from gateway.inbound.json_body import BodyLimits, fields_of
 from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
 
 USUAL_OUTPUT = 16

@@ -24,8 +24,7 @@ from gateway.inbound.chat.api import (
     read_texts,
 )
 from gateway.inbound.json_body import BodyLimits, fields_of
-from gateway.upstream.adapter import Adapter
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import Adapter, DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.embeddings import OpenAIEmbeddings

@@ -23,7 +23,7 @@ from gateway.inbound.messages.native import MessagesRelay, native_order
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
 from gateway.inbound.messages.request import parse_messages_request, prompt_of
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.vendors import LOCAL, vendor_of
 
 OVERLOADED = 529

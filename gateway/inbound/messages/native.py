@@ -33,8 +33,7 @@ from gateway.inbound.relay import (
     native_headers,
 )
 from gateway.inbound.sealed import PREFIX
-from gateway.upstream.adapter import Adapter, WholeAnswer
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.request import VERSION, root
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.openai.dialect import endpoint

@@ -21,9 +21,8 @@ from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
 from gateway.inbound.rendering import NativeTap
-from gateway.upstream.adapter import WholeAnswer, whole_of
+from gateway.upstream.adapter import AnswerReader, WholeAnswer, no_answer, whole_of
 from gateway.upstream.answer_errors import failure_in
-from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.usage_merge import merge, settle_moved
 
 _CONTENT = {

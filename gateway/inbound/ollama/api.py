@@ -41,7 +41,7 @@ from gateway.inbound.ollama.request import (
     translate_ollama,
 )
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.openai.completions import CompletionsDialect
 
 LATEST = ":latest"

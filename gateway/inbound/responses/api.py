@@ -37,8 +37,7 @@ from gateway.inbound.responses.request import (
 )
 from gateway.inbound.responses.summary import COMPACTION, PROMPT_BOUND
 from gateway.inbound.responses.tools import ToolTable
-from gateway.upstream.adapter import AnswerStream
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import AnswerStream, DialectAdapter
 
 _CONTEXT = re.compile(
     r"context_length_exceeded|maximum context length|context (?:window|length|size)|prompt is too long"

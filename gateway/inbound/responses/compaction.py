@@ -39,9 +39,8 @@ from gateway.inbound.responses.relay import ResponsesRelay, is_spoken, native_or
 from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, WholeResponse, usage_object
 from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
-from gateway.upstream.adapter import WholeAnswer
+from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer
 from gateway.upstream.answer_errors import failure_told
-from gateway.upstream.answer_reader import AnswerReader, DialectAdapter
 from gateway.upstream.failures import bad_response
 from gateway.upstream.vendors import vendor_of
 

@@ -13,7 +13,7 @@ from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import OutputLimit
 from gateway.domain.rawjson import Fields
-from gateway.upstream.answer_reader import ChannelDialect
+from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.anthropic import request
 from gateway.upstream.anthropic.cache_marks import FIELD
 from gateway.upstream.anthropic.models import row_of

@@ -7,7 +7,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import OutputLimit
 from gateway.domain.rawjson import Fields
-from gateway.upstream.answer_reader import ChannelDialect
+from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.gemini import request
 from gateway.upstream.gemini.models import row_of
 from gateway.upstream.gemini.reader import ResponseReader

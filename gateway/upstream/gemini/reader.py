@@ -26,8 +26,8 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import SSEEvent
+from gateway.upstream.adapter import AnswerReader, no_answer
 from gateway.upstream.answer_errors import failure_in
-from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.call_book import made_id
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import bad_response

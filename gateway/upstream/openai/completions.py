@@ -12,9 +12,8 @@ from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import SSEEvent
-from gateway.upstream.adapter import RequestWriter
+from gateway.upstream.adapter import AnswerReader, RequestWriter
 from gateway.upstream.answer_errors import failure_in
-from gateway.upstream.answer_reader import AnswerReader
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint

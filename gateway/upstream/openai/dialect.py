@@ -17,7 +17,7 @@ from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
-from gateway.upstream.answer_reader import ChannelDialect
+from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.learned_params import DEVELOPER
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader

@@ -28,8 +28,8 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import BLANK, SSEEvent
 from gateway.domain.text import plain
+from gateway.upstream.adapter import AnswerReader, no_answer
 from gateway.upstream.answer_errors import failure_in, failure_named, failure_told, reports_error
-from gateway.upstream.answer_reader import AnswerReader, no_answer
 from gateway.upstream.call_book import TOO_MANY, TooManyCalls, calls_of, part_of, says_something
 from gateway.upstream.finish_words import finish_reason
 from gateway.upstream.openai.contents import items_in, media_in, normalize_texts

@@ -5,7 +5,7 @@ import json
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.domain.units import Millis
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import ModelPage, read_models

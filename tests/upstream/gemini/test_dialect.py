@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
-from gateway.upstream.answer_reader import DialectAdapter
+from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.request import PLACEHOLDER
 from gateway.upstream.learned_params import NOTHING
