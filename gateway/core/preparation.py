@@ -27,7 +27,7 @@ from gateway.inbound.api import AttemptPlan
 from gateway.inbound.json_body import unmask
 from gateway.upstream.adapter import DialectAdapter, RequestWriter
 from gateway.upstream.learned_params import NOTHING, LearnedParams
-from gateway.upstream.translate.request import refusal_of
+from gateway.upstream.translation import refusal_of
 
 SWITCH_S = 0.0005
 """Seconds that the loop waits while this thread runs Python code; Python's default is 5 ms, for each of its events."""

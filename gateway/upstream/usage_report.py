@@ -33,14 +33,16 @@ from gateway.upstream.usage_counts import (
     PLAIN,
     PLAUSIBLE,
     counts_of,
+    merge,
     named_variant,
     other_steps,
     parts_of,
+    settle_moved,
+    sum_iterations,
+    usual_usage,
     variant_of,
 )
 from gateway.upstream.usage_marks import SUSPECT, marks_of
-from gateway.upstream.usage_merge import merge, settle_moved, sum_iterations
-from gateway.upstream.usual_usage import usual_usage
 
 
 class UsageLimits(msgspec.Struct, frozen=True, gc=False):

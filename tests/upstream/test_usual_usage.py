@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.usage import Usage, UsageSource
+from gateway.upstream.usage_counts import usual_usage
 from gateway.upstream.usage_report import read
-from gateway.upstream.usual_usage import usual_usage
 
 COUNT = st.one_of(st.integers(-1, 30), st.sampled_from([None, True, 5.0, "5", 20_000_001]))
 DETAILS = st.none() | st.dictionaries(

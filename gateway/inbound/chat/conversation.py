@@ -34,7 +34,7 @@ from gateway.inbound.json_body import read_typed
 from gateway.inbound.media import file_of, image_of, sound_of
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.overrides import apply_overrides
-from gateway.upstream.translate.request import conversation_of
+from gateway.upstream.translation import conversation_of
 from gateway.upstream.vendors import vendor_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}

@@ -23,7 +23,7 @@ from gateway.inbound.messages.render import write_event
 from gateway.inbound.rendering import NativeTap
 from gateway.upstream.adapter import AnswerReader, WholeAnswer, no_answer, whole_of
 from gateway.upstream.answer_errors import failure_in
-from gateway.upstream.usage_merge import merge, settle_moved
+from gateway.upstream.usage_counts import merge, settle_moved
 
 _CONTENT = {
     "text_delta": "text",

@@ -17,7 +17,7 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart, ThoughtPart, Turn
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.rawjson import NULL
-from gateway.upstream.translate.tool_names import Spelling
+from gateway.upstream.translation import Spelling
 
 Block = dict[str, Any]
 Recall = Callable[[str], bytes]

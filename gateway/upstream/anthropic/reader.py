@@ -40,7 +40,7 @@ from gateway.upstream.anthropic.tools import JSON_TOOL, answers_by_tool
 from gateway.upstream.call_book import argument_text, index_of, label
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import truncation
-from gateway.upstream.translate.tool_names import ToolNames
+from gateway.upstream.translation import ToolNames
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 """The types of blocks that are reasoning."""

@@ -15,7 +15,7 @@ from gateway.upstream.anthropic import cache_marks, tools
 from gateway.upstream.anthropic.messages import Recall, dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translate.request import Parameters, ResponseFormat, conversation_of, read_caps, refusal_of
+from gateway.upstream.translation import Parameters, ResponseFormat, conversation_of, read_caps, refusal_of
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens for thinking. They count towards ``max_tokens`` and must stay below it."""

@@ -13,7 +13,7 @@ from gateway.domain.errors import unsupported_param
 from gateway.domain.order import Order
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.models import AnthropicModel
-from gateway.upstream.translate.request import ResponseFormat, conversation_of, schema_fields
+from gateway.upstream.translation import ResponseFormat, conversation_of, schema_fields
 
 JSON_TOOL = "json_response"
 JSON_LINE = "Reply with one JSON object and nothing else."

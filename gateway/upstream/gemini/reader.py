@@ -33,7 +33,7 @@ from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import bad_response
 from gateway.upstream.finish_words import is_broken
 from gateway.upstream.gemini.request import TOOLS, camel
-from gateway.upstream.translate.tool_names import ToolNames
+from gateway.upstream.translation import ToolNames
 
 BLOCKED = "PROHIBITED_CONTENT"
 """The finish reason for a blocked prompt, which has no candidate."""

@@ -32,8 +32,7 @@ from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.domain.rawjson import Fields
 from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translate.request import Parameters, ResponseFormat, read_caps, refusal_of, schema_fields
-from gateway.upstream.translate.tool_names import Spelling
+from gateway.upstream.translation import Parameters, ResponseFormat, Spelling, read_caps, refusal_of, schema_fields
 
 _EFFORTS = {"minimal": 0, "low": 1, "medium": 2, "high": 3, "xhigh": 3, "max": 3}
 """The level of each word, as an index of ``LEVELS``."""

@@ -24,8 +24,7 @@ from gateway.domain.conversation import (
 )
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
-from gateway.upstream.translate.request import conversation_of
-from gateway.upstream.translate.tool_names import Spelling
+from gateway.upstream.translation import Spelling, conversation_of
 from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, PLAIN, Vendor
 
 OPENAI_TOOLS = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,64}"), odd=re.compile(r"[^A-Za-z0-9_-]"), limit=64)

@@ -15,7 +15,7 @@ from gateway.domain.conversation import (
     Turn,
 )
 from gateway.domain.errors import BadRequest
-from gateway.upstream.translate.request import conversation_of
+from gateway.upstream.translation import conversation_of
 from tests.cases.conversations import call, function
 from tests.upstream.makers import translated
 

@@ -13,7 +13,7 @@ from gateway.domain.order import Order
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.inbound.sealed import wrap
-from gateway.upstream.translate.request import conversation_of
+from gateway.upstream.translation import conversation_of
 from tests.upstream.makers import channel
 
 

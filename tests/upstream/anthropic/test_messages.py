@@ -12,7 +12,7 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart, Turn
 from gateway.domain.errors import BadRequest
 from gateway.upstream.anthropic.messages import Dialogue, blocks_of, dialogue, result_block
-from gateway.upstream.translate.request import conversation_of
+from gateway.upstream.translation import conversation_of
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call
 from tests.upstream.makers import recall_of, translated
 

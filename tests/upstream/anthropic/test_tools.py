@@ -10,7 +10,7 @@ from gateway.domain.errors import BadRequest
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.anthropic.tools import JSON_LINE, JSON_TOOL, answers_by_tool, equip
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.translate.request import Parameters, ResponseFormat
+from gateway.upstream.translation import Parameters, ResponseFormat
 from tests.cases.conversations import call, function
 from tests.upstream.makers import translated
 

@@ -16,7 +16,7 @@ from gateway.domain.order import LearnedRefusals, PreparedRequest
 from gateway.upstream.gemini.models import UNKNOWN, row_of
 from gateway.upstream.gemini.request import PLACEHOLDER, config_of, parts_of, prepare, result_parts, talk, tools_of
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.translate.request import Parameters, conversation_of
+from gateway.upstream.translation import Parameters, conversation_of
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call, function
 from tests.upstream.makers import attempt_fails, channel, recall_of, translated
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.translate.tool_names import Spelling, ToolNames
+from gateway.upstream.translation import Spelling, ToolNames
 from tests.cases.conversations import call, function
 from tests.upstream.makers import order, translated
 

@@ -12,7 +12,7 @@ from gateway.domain.failure import NO_TEXT, Failure
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.units import Millis
 from gateway.upstream.learned_params import NOTHING, LearnedParams
-from gateway.upstream.translate.request import Parameters, read_caps, refusal_of
+from gateway.upstream.translation import Parameters, read_caps, refusal_of
 from tests.cases.conversations import function
 from tests.upstream.makers import channel, error_of, order, translated
 
