@@ -30,8 +30,7 @@ from gateway.inbound.chat.api import (
     read_texts,
 )
 from gateway.inbound.chat.conversation import finish_translation
-from gateway.inbound.completions.native import CompletionsRelay
-from gateway.inbound.completions.render import CompletionRenderer, WholeCompletionRenderer
+from gateway.inbound.completions.answers import CompletionRenderer, CompletionsRelay, WholeCompletionRenderer
 from gateway.inbound.json_body import BodyLimits, fields_of
 from gateway.inbound.relay import edit_request
 from gateway.inbound.rendering import RenderingAdapter

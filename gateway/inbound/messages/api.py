@@ -18,8 +18,7 @@ from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundReq
 from gateway.inbound.chat.api import error_object
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.messages.conversation import translate_messages
-from gateway.inbound.messages.deferred_tools import without_deferred_tools
-from gateway.inbound.messages.native import MessagesRelay, native_order
+from gateway.inbound.messages.native import MessagesRelay, native_order, without_deferred_tools
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
 from gateway.inbound.messages.request import parse_messages_request, prompt_of
 from gateway.inbound.rendering import RenderingAdapter

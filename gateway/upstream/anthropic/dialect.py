@@ -15,9 +15,9 @@ from gateway.domain.output_limit import OutputLimit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
 from gateway.upstream.anthropic import request
-from gateway.upstream.anthropic.cache_marks import FIELD
 from gateway.upstream.anthropic.models import row_of
 from gateway.upstream.anthropic.reader import MessageReader
+from gateway.upstream.anthropic.request import CACHE_MARK
 from gateway.upstream.error_body import read_error
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.vendors import ANTHROPIC
@@ -29,8 +29,8 @@ _OWN_NAMES = {
 """Fields of the request that the client knows by another name; of ``thinking.type.enabled`` the last part is used."""
 
 _NO_MARKS = re.compile(
-    rf"\b(?:extra|extraneous|unknown|unsupported|unexpected|unrecognized|invalid)\b[^.]{{0,60}}\b{FIELD}\b"
-    rf"|\b{FIELD}\b[^.]{{0,60}}(?:\bnot (?:permitted|supported|allowed|recognized|enabled)|\bunsupported|\bunknown)"
+    r"\b(?:extra|extraneous|unknown|unsupported|unexpected|unrecognized|invalid)\b[^.]{0,60}\bcache_control\b"
+    r"|\bcache_control\b[^.]{0,60}(?:\bnot (?:permitted|supported|allowed|recognized|enabled)|\bunsupported|\bunknown)"
     r"|prompt caching[^.]{0,40}\bnot\b|\bnot (?:support|allow)[^.]{0,40}\bprompt caching",
     re.IGNORECASE,
 )
@@ -53,7 +53,7 @@ class AnthropicDialect(ChannelDialect):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         found = super().failure(channel, status, headers, body)
         if found.kind is FailureKind.CLIENT and _NO_MARKS.search(read_error(body).message[:1000]):
-            return msgspec.structs.replace(found, parameters=(*found.parameters, FIELD))
+            return msgspec.structs.replace(found, parameters=(*found.parameters, CACHE_MARK))
         return found
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:

@@ -1,6 +1,22 @@
-"""A conversation as a request to Anthropic's Messages, ``reasoning_effort`` included."""
+"""A conversation as a request to Anthropic's Messages, ``reasoning_effort`` and cache marks included.
+
+The vendor caches a prompt only up to blocks marked with ``cache_control``, four at most. Clients of chat completions
+set none, so they would pay the full price for the whole conversation in every turn. The marks go
+
+- after the tools and after the system's words, which other conversations begin with as well;
+
+- after the user's last message, so that the next turn finds everything that was sent in this one;
+
+- after the user's last message but one, where the turn before put its last mark: the vendor looks back only twenty
+blocks from a mark, and a turn may have more.
+
+Writing to the cache costs more than plain input, usually a quarter, so a single question without tools is not marked at
+its end: it may never be continued. A client that sets a mark itself is left alone. An upstream that refuses marks gets
+none for an hour, not even the client's: see ``learned_params``.
+"""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -11,7 +27,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields, is_nothing
-from gateway.upstream.anthropic import cache_marks, tools
+from gateway.upstream.anthropic import tools
 from gateway.upstream.anthropic.messages import Recall, dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
@@ -80,11 +96,11 @@ def prepare(
         raise refusal_of(channel, fault) from fault
     if order.stream:
         body["stream"] = True
-    if cache_marks.FIELD in learned.dropped:
-        if cache_marks.remove(body):
-            parameters.drop(cache_marks.FIELD)
+    if CACHE_MARK in learned.dropped:
+        if _remove_marks(body):
+            parameters.drop(CACHE_MARK)
     elif marks_cache(channel, learned) and conversation_of(order).size >= 2048:  # bytes; less is never cached
-        cache_marks.mark(body)
+        _mark(body)
     return PreparedRequest(
         url=endpoint(root(channel), "/v1/messages"),
         headers=headers(channel, stream=order.stream),
@@ -94,10 +110,43 @@ def prepare(
     )
 
 
+CACHE_MARK = "cache_control"
+"""The field of a block that is a mark."""
+
+_EPHEMERAL = {"type": "ephemeral"}
+
+
+def _mark(body: dict[str, Any]) -> None:
+    """Set the marks in the body of a request, unless the client set one."""
+    tools, system, messages = body.get("tools", []), body.get("system", []), body["messages"]
+    said = [block for message in messages for block in message["content"]]
+    if CACHE_MARK in body or _marked([*tools, *system, *said]):
+        return
+    ends = [blocks[-1] for blocks in (tools, system) if blocks]
+    if tools or any(message["role"] == "assistant" for message in messages):
+        asked = [message["content"][-1] for message in messages if message["role"] == "user"]
+        ends += asked[-2:]
+    for block in ends:
+        block[CACHE_MARK] = _EPHEMERAL
+
+
+def _remove_marks(body: dict[str, Any]) -> bool:
+    """Remove all marks from the body of a request. Returns whether there were any."""
+    said = [block for message in body["messages"] for block in message["content"]]
+    blocks = [body, *body.get("tools", []), *body.get("system", []), *said]
+    found = [block.pop(CACHE_MARK) for block in blocks if isinstance(block, dict) and CACHE_MARK in block]
+    return bool(found)
+
+
+def _marked(blocks: Iterable[Any]) -> bool:
+    """Returns whether one of the blocks has a mark. Thoughts may be raw bytes, which cannot have any."""
+    return any(isinstance(block, dict) and CACHE_MARK in block for block in blocks)
+
+
 def marks_cache(channel: Channel, learned: LearnedRefusals) -> bool:
     """Returns whether requests to this channel get cache marks if the client sets none."""
     wanted = channel.dialect is Dialect.ANTHROPIC and channel.cache_marks
-    return wanted and cache_marks.FIELD not in learned.dropped
+    return wanted and CACHE_MARK not in learned.dropped
 
 
 def output_limit(fields: Fields, served: ServedModel) -> OutputLimit:
