@@ -15,11 +15,10 @@ from gateway.config import Config
 from gateway.core.first_run import DEMO_MODELS
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.units import Millis
 from gateway.server import embedded_server, open_door, open_engine
-from gateway.store.store import Store
 from tests.fakes.client import Client, read_answer
 from tests.fakes.replies import DONE
+from tests.fakes.stored import stored
 from tests.server import serving
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and modes of files")
@@ -27,11 +26,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and mod
 
 def records(home: Path) -> list[Record]:
     """What a stopped server has left."""
-    store = Store.open(Config(home=home), writer=False, now=lambda: Millis(0))
-    try:
+    with stored(home) as store:
         return store.calls.newest(1000)
-    finally:
-        store.close()
 
 
 async def test_an_empty_home_answers_at_once(home: Path) -> None:

@@ -31,7 +31,7 @@ import msgspec
 from gateway.core.call_extras import advice_cost, call_extras
 from gateway.core.quota_refusals import Headroom, Shortage, budget_warning, quota_exceeded
 from gateway.domain.account import Account, AccountStatus
-from gateway.domain.budget import Budget, budget_name, window_end, window_start
+from gateway.domain.budget import Amounts, Budget, budget_name, window_end, window_start
 from gateway.domain.call import ACCOUNT, Running, Scope
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.cost import PLAIN, CallExtras, highest_cost
@@ -327,22 +327,6 @@ def _added_input(overrides: Overrides) -> int:
 
 def _has_text(value: object) -> bool:
     return isinstance(value, str | list | dict)
-
-
-class Amounts(Protocol):
-    """Sums of calls."""
-
-    @property
-    def nanos(self) -> Nanos:
-        """Nano-dollars."""
-
-    @property
-    def tokens(self) -> int:
-        """Input and output tokens."""
-
-    @property
-    def calls(self) -> int:
-        """How many calls."""
 
 
 class MoneyBooks(Protocol):

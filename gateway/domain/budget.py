@@ -106,6 +106,18 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens: int | None = None
 
 
+class Amounts(msgspec.Struct, frozen=True, gc=False):
+    """What calls used or hold: nano-dollars, input and output tokens, and the number of calls."""
+
+    nanos: Nanos = Nanos(0)
+    tokens: int = 0
+    calls: int = 0
+
+    def plus(self, nanos: int, tokens: int, calls: int) -> "Amounts":
+        """Returns the sum."""
+        return Amounts(Nanos(self.nanos + nanos), self.tokens + tokens, self.calls + calls)
+
+
 def window_start(window: Window, now: Millis) -> Millis:
     """Returns when the window that contains ``now`` began, by this machine's local calendar. EVER began at 0."""
     calendar = _WINDOWS[window].calendar

@@ -20,53 +20,28 @@ Long: holds, counters and the log are the three parts of one sum.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, cast
 
 import msgspec
 
-from gateway.domain.budget import Window
+from gateway.domain.budget import Amounts, Window
 from gateway.domain.call import ACCOUNT, REFUSED, Record, Running, Scope, is_call_id
 from gateway.domain.errors import InternalError
 from gateway.domain.units import CallId, Millis, Nanos, TokenId
 from gateway.store import sums
 from gateway.store.calls import CallLog
 from gateway.store.entities import Entities
-from gateway.store.errors import StoreError, Trouble, unavailable
+from gateway.store.errors import unavailable
 from gateway.store.files import reason
 from gateway.store.inflight import lost_record, withheld
 from gateway.store.recorder import Recorder
 from gateway.store.rollup import Counts, Dimension
 from gateway.store.sums import Span
 
-
-class HeldAmounts(msgspec.Struct, frozen=True, gc=False):
-    """What running calls may use; ``tokens`` are input and output tokens."""
-
-    nanos: Nanos = Nanos(0)
-    tokens: int = 0
-    calls: int = 0
-
-
 KEPT = 1000
 """The most scopes whose held amounts are cached; one more clears the cache."""
-
-
-class HeldSums:
-    """A running sum of nano-dollars, tokens and calls."""
-
-    __slots__ = ("calls", "nanos", "tokens")
-
-    def __init__(self, nanos: int = 0, tokens: int = 0, calls: int = 0) -> None:
-        self.nanos, self.tokens, self.calls = nanos, tokens, calls
-
-    def count(self, call: Running, sign: int) -> None:
-        """Add what a running call holds; with ``sign`` -1, subtract it."""
-        self.nanos += sign * call.held
-        self.tokens += sign * call.held_tokens
-        self.calls += sign
 
 
 def scopes(call: Record | Running) -> tuple[Scope, ...]:
@@ -84,7 +59,7 @@ class Holds:
 
     def __init__(self) -> None:
         self._running: dict[CallId, Running] = {}
-        self._held: dict[Scope, HeldSums] = {}
+        self._held: dict[Scope, Amounts] = {}
         self.running: Mapping[CallId, Running] = MappingProxyType(self._running)
         self.nanos = 0
         """The total of all holds."""
@@ -116,16 +91,15 @@ class Holds:
             self._count(call, -1)
         return True
 
-    def held(self, scope: Scope) -> HeldAmounts:
+    def held(self, scope: Scope) -> Amounts:
         held = self._held.get(scope)
         if held is None:
             if len(self._held) >= KEPT:
                 self._held.clear()
-            held = self._held[scope] = HeldSums()
-            for call in self._running.values():
-                if scope in scopes(call):
-                    held.count(call, 1)
-        return HeldAmounts(Nanos(held.nanos), held.tokens, held.calls)
+            mine = self.running_in(scope)
+            nanos, tokens = sum(call.held for call in mine), sum(call.held_tokens for call in mine)
+            held = self._held[scope] = Amounts(Nanos(nanos), tokens, len(mine))
+        return held
 
     def running_in(self, scope: Scope) -> list[Running]:
         return [call for call in self._running.values() if scope in scopes(call)]
@@ -133,7 +107,7 @@ class Holds:
     def _count(self, call: Running, sign: int) -> None:
         for scope in scopes(call):
             if (held := self._held.get(scope)) is not None:
-                held.count(call, sign)
+                self._held[scope] = held.plus(sign * call.held, sign * call.held_tokens, sign)
 
 
 MOMENTS = 2 * len(Window)
@@ -146,15 +120,7 @@ DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group"
 """Which sums of the log belong to a scope. The account's are those of all groups."""
 
 
-class SpentAmounts(msgspec.Struct, frozen=True, gc=False):
-    """What settled calls used. ``tokens`` are input and output tokens; ``calls`` leaves out refused ones."""
-
-    nanos: Nanos = Nanos(0)
-    tokens: int = 0
-    calls: int = 0
-
-
-_NO_MOMENTS: dict[Millis, HeldSums] = {}
+_NO_MOMENTS: dict[Millis, Amounts] = {}
 
 
 class Counters:
@@ -164,15 +130,14 @@ class Counters:
         self, calls: CallLog, backlog: Callable[[], list[Record]], lock: AbstractContextManager[object]
     ) -> None:
         self._calls, self.backlog, self.lock = calls, backlog, lock
-        self._spent: dict[Scope, dict[Millis, HeldSums]] = {}
+        self._spent: dict[Scope, dict[Millis, Amounts]] = {}
         self._used: dict[str, int] | None = None
-        self.total: HeldSums | None = None
+        self.total: Amounts | None = None
         """The sum of all calls ever made, once ``sum_up`` has counted them."""
 
-    def spent(self, scope: Scope, since: Millis = EVER) -> SpentAmounts:
+    def spent(self, scope: Scope, since: Millis = EVER) -> Amounts:
         if scope == ACCOUNT and since == EVER:
-            total = self.sum_up()
-            return SpentAmounts(Nanos(total.nanos), total.tokens, total.calls)
+            return self.sum_up()
         moments = self._spent.setdefault(scope, {})
         found = moments.get(since)
         if found is None:
@@ -181,7 +146,7 @@ class Counters:
             if len(moments) >= MOMENTS:
                 del moments[next(iter(moments))]
             moments[since] = found
-        return SpentAmounts(Nanos(found.nanos), found.tokens, found.calls)
+        return found
 
     def last_used(self, token: TokenId) -> Millis | None:
         """Returns when the token's latest call began."""
@@ -198,81 +163,65 @@ class Counters:
 
     def replace(self, old: Record, new: Record) -> None:
         """Swap a call's record for a new one, and correct the totals by the difference."""
-        cost, tokens = new.cost - old.cost, new.input + new.output - old.input - old.output
-        tallies = [self.total] if self.total is not None else []
-        for scope in scopes(old) if self._spent else ():
-            tallies += [tally for since, tally in self._spent.get(scope, _NO_MOMENTS).items() if old.ts >= since]
-        for tally in tallies:
-            tally.nanos += cost
-            tally.tokens += tokens
+        self._add(old, new.cost - old.cost, new.input + new.output - old.input - old.output, 0)
 
     def add(self, record: Record) -> None:
         """Book a call that has just ended and is in the log or in the backlog."""
-        ts, cost, tokens = record.ts, record.cost, record.input + record.output
-        calls = 0 if record.outcome == REFUSED else 1
-        if (total := self.total) is not None:
-            total.nanos += cost
-            total.tokens += tokens
-            total.calls += calls
-        if self._spent:
-            for scope in scopes(record):
-                for since, tally in self._spent.get(scope, _NO_MOMENTS).items():
-                    if ts >= since:
-                        tally.nanos += cost
-                        tally.tokens += tokens
-                        tally.calls += calls
+        self._add(record, record.cost, record.input + record.output, record.outcome != REFUSED)
         used = self._used
-        if used is not None and ts > used.get(record.token, 0):
-            used[record.token] = ts
+        if used is not None and record.ts > used.get(record.token, 0):
+            used[record.token] = record.ts
 
-    def known(self) -> list[tuple[Scope, Millis, SpentAmounts]]:
+    def _add(self, record: Record, nanos: int, tokens: int, calls: int) -> None:
+        """Add amounts to all that this record is charged to."""
+        if self.total is not None:
+            self.total = self.total.plus(nanos, tokens, calls)
+        for scope in scopes(record) if self._spent else ():
+            moments = self._spent.get(scope, _NO_MOMENTS)
+            for since, amounts in moments.items():
+                if record.ts >= since:
+                    moments[since] = amounts.plus(nanos, tokens, calls)
+
+    def known(self) -> list[tuple[Scope, Millis, Amounts]]:
         """Returns every cached total as (scope, since, amounts)."""
         asked = [(scope, since) for scope, moments in self._spent.items() for since in moments]
         return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *asked]]
 
-    def sum_up(self) -> HeldSums:
+    def sum_up(self) -> Amounts:
         """Returns the sum of all calls ever made."""
         if self.total is None:
             with self.lock:
                 self.total = self._count(ACCOUNT, EVER)
         return self.total
 
-    def _count(self, scope: Scope, since: Millis) -> HeldSums:
+    def _count(self, scope: Scope, since: Millis) -> Amounts:
         kind, value = scope
         rows = sums.by_value(self._calls.log.segments, DIMENSION[kind], Span(since))
         counts = sums.total(rows.values()) if scope == ACCOUNT else rows.get(value, Counts())
-        tally = HeldSums(counts.cost, counts.input + counts.output, counts.admitted)
+        amounts = Amounts(Nanos(counts.cost), counts.input + counts.output, counts.admitted)
         for record in self.backlog():
             if record.ts >= since and scope in scopes(record):
-                tally.nanos += record.cost
-                tally.tokens += record.input + record.output
-                tally.calls += record.outcome != REFUSED
-        return tally
+                amounts = amounts.plus(record.cost, record.input + record.output, record.outcome != REFUSED)
+        return amounts
 
-
-_FREE = nullcontext()
 
 BACKLOG = 1000
 """When this many records wait for the disk, refused calls are not recorded."""
 
 
 class Books:
-    """Opens and settles calls. All methods but ``sync`` belong to one thread, and only ``synced`` waits for the disk.
+    """Opens and settles calls. All methods but ``sync`` belong to one thread; only ``synced`` waits for the disk."""
 
-    Without a recorder the books can only be read: methods that would write raise StoreError.
-    """
-
-    def __init__(self, entities: Entities, calls: CallLog, recorder: Recorder | None) -> None:
-        self._entities, self._calls = entities, calls
-        self._recorder = recorder or cast("Recorder", _NoRecorder())
+    def __init__(self, entities: Entities, calls: CallLog, recorder: Recorder) -> None:
+        self._entities, self._calls, self._recorder = entities, calls, recorder
         self._holds = Holds()
         self.running: Mapping[CallId, Running] = self._holds.running
         """The running calls, which hold something."""
         self._withheld: dict[CallId, Record] = {}
         """The records that replaced those of withheld answers, until ``kept`` returns them."""
-        self.write: Callable[[], None] = recorder.write if recorder else _nothing
+        self.write: Callable[[], None] = recorder.write
         """Writes the records of the calls settled with ``soon``, in one write. Raises nothing."""
-        self.counters = Counters(calls, recorder.waiting, recorder.lock) if recorder else Counters(calls, list, _FREE)
+        self.counters = Counters(calls, recorder.waiting, recorder.lock)
         self.spent = self.counters.spent
         """Returns what ended calls used that began at or after a moment."""
         self.held = self._holds.held
@@ -281,9 +230,8 @@ class Books:
         """Returns the running calls that are charged to a scope."""
         self.last_used = self.counters.last_used
         """Returns when a token's latest call began."""
-        self.trouble = recorder.trouble if recorder else Trouble()
-        if recorder:
-            recorder.on_withheld = self._withhold
+        self.trouble = recorder.trouble
+        recorder.on_withheld = self._withhold
 
     @property
     def healthy(self) -> bool:
@@ -393,14 +341,3 @@ class Books:
     def _withhold(self, old: Record, new: Record) -> None:
         self.counters.replace(old, new)
         self._withheld[old.id] = new
-
-
-def _nothing() -> None:
-    """Writes nothing: for a process that only reads."""
-
-
-class _NoRecorder:
-    """Stands in for the recorder in a process that only reads."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise StoreError("this process only reads the store")

@@ -50,7 +50,7 @@ class Entities:
     ``expected``: a store with calls has had a configuration.
     """
 
-    def __init__(self, path: Path, *, writer: bool = True, expected: bool = False, moment: int = 0) -> None:
+    def __init__(self, path: Path, *, expected: bool = False, moment: int = 0) -> None:
         self._path = path
         self._storage = _open(path)
         tables = self._storage.read()
@@ -68,11 +68,11 @@ class Entities:
         self.registry = _registry(rows)
         self.granted = self.registry.granted
         """The sum of the grants, kept because every call needs it."""
-        if writer and self.edited:
+        if self.edited:
             with suppress(OSError):  # the next start will do
                 self.kept = files.keep(path, self._storage.raw, moment, "changed")
                 self._storage.write(_documents(_rows(self.registry), self._ids, self.applied))
-        if writer and tables is None:
+        if tables is None:
             self._storage.write(_documents(_rows(self.registry), self._ids, self.applied))
 
     def apply(self, changes: Sequence[Change], entry: int = 0) -> list[Change]:

@@ -24,9 +24,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import msgspec
+from typing import BinaryIO
 
 _HAS_PWRITE = hasattr(os, "pwrite")
 """Windows has none."""
@@ -231,12 +229,6 @@ FORMAT = 1
 TAIL = b"\n}}\n"
 CRC = b'"_crc":"'
 
-_SPACED = re.compile(rb" (?:(?<=[{\[,:] )|(?=[}\],:]))").search
-"""Finds a space between two tokens of a line; also some spaces inside of strings."""
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
-_encode = msgspec.json.Encoder().encode
-
 _FORMAT_IN_HEAD = re.compile(rb'\{\s*"meta":\s*\{\s*"1":\s*\{\s*"format":\s*(\d+)')
 
 
@@ -267,22 +259,6 @@ def intact(line: bytes) -> bool:
     """Returns whether the line is exactly as it was packed."""
     cut = line.rfind(CRC)
     return cut > 0 and line[cut:] == b'%s%08x"}' % (CRC, zlib.crc32(line[:cut]))
-
-
-def canonical(line: bytes) -> bytes:
-    """Returns an intact line as this program writes it, which differs only if something else wrote it.
-
-    Searches compare bytes and need this: JSON allows other escapes and spaces, and a checksum fits any of them.
-    """
-    if not (b"\\" in line or b"\t" in line or b"\r" in line or _SPACED(line)):
-        return line  # no escapes and no spaces: this is the only way to write it
-    try:
-        document = _decode(body_of(line))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return line
-    document.pop("_crc", None)
-    doc_id, body = id_of(line), _encode(document)
-    return line if fit(doc_id, body, len(line)) == line else pack(doc_id, body)
 
 
 def id_of(line: bytes) -> int:

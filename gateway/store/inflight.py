@@ -45,7 +45,7 @@ class Inflight:
     only one may run at a time.
     """
 
-    def __init__(self, path: Path, *, writer: bool = True, limit: int = LIMIT, moment: int = 0) -> None:
+    def __init__(self, path: Path, *, limit: int = LIMIT, moment: int = 0) -> None:
         self.path, self._limit = path, limit
         self.running: dict[CallId, Running] = {}
         self.unreadable = self._load()
@@ -60,12 +60,11 @@ class Inflight:
         self._torn = False
         """The remains of a failed write follow the last line."""
         self._lock = threading.Lock()
-        if writer:
-            if self.unreadable:
-                self.kept = files.keep(path, files.read(path), moment)
-            self._fd = files.open_file(path, _FLAGS | os.O_CREAT)
-            self._size = os.fstat(self._fd).st_size
-            self.compact()
+        if self.unreadable:
+            self.kept = files.keep(path, files.read(path), moment)
+        self._fd = files.open_file(path, _FLAGS | os.O_CREAT)
+        self._size = os.fstat(self._fd).st_size
+        self.compact()
 
     @property
     def grown(self) -> bool:

@@ -37,7 +37,6 @@ class Ledger:
         self.damaged = False
         """Something was lost. The former version, which is then kept, and the segments must replace it."""
         self.sealed: dict[str, SealedSegment] = {}
-        self.version = self.stamp()
         self.there = self._take(self.path)
         """The file exists. It may have no segments, if none was ever sealed."""
         if self.damaged or not self.there:
@@ -46,14 +45,6 @@ class Ledger:
             self._take(self._old)
             self.sealed, self.damaged = {**self.sealed, **known}, lost or bool(self.sealed)
         self.sealed = dict(sorted(self.sealed.items(), key=lambda item: item[1].first))
-
-    def stamp(self) -> tuple[int, int]:
-        """Returns a value that changes whenever the file does."""
-        try:
-            found = self.path.stat()
-        except FileNotFoundError:
-            return (0, 0)
-        return (found.st_mtime_ns, found.st_ino)
 
     def put(self, *sealed: SealedSegment) -> None:
         """Add or replace segments, in one atomic write. On OSError nothing changes."""
@@ -64,7 +55,7 @@ class Ledger:
         if self.path.exists() and not self.damaged:
             files.replace(self._old, files.read(self.path))
         files.replace(self.path, HEAD + (join(lines, first=True) if lines else b"") + TAIL)
-        self.sealed, self.version, self.there = new, self.stamp(), True
+        self.sealed, self.there = new, True
 
     def restore(self, moment: int) -> Path:
         """Keep a copy of a damaged file and rewrite it from what is known. Returns the copy's path. Raises OSError."""

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gateway.store import files
-from gateway.store.errors import StoreError
 from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger, check_complete
 from gateway.store.rollup import DAY, Countable, Rollup, SegmentSums
@@ -115,7 +114,7 @@ def _view(segment: Segment, tail: Tail | None) -> SegmentView:
 
 
 class Log:
-    """The folder ``usage``. The writer repairs what it finds when it opens, and reports it in ``notes``.
+    """The folder ``usage``. What is damaged is repaired when it is opened, and reported in ``notes``.
 
     Changes replace the tuple ``segments`` (oldest first). Raises OSError, StoreTooNew and StoreDamaged.
     """
@@ -124,7 +123,6 @@ class Log:
         self,
         folder: Path,
         *,
-        writer: bool = True,
         limit: int = LIMIT,
         now: Callable[[], int] = int,
         oldest: Callable[[], int] = int,
@@ -132,7 +130,7 @@ class Log:
         high_water: HighWater | None = None,
     ) -> None:
         """``oldest`` returns the moment before which calls need not be kept, in milliseconds."""
-        self.folder, self._writer, self._limit, self._oldest = folder, writer, limit, oldest
+        self.folder, self._limit, self._oldest = folder, limit, oldest
         self._moment = now()
         self._high_water = high_water
         self.notes = [] if notes is None else notes
@@ -152,8 +150,7 @@ class Log:
         self.segments: tuple[Segment, ...] = ()
         self.last = 0
         """The newest document id ever given, even if its call is missing."""
-        if writer:
-            files.make_folder(folder)
+        files.make_folder(folder)
         self._load()
 
     def append(self, lines: Sequence[LogLine], *, in_new_file: bool = False) -> None:
@@ -161,8 +158,6 @@ class Log:
 
         Raises OSError, and PartlyWritten if the first of them were added and cannot be undone.
         """
-        if not self._writer:
-            raise StoreError("this process only reads the store")
         with self.lock:
             tail, ts = self._tail, lines[0].call.ts
             if in_new_file or tail is None or ts >= self._day_end or tail.segment.end > self._limit:
@@ -192,17 +187,6 @@ class Log:
         """Returns the segments as they are now. The caller holds the lock."""
         growing = {tail.segment.name: tail for tail in (*self._closed, self._tail) if tail}
         return [_view(segment, growing.get(segment.name)) for segment in self.segments]
-
-    def refresh(self) -> None:
-        """For a reader beside a writer: read what was added since."""
-        known = {segment.name for segment in self.segments}
-        if self.ledger.stamp() != self.ledger.version or not known.issuperset(_names(self.folder)):
-            self._load()
-            return
-        for segment in self.segments:
-            if segment.name not in self.ledger.sealed:
-                _look(segment)
-                self.last = max(self.last, segment.last)
 
     def sync(self) -> None:
         """Make everything appended before survive a power cut.
@@ -321,7 +305,7 @@ class Log:
             if name in self.ledger.sealed:
                 segment = Segment(self.folder / name, self.ledger.sealed[name])
                 segment.gone = name not in there
-                if self._writer and not segment.gone:
+                if not segment.gone:
                     segment, note = reseal(segment, self.ledger, self._moment)
                     self.notes += [note] if note else []
             else:
@@ -334,26 +318,22 @@ class Log:
             self._tail = None
         if self.ledger.damaged or not self.ledger.there:
             check_complete(self.ledger.path, segments)
-        if self._writer:
-            written = self._high_water.last if self._high_water is not None else 0
-            if written > self.last:  # their ids are not given to other calls: the file may be restored
-                self.notes.append(_missing(self.folder, self.last + 1, written))
-                self.last = written
-                if not self.ledger.there:  # else the next start would miss the calls in between
-                    self.ledger.put()
-            if self.ledger.damaged:
-                kept = self.ledger.restore(self._moment)
-                path = ordinary(self.ledger.path)
-                self.notes.append(f"{path} was damaged and has been rebuilt; the original is {kept.name}")
-            self._retain()
+        written = self._high_water.last if self._high_water is not None else 0
+        if written > self.last:  # their ids are not given to other calls: the file may be restored
+            self.notes.append(_missing(self.folder, self.last + 1, written))
+            self.last = written
+            if not self.ledger.there:  # else the next start would miss the calls in between
+                self.ledger.put()
+        if self.ledger.damaged:
+            kept = self.ledger.restore(self._moment)
+            path = ordinary(self.ledger.path)
+            self.notes.append(f"{path} was damaged and has been rebuilt; the original is {kept.name}")
+        self._retain()
 
     def _found(self, name: str) -> Segment:
         """Open a segment that is not sealed: the last one that grew, or one that a crash kept from being sealed."""
         segment = Segment(self.folder / name)
         segment.last = self.last
-        if not self._writer:
-            _look(segment)
-            return segment
         text = restore(segment, self.last, self._moment)
         if text:
             self.notes.append(text)
@@ -370,16 +350,8 @@ def _missing(folder: Path, first: int, last: int) -> str:
     )
 
 
-def _look(segment: Segment) -> None:
-    with suppress(FileNotFoundError):  # between two looks at the folder
-        segment.scan()
-
-
 def _names(folder: Path) -> set[str]:
-    try:
-        return {path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)}
-    except FileNotFoundError:
-        return set()
+    return {path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)}
 
 
 def _order(name: str) -> tuple[str, int]:

@@ -6,11 +6,11 @@ become a SealedSegment: one table for each dimension, kept in the ledger.
 
 from collections.abc import Iterator, Mapping
 from sys import intern
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from gateway.domain.call import CHAT_API, LOST, NOT_UPSTREAM, REFUSED, repeats, wait_of
+from gateway.domain.call import CHAT_API, LOST, NOT_UPSTREAM, REFUSED, Record, repeats, wait_of
 
 _K = TypeVar("_K")
 
@@ -51,50 +51,7 @@ class RollupEntry(msgspec.Struct, gc=False):
     marks: tuple[str, ...] = ()
 
 
-class Dimensions(Protocol):
-    """The values that a call is summed up under."""
-
-    @property
-    def token(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def channel(self) -> str: ...
-    @property
-    def group(self) -> str: ...
-    @property
-    def app(self) -> str: ...
-    @property
-    def api(self) -> str: ...
-
-
-class Countable(Dimensions, Protocol):
-    """A Record or a RollupEntry."""
-
-    @property
-    def ts(self) -> int: ...
-    @property
-    def status(self) -> int: ...
-    @property
-    def outcome(self) -> str: ...
-    @property
-    def input(self) -> int: ...
-    @property
-    def cached(self) -> int: ...
-    @property
-    def output(self) -> int: ...
-    @property
-    def cost(self) -> int: ...
-    @property
-    def possible(self) -> int: ...
-    @property
-    def possible_elsewhere(self) -> Mapping[str, int]: ...
-    @property
-    def ms(self) -> int: ...
-    @property
-    def ttft(self) -> int | None: ...
-    @property
-    def marks(self) -> tuple[str, ...]: ...
+Countable = Record | RollupEntry
 
 
 class Counts(msgspec.Struct, array_like=True, gc=False):
@@ -197,18 +154,6 @@ Table = dict[str, dict[int, Counts]]
 """Maps a value of a dimension to the start of an hour or day (milliseconds) to its sums."""
 
 
-class SegmentSums(Protocol):
-    """The sums of one segment."""
-
-    def step(self, by: Dimension) -> int:
-        """Returns the milliseconds of one row of the table: an hour or a day."""
-
-    def table(self, by: Dimension) -> Table: ...
-    def totals(self, by: Dimension) -> Totals: ...
-    def used(self) -> dict[str, int]:
-        """Returns each token's id with the start of its latest call."""
-
-
 _Key = tuple[int, str, str, str, str, str, str]
 _PLACE: dict[str, int] = {"token": 1, "model": 2, "channel": 3, "group": 4, "app": 5, "api": 6}
 
@@ -247,6 +192,7 @@ class Rollup:
         return self._cube.setdefault(key, Counts())
 
     def step(self, by: Dimension) -> int:
+        """Returns the milliseconds of one row of the table: an hour or a day."""
         return DAY if by == "token|model" else HOUR
 
     def table(self, by: Dimension) -> Table:
@@ -262,6 +208,7 @@ class Rollup:
         return totals
 
     def used(self) -> dict[str, int]:
+        """Returns each token's id with the start of its latest call."""
         return self._used
 
     def copy(self) -> "Rollup":
@@ -316,6 +263,10 @@ class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     def used(self) -> dict[str, int]:
         return self.latest
+
+
+SegmentSums = Rollup | SealedSegment
+"""The sums of one segment, which may still grow."""
 
 
 def totals_of(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:

@@ -1,6 +1,6 @@
 """Segment: one file of the call log, and what is known of it without reading it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import StoreTooNew
-from gateway.store.files import CRC, FORMAT, TAIL, body_of, canonical, format_of, head, id_of, intact, pack, split
+from gateway.store.files import CRC, FORMAT, TAIL, body_of, format_of, head, id_of, intact, pack, split
 from gateway.store.folder import ordinary
 from gateway.store.rollup import Countable, Rollup, RollupEntry, SealedSegment, SegmentSums, tables_of, totals_of
 
@@ -38,8 +38,6 @@ class Segment:
         """The file was deleted for its age. Its sums remain."""
         self.partial = sealed is not None and sealed.left is not None
         """Its file lacks calls that are in its sums: damage took some, or all, after it was sealed."""
-        self.foreign = False
-        """The file has a line that another program wrote, in another spelling of JSON."""
         self.edited = sealed is not None and sealed.edited
         """Its sums may be those of other calls than the file now holds."""
         self.n, self.first, self.last = (_count_held(sealed), sealed.first, sealed.last) if sealed else (0, 0, 0)
@@ -73,25 +71,24 @@ class Segment:
             start = file.read(100)
         self._check_format(start)
         ours = start.startswith(HEAD)
-        fine = self._count(_written_lines(self.path, self.end if ours else 0))
         with files.open_to_read(self.path) as file:
+            file.seek(self.end if ours else 0)
+            fine = self._count(file)
             file.seek(self.end)
             return fine and ours and file.read(len(TAIL) + 1) == TAIL
 
-    def _count(self, lines: Iterable[tuple[int, bytes]]) -> bool:
-        """Count the new ones of these lines, each with its offset. Returns whether all are new lines of ours."""
-        fine = True
-        for at, raw in lines:
-            line, comma = raw.removeprefix(b","), raw.startswith(b",")
-            if not intact(line):
-                fine = fine and not line
-                continue
-            doc_id = id_of(line)
-            self.foreign = self.foreign or canonical(line) != line
-            fine = fine and not self.foreign and comma == (self.n > 0) and doc_id > self.last
-            self.end = at + len(raw)
-            if doc_id > self.last:  # ids only grow: an older one is a repeat
-                self.observe(doc_id, decode_entry(body_of(line)))
+    def _count(self, file: BinaryIO) -> bool:
+        """Count the intact lines from here on. Returns whether all are new ones, one directly after the other."""
+        fine, at = True, file.tell()
+        for raw in file:
+            line, comma = raw.rstrip(b"\n").removeprefix(b","), raw.startswith(b",")
+            if intact(line):
+                doc_id = id_of(line)
+                fine = fine and at == self.end + 1 and comma == (self.n > 0) and doc_id > self.last
+                self.end = at + len(line) + comma
+                if doc_id > self.last:  # ids only grow: an older one is a repeat
+                    self.observe(doc_id, decode_entry(body_of(line)))
+            at += len(raw)
         return fine
 
     def _check_format(self, start: bytes) -> None:
@@ -185,35 +182,8 @@ class Segment:
                         size *= 2
                         continue
                     block, start = block[cut:], start + cut
-                yield b"\n".join(map(_canonical, split(block))) if self.foreign else block
+                yield block
                 stop, size = start - 1, BLOCK
-
-
-def _written_lines(path: Path, at: int) -> Iterator[tuple[int, bytes]]:
-    """Returns the lines from an offset to the last intact one, each with its offset.
-
-    Another process may append meanwhile, so what was read early may be stale. But whatever precedes an intact line was
-    written before it. So everything from the first doubtful line on is read once more.
-    """
-    doubtful, stop = -1, -1
-    with files.open_to_read(path) as file:
-        file.seek(at)
-        for raw in file:
-            line = raw.rstrip(b"\n")
-            good = not line or intact(line.removeprefix(b","))
-            if good and doubtful < 0:
-                yield at, line
-            elif doubtful < 0:
-                doubtful = at
-            elif good and line:
-                stop = at + len(line)
-            at += len(raw)
-    if stop >= 0:
-        with files.open_to_read(path) as file:
-            file.seek(doubtful)
-            for line in file.read(stop - doubtful).split(b"\n"):
-                yield doubtful, line
-                doubtful += len(line) + 1
 
 
 def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
@@ -256,10 +226,6 @@ def _first_id(file: BinaryIO, start: int, stop: int) -> tuple[int, int] | None:
         if not raw:
             break
     return None
-
-
-def _canonical(line: bytes) -> bytes:
-    return canonical(line) if intact(line) else line
 
 
 def _count_held(sealed: SealedSegment) -> int:

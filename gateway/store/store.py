@@ -42,8 +42,8 @@ NOTES_KEPT = 100
 class Store:
     """An open store, made by ``open``. Close it after use."""
 
-    def __init__(self, home: Path, *, writer: bool) -> None:
-        self._home, self._writer = home, writer
+    def __init__(self, home: Path) -> None:
+        self._home = home
         self._ending = ExitStack()
         self.notes: list[str] = []
         """What was repaired, at opening or later, for the owner."""
@@ -51,9 +51,7 @@ class Store:
         """Called with each later repair, from any thread."""
         self.entities: Entities
         self.history: History
-        """Only for the writer."""
         self.folder: Folder
-        """Only for the writer."""
         self.calls: CallLog
         self.books: Books
 
@@ -62,35 +60,21 @@ class Store:
         cls,
         config: Config,
         *,
-        writer: bool = True,
         now: Callable[[], Millis],
         sync_s: float = SYNC_S,
         segment_bytes: int = LIMIT,
     ) -> "Store":
-        """Open the store of a home. The writer creates missing files and repairs what a crash left.
+        """Open the store of a home, create missing files, and repair what a crash left.
 
-        Only one process may be the writer. Any number may read, and call ``refresh`` to see what was added since. With
-        ``sync_s`` 0 no thread syncs, and the caller must call ``books.sync``. Raises StoreBusy, StoreTooNew,
-        StoreDamaged, and StoreError for what the system refuses.
+        Only one process may have it open. With ``sync_s`` 0 no thread syncs, and the caller must call ``books.sync``.
+        Raises StoreBusy, StoreTooNew, StoreDamaged, and StoreError for what the system refuses.
         """
-        store = cls(config.home, writer=writer)
+        store = cls(config.home)
         try:
-            if writer:
-                store._open_writer(now, sync_s=sync_s, segment_bytes=segment_bytes)
-            else:
-                store.refresh()
+            store._open(now, sync_s=sync_s, segment_bytes=segment_bytes)
         except OSError as exc:
             raise cannot_open(config.home, exc) from exc
         return store
-
-    def refresh(self) -> None:
-        """For a reader: read what the writer has added since."""
-        self.entities = Entities(self._home / "config.json", writer=False, expected=_used(self._home))
-        if hasattr(self, "calls"):
-            self.calls.log.refresh()
-        else:
-            self.calls = CallLog(Log(self._home / "usage", writer=False, notes=self.notes))
-        self.books = Books(self.entities, self.calls, None)
 
     def close(self) -> None:
         """End the thread, sync, and release the lock. Raises StoreError if the last sync failed."""
@@ -99,7 +83,7 @@ class Store:
         except OSError as exc:
             raise StoreError(f"the last calls may not survive a power cut: {exc}") from exc
 
-    def _open_writer(self, now: Callable[[], Millis], *, sync_s: float, segment_bytes: int) -> None:
+    def _open(self, now: Callable[[], Millis], *, sync_s: float, segment_bytes: int) -> None:
         with ExitStack() as ending:
             make_home(self._home)
             _check_files(self._home)
@@ -152,7 +136,7 @@ OWN_FILES = (
     *("config.json", "config.old.json", "high-water", "history-keys.json", "history.json"),
     *("incidents.json", "inflight.log", "lock"),
 )
-"""Files that only a writer reads and writes."""
+"""Files beside the call log."""
 
 
 def _check_files(home: Path) -> None:

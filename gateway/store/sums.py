@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.domain.units import Millis
 from gateway.store.files import body_of
-from gateway.store.rollup import Counts, Dimension, Dimensions, RollupEntry, Table
+from gateway.store.rollup import Countable, Counts, Dimension, RollupEntry, Table
 from gateway.store.segment import Segment, decode_entry
 
 FOREVER = 1 << 62
@@ -78,7 +78,7 @@ def total(rows: Iterable[Counts]) -> Counts:
     return whole
 
 
-def value_of(call: Dimensions, by: Dimension) -> str:
+def value_of(call: Countable, by: Dimension) -> str:
     """Returns the call's value of a dimension."""
     return f"{call.token}|{call.model}" if by == "token|model" else str(getattr(call, by))
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.store import files
-from gateway.store.files import TAIL, body_of, canonical, id_of, intact, join, split
+from gateway.store.files import TAIL, body_of, id_of, intact, join, split
 from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger
 from gateway.store.segment import HEAD, Segment, decode_entry, foreign_lines
@@ -223,7 +223,7 @@ def restore(segment: Segment, last: int, moment: int) -> str:
     kept = files.keep(segment.path, data, moment) if data else None
     body = HEAD + join(lines, first=True) if lines else HEAD
     files.replace(segment.path, body + TAIL)
-    segment.end, segment.foreign = len(body), False
+    segment.end = len(body)
     original = f"the original is {kept.name}" if kept else "not a byte was left"
     return f"{ordinary(segment.path)} was damaged; {len(lines)} of its calls are intact, {original}"
 
@@ -250,6 +250,6 @@ def _good_lines(data: bytes, last: int) -> list[bytes]:
     lines = []
     for line in split(data):
         if intact(line) and (doc_id := id_of(line)) > last:
-            lines.append(canonical(line))
+            lines.append(line)
             last = doc_id
     return lines

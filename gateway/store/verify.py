@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
+from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT, Record, Scope
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.units import Millis, Nanos
-from gateway.store.books import DIMENSION, SpentAmounts
+from gateway.store.books import DIMENSION
 from gateway.store.files import body_of, id_of, intact
 from gateway.store.log import SegmentView
 from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, by_day
@@ -24,7 +25,7 @@ class BooksSnapshot(NamedTuple):
 
     parts: list[SegmentView]
     backlog: list[Record]
-    counters: list[tuple[Scope, Millis, SpentAmounts]]
+    counters: list[tuple[Scope, Millis, Amounts]]
     granted: Nanos
     balance: Nanos
     damage: list[str]
@@ -88,7 +89,7 @@ class _Audit:
             yield from self._call(record, record.id)
         for scope, since, spent in self._snapshot.counters:
             sums = self._spent[scope][since]
-            found = SpentAmounts(Nanos(sums.cost), sums.input + sums.output, sums.admitted)
+            found = Amounts(Nanos(sums.cost), sums.input + sums.output, sums.admitted)
             yield from self._same(f"what {' '.join(scope).strip()} spent since {since}", spent, found)
         balance = self._snapshot.granted - self.cost
         yield from self._same("the balance", self._snapshot.balance, balance)

@@ -9,7 +9,7 @@ from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.catalog import Catalog
 from gateway.core.ratelimit import Limiter, UsedToday
 from gateway.domain.account import Account, AccountStatus
-from gateway.domain.budget import Budget, Window, window_end, window_start
+from gateway.domain.budget import Amounts, Budget, Window, window_end, window_start
 from gateway.domain.channel import Overrides
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, NotFound, QuotaExceeded, RateLimited
 from gateway.domain.group import Group
@@ -21,7 +21,7 @@ from gateway.inbound.chat.api import CHAT
 from tests.core import kit
 from tests.core.clocks import NOON, Mono
 from tests.core.ends import FakeClient
-from tests.core.test_quota import Amount, Purse
+from tests.core.test_quota import Purse
 
 
 def call_of(token: Token, catalog: Catalog, model: str = "m", **fields: Any) -> Call:
@@ -107,8 +107,8 @@ def test_limits_of_token_and_group_both_hold(limiter: Limiter, owner: str) -> No
 
 def test_days_are_read_from_the_books(limiter: Limiter) -> None:
     purse, token = Purse(10**9), kit.token(limits=Limits(rpd=10, tpd=1000))
-    purse.spendings[("token", "tok_laptop"), window_start(Window.DAY, NOON)] = Amount(calls=7, tokens=900)
-    purse.holds["token", "tok_laptop"] = Amount(calls=2, tokens=50)
+    purse.spendings[("token", "tok_laptop"), window_start(Window.DAY, NOON)] = Amounts(calls=7, tokens=900)
+    purse.holds["token", "tok_laptop"] = Amounts(calls=2, tokens=50)
     used = today_of(purse, lambda: NOON)(("token", token.id))
     end = window_end(Window.DAY, NOON)
     assert end is not None
@@ -121,8 +121,8 @@ def test_a_new_day_begins_at_midnight() -> None:
     today = today_of(purse, lambda: now[0])
     midnight = window_end(Window.DAY, NOON)
     assert midnight is not None
-    purse.spendings[("group", "home"), window_start(Window.DAY, NOON)] = Amount(calls=7)
-    purse.spendings[("group", "home"), midnight] = Amount(calls=1)
+    purse.spendings[("group", "home"), window_start(Window.DAY, NOON)] = Amounts(calls=7)
+    purse.spendings[("group", "home"), midnight] = Amounts(calls=1)
     assert today(("group", "home")).requests == 7
     now[0] = Millis(midnight - 1)
     assert (today(("group", "home")).requests, today(("group", "home")).reset_s) == (7, 1)

@@ -18,7 +18,7 @@ from gateway.core.quota import (
     plan_hold,
 )
 from gateway.domain.account import Account, AccountStatus
-from gateway.domain.budget import Budget, Window, window_start
+from gateway.domain.budget import Amounts, Budget, Window, window_start
 from gateway.domain.call import ACCOUNT, Running, Scope
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import QuotaExceeded
@@ -37,29 +37,23 @@ PRICE = Price(model="m", input=Nanos(2 * MILLION), output=Nanos(10 * MILLION))
 """2 nano-dollars an input token, 10 an output token."""
 
 
-class Amount(msgspec.Struct, frozen=True):
-    nanos: Nanos = Nanos(0)
-    tokens: int = 0
-    calls: int = 0
-
-
 class Purse:
     """Books made of plain numbers: spent by scope and window start, held by scope."""
 
     def __init__(self, available: int = 1_000_000) -> None:
         self.nanos = available
-        self.spendings: dict[tuple[Scope, Millis], Amount] = {}
-        self.holds: dict[Scope, Amount] = {}
+        self.spendings: dict[tuple[Scope, Millis], Amounts] = {}
+        self.holds: dict[Scope, Amounts] = {}
         self.running: dict[CallId, Running] = {}
 
     def available(self) -> Nanos:
         return Nanos(self.nanos)
 
-    def spent(self, scope: Scope, since: Millis) -> Amount:
-        return self.spendings.get((scope, since), Amount())
+    def spent(self, scope: Scope, since: Millis) -> Amounts:
+        return self.spendings.get((scope, since), Amounts())
 
-    def held(self, scope: Scope) -> Amount:
-        return self.holds.get(scope, Amount())
+    def held(self, scope: Scope) -> Amounts:
+        return self.holds.get(scope, Amounts())
 
     def running_in(self, scope: Scope) -> list[Running]:
         return [call for call in self.running.values() if scope in scopes(call)]
@@ -187,8 +181,8 @@ SCOPES: dict[str, Scope] = {"account": ACCOUNT, "group": GROUP, "token": TOKEN}
 @pytest.mark.parametrize(("spent", "held", "fits"), [(100, 200, True), (101, 200, False), (100, 201, False)])
 def test_every_budget_of_money_is_looked_at(owner: str, window: Window, spent: int, held: int, fits: bool) -> None:
     purse = Purse()
-    purse.spendings[SCOPES[owner], window_start(window, NOON)] = Amount(nanos=Nanos(spent))
-    purse.holds[SCOPES[owner]] = Amount(nanos=Nanos(held))
+    purse.spendings[SCOPES[owner], window_start(window, NOON)] = Amounts(nanos=Nanos(spent))
+    purse.holds[SCOPES[owner]] = Amounts(nanos=Nanos(held))
     budget = {owner: Budget(window=window, nanos=Nanos(1000))}
     if fits:
         assert take(purse, need(), **budget).nanos == 700
@@ -200,8 +194,8 @@ def test_every_budget_of_money_is_looked_at(owner: str, window: Window, spent: i
 @pytest.mark.parametrize(("spent", "held", "fits"), [(50, 100, True), (51, 100, False), (50, 101, False)])
 def test_every_budget_of_tokens_is_looked_at(owner: str, spent: int, held: int, fits: bool) -> None:
     purse = Purse()
-    purse.spendings[SCOPES[owner], Millis(0)] = Amount(tokens=spent)
-    purse.holds[SCOPES[owner]] = Amount(tokens=held)
+    purse.spendings[SCOPES[owner], Millis(0)] = Amounts(tokens=spent)
+    purse.holds[SCOPES[owner]] = Amounts(tokens=held)
     budget = {owner: Budget(tokens=300)}
     if fits:
         assert take(purse, need(), **budget).tokens == 150
@@ -216,7 +210,7 @@ def test_without_a_cap_the_tightest_budget_bounds_the_hold() -> None:
 
 def test_other_windows_do_not_count() -> None:
     purse = Purse()
-    purse.spendings[TOKEN, Millis(0)] = Amount(nanos=Nanos(10**9))
+    purse.spendings[TOKEN, Millis(0)] = Amounts(nanos=Nanos(10**9))
     assert take(purse, need(), token=Budget(window=Window.DAY, nanos=Nanos(700))).nanos == 700
 
 
@@ -271,7 +265,7 @@ def test_the_running_calls_that_hold_the_most_are_named() -> None:
 
 def test_who_holds_the_rest_of_a_budget_is_named() -> None:
     purse = Purse()
-    purse.holds[GROUP] = Amount(tokens=300)
+    purse.holds[GROUP] = Amounts(tokens=300)
     purse.running[CallId("a")] = holder(7, "tok_1", held_tokens=300)
     found = refusal(purse, need(), group=Budget(tokens=300)).message
     assert found.startswith("running calls hold the rest of the budget of group 'home': req_7 (opus) 300 tokens;")
@@ -391,7 +385,7 @@ def test_the_account_may_want_a_stream_stopped() -> None:
 
 def test_a_token_may_want_a_stream_stopped_by_its_tightest_budget() -> None:
     purse = Purse()
-    purse.spendings[TOKEN, window_start(Window.DAY, NOON)] = Amount(nanos=Nanos(30))
-    purse.holds[TOKEN] = Amount(nanos=Nanos(20))
+    purse.spendings[TOKEN, window_start(Window.DAY, NOON)] = Amounts(nanos=Nanos(30))
+    purse.holds[TOKEN] = Amounts(nanos=Nanos(20))
     budgets = (Budget(nanos=Nanos(90)), Budget(window=Window.DAY, nanos=Nanos(100)), Budget(tokens=1))
     assert left_to_stop(purse, Account(), token(True, *budgets), now=NOON) == 50

@@ -10,15 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from gateway.config import Config
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import GatewayError
-from gateway.domain.units import Millis
 from gateway.domain.usage import UsageSource
-from gateway.store.store import Store
 from gateway.store.verify import verify
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Bill, Provider
+from tests.fakes.stored import stored
 
 UNFINISHED = frozenset(
     {Outcome.CLIENT_CLOSED, Outcome.CANCELLED, Outcome.STOPPED, Outcome.TIMEOUT, Outcome.UPSTREAM_CUT}
@@ -110,13 +108,10 @@ def _witness(records: list[Record], bills: list[Bill]) -> Iterator[str]:
 def on_disk(home: Path) -> list[str]:
     """What the store contains, read again after the gateway has closed it."""
     try:
-        store = Store.open(Config(home=home), writer=False, now=lambda: Millis(0))
+        with stored(home) as store:
+            verdict = verify(store)
     except GatewayError as error:
         return [f"verify: {error.message}"]
-    try:
-        verdict = verify(store)
-    finally:
-        store.close()
     return [] if verdict.equal else [f"verify: {verdict.difference}"]
 
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT, Outcome
 from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.price import Rates
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos
 from gateway.store import files
-from gateway.store.books import BACKLOG, HeldAmounts, SpentAmounts
-from gateway.store.errors import StoreError
+from gateway.store.books import BACKLOG
 from gateway.store.inflight import lost_record, refusal, withheld
 from gateway.store.store import Store
 from gateway.store.verify import verify
@@ -42,14 +42,14 @@ def test_a_hold_is_not_available_and_not_spent(store: Store) -> None:
     store.books.open(running(1, held=700))
     assert store.books.balance() == 10 * DOLLAR
     assert store.books.available() == 10 * DOLLAR - 700
-    assert store.books.held(("token", "tok_1")) == HeldAmounts(Nanos(700), 200, 1)
+    assert store.books.held(("token", "tok_1")) == Amounts(Nanos(700), 200, 1)
 
 
 def test_settling_ends_the_hold_and_charges_the_cost(store: Store) -> None:
     store.books.open(running(1, held=700))
     settled = store.books.settle(record(1, cost=500))
     assert settled.balance == store.books.balance() == store.books.available() == 10 * DOLLAR - 500
-    assert store.books.spent(ACCOUNT) == SpentAmounts(Nanos(500), 112, 1)
+    assert store.books.spent(ACCOUNT) == Amounts(Nanos(500), 112, 1)
     assert store.calls.get(settled.id) == settled
 
 
@@ -163,7 +163,7 @@ def test_a_good_answer_whose_record_is_refused_costs_nothing(store: Store, monke
         ]
         assert [one.balance for one in (kept, failed, later)] == [10 * DOLLAR, 10 * DOLLAR - 30, 10 * DOLLAR - 30]
         assert store.books.balance() == store.books.available() == 10 * DOLLAR - 30
-        assert store.books.spent(("token", "tok_1"), Millis(T0 - 5)) == SpentAmounts(Nanos(0), 0, 1)
+        assert store.books.spent(("token", "tok_1"), Millis(T0 - 5)) == Amounts(Nanos(0), 0, 1)
         assert verify(store).difference == ""
     store.books.sync()
     assert store.calls.newest(9) == [later, failed, kept]
@@ -275,15 +275,6 @@ def test_a_crash_between_the_record_and_the_end_of_the_hold_doubles_nothing(home
     assert [call.outcome for call in again.calls.newest(9)] == [Outcome.LOST, Outcome.DONE]
     again.close()
     store.close()
-
-
-def test_books_for_reading_only_refuse_to_be_written(store: Store, home: Path) -> None:
-    settle(store, 1)
-    reader = store_of(home, writer=False)
-    assert (reader.books.balance(), reader.books.healthy) == (store.books.balance(), True)
-    for write in (lambda: reader.books.open(running(2)), lambda: reader.books.note(record(2)), reader.books.sync):
-        with pytest.raises(StoreError, match="only reads"):
-            write()
 
 
 async def test_waiting_for_the_disk_fails_if_the_disk_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

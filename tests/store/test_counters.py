@@ -7,9 +7,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT, Outcome, Record, Scope
 from gateway.domain.units import Millis, Nanos
-from gateway.store.books import MOMENTS, Counters, SpentAmounts, scopes
+from gateway.store.books import MOMENTS, Counters, scopes
 from gateway.store.calls import CallLog
 from gateway.store.rollup import HOUR
 from tests.store.samples import T0, busy, log_of, record, seal, token
@@ -21,9 +22,9 @@ def counters_of(calls: CallLog, *waiting: Record) -> Counters:
     return Counters(calls, lambda: list(waiting), nullcontext())
 
 
-def added(calls: CallLog, scope: Scope, since: int) -> SpentAmounts:
+def added(calls: CallLog, scope: Scope, since: int) -> Amounts:
     mine = [call for call in calls.newest(10_000) if call.ts >= since and scope in scopes(call)]
-    return SpentAmounts(Nanos(sum(c.cost for c in mine)), sum(c.input + c.output for c in mine), len(mine))
+    return Amounts(Nanos(sum(c.cost for c in mine)), sum(c.input + c.output for c in mine), len(mine))
 
 
 def test_the_first_answer_comes_from_the_log(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from gateway.domain.query import EVERYTHING, Query
 from gateway.domain.units import Millis
 from gateway.store.calls import CallLog
 from gateway.store.files import id_of
-from gateway.store.log import Log
 from gateway.store.search import SearchDeadline
 from gateway.store.store import Store
 from gateway.store.verify import check, take, verify
@@ -177,25 +176,3 @@ def test_real_damage_is_found_by_every_check_until_it_is_repaired(store: Store) 
     ] * 2
     path.write_bytes(good)
     assert verify(store).difference == ""
-
-
-def test_another_process_that_reads_misses_no_call_that_is_written_meanwhile(tmp_path: Path) -> None:
-    """Its buffer may hold the closing braces that a new line has replaced since."""
-    writer = log_of(tmp_path, 1)
-    ended, faults = threading.Event(), []
-    reader = CallLog(Log(tmp_path, writer=False))
-
-    def read() -> None:
-        while not ended.is_set():
-            reader.log.refresh()
-            if reader.count != reader.log.last:
-                faults.append((reader.count, reader.log.last))
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    for i in range(1, amount(6_000, 40_000)):
-        writer.append([record(i)])
-    ended.set()
-    thread.join()
-    reader.log.refresh()
-    assert (faults[:1], reader.count) == ([], writer.count)

@@ -2,9 +2,10 @@
 
 import msgspec
 
+from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT
 from gateway.domain.units import CallId
-from gateway.store.books import HeldAmounts, Holds
+from gateway.store.books import Holds
 from tests.store.samples import running
 
 
@@ -12,7 +13,7 @@ def test_a_hold_counts_for_all_that_the_call_draws_on() -> None:
     holds = Holds()
     holds.add(running(1))
     holds.add(running(6))
-    assert holds.held(ACCOUNT) == HeldAmounts(10_000, 400, 2)  # type: ignore[arg-type]
+    assert holds.held(ACCOUNT) == Amounts(10_000, 400, 2)  # type: ignore[arg-type]
     assert holds.held(("token", "tok_1")).calls == 2
     assert (holds.held(("channel", "ch_1")).calls, holds.held(("channel", "ch_0")).calls) == (1, 1)
     assert holds.held(("group", "vip")).calls == 1
@@ -22,7 +23,7 @@ def test_a_hold_ends_once() -> None:
     holds = Holds()
     holds.add(running(1))
     assert (holds.remove(running(1).id), holds.remove(running(1).id)) == (True, False)
-    assert (holds.held(ACCOUNT), dict(holds.running)) == (HeldAmounts(), {})
+    assert (holds.held(ACCOUNT), dict(holds.running)) == (Amounts(), {})
 
 
 def test_a_call_that_changes_its_channel_takes_its_hold_along() -> None:

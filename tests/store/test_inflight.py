@@ -7,12 +7,14 @@ import pytest
 
 from gateway.store import files
 from gateway.store.inflight import Inflight
+from tests.fakes.stored import copied
 from tests.store.samples import running
 
 
 def read(path: Path) -> list[str]:
     """Ids that a new start would find running."""
-    return list(Inflight(path, writer=False).running)
+    with copied(path) as copy:
+        return list(Inflight(copy).running)
 
 
 def test_what_began_and_did_not_end_is_running(tmp_path: Path) -> None:
@@ -21,7 +23,8 @@ def test_what_began_and_did_not_end_is_running(tmp_path: Path) -> None:
         inflight.begin(running(i))
     inflight.end([running(1).id])
     assert read(inflight.path) == [running(0).id, running(2).id]
-    assert Inflight(inflight.path, writer=False).running[running(0).id] == running(0)
+    with copied(inflight.path) as copy:
+        assert Inflight(copy).running[running(0).id] == running(0)
 
 
 def test_the_file_is_emptied_when_nothing_runs(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from gateway.domain.settings import ExpiringRecords
 from gateway.domain.units import Millis
 from gateway.store import files
 from gateway.store.calls import CallLog, expiring_records
-from gateway.store.errors import StoreDamaged, StoreError
-from gateway.store.files import TAIL
+from gateway.store.errors import StoreDamaged
 from gateway.store.ledger import Ledger
 from gateway.store.log import Log
 from gateway.store.rollup import DAY, DIMENSIONS, HOUR
@@ -282,34 +281,6 @@ def test_calls_that_damage_took_from_the_beginning_are_not_looked_for_elsewhere(
     path = segments(tmp_path)[0]
     path.write_bytes(path.read_bytes().replace(b'"cost":1000', b'"cost":9000'))
     assert [reopened(tmp_path).count for _ in range(2)] == [4, 4]
-
-
-def test_a_reader_sees_what_the_writer_adds(tmp_path: Path) -> None:
-    writer, reader = log_of(tmp_path, 5, limit=SMALL), CallLog(Log(tmp_path, writer=False))
-    for i in range(5, 60):
-        writer.append([record(i)])
-        if i % 7 == 0:
-            seal(writer)
-        reader.log.refresh()
-        assert (reader.count, reader.log.last) == (i + 1, i + 1)
-        assert reader.newest(1) == [record(i)]
-    assert sums_of(reader, "model", "hour") == sums_of(writer, "model", "hour")
-
-
-def test_a_reader_neither_repairs_nor_writes(tmp_path: Path) -> None:
-    log_of(tmp_path, 5).log.close()
-    path = segments(tmp_path)[0]
-    path.write_bytes(path.read_bytes().removesuffix(TAIL)[:-10])
-    reader = CallLog(Log(tmp_path, writer=False))
-    assert (reader.count, len(list(tmp_path.iterdir()))) == (4, 1)
-    with pytest.raises(StoreError, match="only reads"):
-        reader.append([record(5)])
-
-
-def test_a_reader_of_nothing_finds_nothing(tmp_path: Path) -> None:
-    reader = CallLog(Log(tmp_path / "none", writer=False))
-    reader.log.refresh()
-    assert (reader.count, (tmp_path / "none").exists()) == (0, False)
 
 
 def test_a_segment_that_cannot_be_opened_is_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

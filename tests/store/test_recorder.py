@@ -5,6 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.domain.call import Record
@@ -13,6 +14,7 @@ from gateway.store.disk_reserve import DiskReserve
 from gateway.store.inflight import Inflight
 from gateway.store.log import Log
 from gateway.store.recorder import Recorder
+from tests.fakes.stored import copied
 from tests.store.samples import record, running, segments, stock
 
 
@@ -78,11 +80,19 @@ def end(recorder: Recorder, i: int) -> None:
 
 
 def on_disk(home: Path) -> list[str]:
-    return [call.id for call in reversed(CallLog(Log(home / "usage", writer=False)).newest(999))]
+    with copied(home / "usage") as copy:
+        return [call.id for call in reversed(CallLog(Log(copy)).newest(999))]
 
 
 def still_running(home: Path) -> list[str]:
-    return list(Inflight(home / "inflight.log", writer=False).running)
+    running: dict[str, None] = {}
+    for line in filter(None, (home / "inflight.log").read_bytes().split(b"\n")):
+        found = msgspec.json.decode(line)
+        if isinstance(found, str):
+            running.pop(found, None)
+        else:
+            running[found["id"]] = None
+    return list(running)
 
 
 def test_a_call_runs_from_its_hold_to_its_record(recorder: Recorder, tmp_path: Path) -> None:
@@ -218,7 +228,8 @@ def test_a_good_answer_whose_record_is_refused_becomes_a_failure_that_costs_noth
     assert "the disk is full" in kept[0].error
     disk.full = False
     recorder.sync()
-    assert CallLog(Log(tmp_path / "usage", writer=False)).newest(9)[::-1] == kept
+    with copied(tmp_path / "usage") as copy:
+        assert CallLog(Log(copy)).newest(9)[::-1] == kept
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EFBIG, errno.ENOSPC])

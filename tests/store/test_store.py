@@ -15,6 +15,7 @@ from gateway.store.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNe
 from gateway.store.rollup import DAY
 from gateway.store.store import Store
 from gateway.store.verify import verify
+from tests.fakes.stored import stored
 from tests.store.samples import T0, grant, record, running, segments, settle, store_of
 
 
@@ -55,7 +56,8 @@ def test_a_thread_syncs_unless_told_otherwise(home: Path) -> None:
     store = Store.open(Config(home=home), now=lambda: Millis(T0))
     settle(store, 1)
     store.close()
-    assert store_of(home, writer=False).calls.count == 1
+    with stored(home) as found:
+        assert found.calls.count == 1
 
 
 def test_a_second_writer_is_refused_until_the_first_is_done(home: Path) -> None:
@@ -150,22 +152,6 @@ def test_records_are_kept_as_long_as_the_settings_say(home: Path) -> None:
     assert (later.calls.get(record(0).id), later.books.spent(("account", "")).calls) == (None, 20)
     assert verify(later).equal
     later.close()
-
-
-def test_a_reader_sees_calls_and_configuration_of_the_writer(home: Path) -> None:
-    store = store_of(home)
-    reader = store_of(home, writer=False)
-    assert reader.calls.count == 0
-    grant(store)
-    settle(store, 1)
-    reader.refresh()
-    assert (reader.calls.count, reader.books.balance()) == (1, store.books.balance())
-    store.close()
-
-
-def test_a_reader_needs_no_home(home: Path) -> None:
-    reader = store_of(home, writer=False)
-    assert (reader.calls.newest(5), reader.books.balance(), home.exists()) == ([], 0, False)
 
 
 def test_the_configuration_is_readable_json(home: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gateway.domain.budget import Amounts
 from gateway.domain.units import Millis, Nanos
-from gateway.store.books import SpentAmounts
 from gateway.store.rollup import DAY, Counts, Rollup, SealedSegment
 from gateway.store.store import Store
 from gateway.store.verify import check, take, verify
@@ -156,7 +156,7 @@ def test_wrong_counters_are_found(store: Store) -> None:
 def test_a_wrong_window_is_found(store: Store) -> None:
     snapshot = take(store)
     scope = ("token", "tok_1")
-    wrong = [(s, since, SpentAmounts() if s == scope else spent) for s, since, spent in snapshot.counters]
+    wrong = [(s, since, Amounts() if s == scope else spent) for s, since, spent in snapshot.counters]
     assert "what token tok_1 spent since" in check(snapshot._replace(counters=wrong)).difference
 
 
