@@ -17,8 +17,6 @@ if sys.platform != "win32":
 MARK = "tollkeeper.lock"
 """The file that the process using the folder keeps locked."""
 
-WATCH_S = 1.0
-
 
 def folder() -> Path | None:
     """Returns where this process's executable unpacked itself; None if it did not."""
@@ -46,7 +44,7 @@ async def parent_gone() -> None:
         await asyncio.Event().wait()
     parent = os.getppid()
     while os.getppid() == parent:  # noqa: ASYNC110 - no event reports it
-        await asyncio.sleep(WATCH_S)
+        await asyncio.sleep(1.0)
 
 
 def _is_dead(mark: Path) -> bool:

@@ -15,11 +15,6 @@ import msgspec
 
 from gateway.domain.units import Millis
 
-SIZE_LIMIT = 64 * 1024
-"""The most bytes of a runfile."""
-ADDRESS_LIMIT = 400
-"""The most bytes of a base URL."""
-
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach one running server. It holds the secret: never print it."""
@@ -59,7 +54,7 @@ def keep_address(path: Path, address: str) -> None:
 def last_address(path: Path) -> str:
     """Returns the base URL that was kept last; empty if none was."""
     with suppress(OSError, UnicodeDecodeError), _open(path) as file:
-        address = file.read(ADDRESS_LIMIT).decode("ascii").strip()
+        address = file.read(400).decode("ascii").strip()
         return address if address.startswith("http://") and address.isprintable() else ""
     return ""
 
@@ -107,7 +102,7 @@ def read(path: Path) -> Endpoint | None:
 
 def _endpoint_of(path: Path) -> Endpoint:
     with _open(path) as file:
-        return msgspec.json.decode(file.read(SIZE_LIMIT), type=Endpoint)
+        return msgspec.json.decode(file.read(64 * 1024), type=Endpoint)
 
 
 def _copied(folder: Path, home: str) -> bool:

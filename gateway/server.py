@@ -64,13 +64,6 @@ from gateway.web.port_owner import free_port, port_owner
 
 _log = logging.getLogger("tollkeeper")
 
-GC_THRESHOLD = 3_000
-"""New objects, beyond those freed, between two runs of the garbage collector: calls leave no cycles."""
-LAST_WORDS_S = 0.4
-"""Seconds for streams cut at the end of the drain to get their error event; with what follows, less than a second."""
-CUT_S = 0.05
-"""Seconds for handlers to end after their connections are closed."""
-
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """What is reported once the server answers."""
@@ -134,7 +127,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         engine.tasks.spawn(tokens.delete_ended(engine), "tokens of programs")
         gc.collect()
         gc.freeze()  # these objects live for ever: the collector need not visit them on the hot path
-        gc.set_threshold(GC_THRESHOLD, 20, 50)
+        gc.set_threshold(3_000, 20, 50)  # calls leave no cycles
         ready(_welcome(engine, config, key))
         await stop.asked.wait()
         await door.drain(config.drain_s, stop.at_once)
@@ -277,9 +270,9 @@ class PublicPort:
             await _unless(at_once, self._quiet(), limit_s)
         engine.live.cancel_all(Outcome.STOPPED)
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS_S):
+            async with asyncio.timeout(0.4):  # for streams that are cut to get their error event
                 await self._quiet()
-        await self._listener.shutdown(CUT_S)
+        await self._listener.shutdown(0.05)
 
     async def _quiet(self) -> None:
         """Wait until every answer is sent and no call runs. Some run on after their clients have left."""

@@ -70,10 +70,6 @@ def group_of(token: Token, catalog: Catalog) -> Group:
     return group
 
 
-FITS = 2
-"""How often an output limit is lowered. The second time is for output that it did not bound, such as thinking."""
-
-
 def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = nothing_recalled) -> Admission:
     """Check visibility, price, rate limits and quota. Changes only the call's own price, need, fallbacks and output
     limit.
@@ -84,7 +80,7 @@ def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = noth
         return _admit(call, limiter, books, recall)
     except QuotaExceeded as error:
         first = last = error.with_traceback(None)  # its frames lead back to the call
-    for _ in range(FITS):
+    for _ in range(2):  # the second time for output that the limit did not bound, such as thinking
         if not _fit_output(call, last):
             break
         try:

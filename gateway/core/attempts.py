@@ -35,8 +35,6 @@ from gateway.inbound.api import AttemptPlan, never_repaired
 from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter, Reply, WholeAnswer
 from gateway.upstream.redaction.redaction import Redaction
 
-MOST_REPAIRS = 8
-"""How often a request is changed and sent again to an upstream that refuses some of its parameters."""
 ERROR_BODY_LIMIT = 1 << 20
 """How many bytes of an error's body are read."""
 SLICE = 32 << 10
@@ -204,7 +202,7 @@ class Attempts:
         """
         chat = self._adapter_of(route.channel.dialect)
         plan = await self._preparer.plan(call, chat, order, route)
-        for _ in range(MOST_REPAIRS):
+        for _ in range(8):
             try:
                 return await self._exchange(call, plan, route)
             except AttemptFailed as failed:

@@ -54,8 +54,6 @@ NOUNS: Mapping[Table, str] = {
 }
 """What people call an entity of a table."""
 
-SHOWN = 160
-"""How many characters of a value are shown."""
 HIDDEN = "…"
 """What is shown instead of a key."""
 EARLIER_KEY = "sealed:"
@@ -337,7 +335,7 @@ def _fields(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Fie
 
 def _difference(field: str, before: str, after: str) -> FieldDifference:
     """Returns both values for people; of long ones, the part in which they begin to differ."""
-    before, after = where_they_differ(before, after, SHOWN)
+    before, after = where_they_differ(before, after, 160)
     return FieldDifference(field=field, before=before, after=after)
 
 

@@ -34,8 +34,6 @@ from gateway.domain.units import ChannelId
 
 PAUSED_RULES = frozenset({"attention", "cooling", "trial"})
 """Rules that skip a channel for what it did before."""
-SOON_S = 1.0
-"""Seconds after which a place may come free. Nobody knows."""
 
 
 class ChannelTickets:
@@ -60,7 +58,7 @@ class ChannelTickets:
                 route.channel.name,
                 f"at its limit of {gate.limit} {plural(gate.limit, 'call in flight')}",
                 "full",
-                SOON_S,
+                1.0,  # nobody knows when a place comes free
             )
         if bound.rated and (over := self._limiter.against(bound, self._tokens)) is not None:
             return SkippedRoute(route.channel.name, over.reason, "limit", over.wait_s)
@@ -141,14 +139,6 @@ MOST = 10_000
 """How many conversations are remembered."""
 KEEP_S = 3600.0
 """Seconds; vendors' caches are not kept longer."""
-MOST_PASSED = 3
-"""How many skipped channels a record explains."""
-PASSED_CHARS = 120
-"""Characters of such a reason, with the channel's name."""
-MOST_KEPT = 4096
-"""How many answers of upstreams are remembered."""
-BEGINNING = 8
-"""How many messages are examined at most."""
 
 
 class StickyRoute(msgspec.Struct, frozen=True):
@@ -172,7 +162,7 @@ def conversation(token: str, model: str, fields: Fields, session: str = "") -> b
     if session or bytes(memoryview(fields["messages"])[:1]) != b"[":
         named.update(b"" if session else memoryview(fields["messages"])[: 64 << 10])
         return named.digest()
-    for raw in _MESSAGES.decode(fields["messages"])[:BEGINNING]:
+    for raw in _MESSAGES.decode(fields["messages"])[:8]:  # more are not examined
         named.update(memoryview(raw)[: 64 << 10])
         if _MESSAGE.decode(raw).role == "user":
             break
@@ -212,7 +202,7 @@ class Chooser:
         self._retries = retries
         self._rooms = rooms
         self._sticky = sticky
-        self._kept = StickyRoutes(keep_s=math.inf, most=MOST_KEPT)
+        self._kept = StickyRoutes(keep_s=math.inf, most=4096)
         """Where the answers are that requests may continue, by their ids."""
 
     def first(self, call: Call, entry: ModelEntry, *, waited: bool = False, dry: bool = False) -> RouteChoice:
@@ -318,8 +308,8 @@ def _passed_marks(passed: Sequence[SkippedRoute], route: Route, entry: ModelEntr
     first = {other.channel.name for other in entry.routes if other.rank.tier < route.rank.tier}
     if route.served.name != entry.name:  # all of them come before those of a fallback
         first = {other.channel.name for other in entry.routes}
-    before = [one for one in passed if one.channel in first][:MOST_PASSED]
-    return tuple(f"{PASSED_MARK}{plain(_skip_text(one), PASSED_CHARS)}" for one in before)
+    before = [one for one in passed if one.channel in first][:3]
+    return tuple(f"{PASSED_MARK}{plain(_skip_text(one), 120)}" for one in before)
 
 
 def no_channel(call: Call, choice: RouteChoice) -> GatewayError:

@@ -19,7 +19,6 @@ from gateway.domain.errors import GatewayError, RateLimited
 from gateway.domain.human_values import plural
 
 STREAMS = "streams"
-UNLIMITED = 1 << 62
 
 
 class _Waiter:
@@ -147,7 +146,7 @@ class ConcurrencyLimiter:
         for key, line in list(self._lines.items()):
             if line.turns:
                 gate = gates.get(key)
-                line.limit = gate.limit if gate is not None else UNLIMITED
+                line.limit = gate.limit if gate is not None else 1 << 62  # any number
                 self._hand_over(line)
 
     def _hand_over(self, line: _Line) -> None:

@@ -27,10 +27,6 @@ from gateway.upstream.adapter import AnswerStream
 
 TICKETS = 240
 """How many draws estimate the chances of the channels, if their weights add up to more."""
-USUAL_OUTPUT = 4096
-"""The output limit in a request to an API that requires one, if none is given."""
-LOOKS = 20_000
-"""The most channels examined in all draws together: calls wait meanwhile."""
 
 
 class PlannedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +152,8 @@ def chances(routes: Sequence[Route], choose: Callable[[Draw], RouteChoice]) -> d
     rounds = 1
     found = [draw(0)]
     if drawn and drawn[0] > 1:
-        rounds = min(drawn[0], TICKETS, max(1, LOOKS // len(routes)))
+        # channels examined in all draws: calls wait meanwhile
+        rounds = min(drawn[0], TICKETS, max(1, 20_000 // len(routes)))
         found = [draw(ticket) for ticket in range(rounds)]
     counts = {route.channel.id: 0 for route in routes}
     for choice in found:
@@ -179,7 +176,8 @@ def _body(wanted: PlannedCall) -> dict[str, object]:
     body: dict[str, object] = {"model": wanted.model, "messages": [{"role": "user", "content": "Hi"}]}
     if wanted.api.name == CHAT.name:
         return {**body, "max_tokens": wanted.max_tokens, "stream": wanted.stream}
-    body |= {"input": "Hi", "prompt": "Hi", "max_tokens": wanted.max_tokens or USUAL_OUTPUT, "stream": wanted.stream}
+    # some APIs require a limit
+    body |= {"input": "Hi", "prompt": "Hi", "max_tokens": wanted.max_tokens or 4096, "stream": wanted.stream}
     return body if wanted.max_tokens is None else {**body, "max_output_tokens": wanted.max_tokens}
 
 

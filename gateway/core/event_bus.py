@@ -28,8 +28,6 @@ QUEUE_LIMIT = 1000
 RECENT_LIMIT = 1000
 """How many settled calls are kept for snapshots."""
 
-NOTEWORTHY_LIMIT = 5000
-"""How many failed calls are kept until they are examined, a second later."""
 
 PROGRESS_GAP_S = 0.2
 """Seconds between two reports of one call's progress."""
@@ -202,7 +200,7 @@ class EventBus:
         self._closed = False
         self.recent: deque[Record] = deque(maxlen=RECENT_LIMIT)
         """The newest settled calls, oldest first."""
-        self.noteworthy: deque[Record] = deque(maxlen=NOTEWORTHY_LIMIT)
+        self.noteworthy: deque[Record] = deque(maxlen=5000)
         """Those of them that ``IncidentWatch`` examines: calls that failed, needed several attempts, met only paused
         channels or too small a budget, or whose upstream reports another cost."""
         self.on_noteworthy: Callable[[], None] = lambda: None

@@ -21,11 +21,6 @@ from gateway.domain.patterns import matches
 from gateway.domain.units import MILLION
 from gateway.domain.urls import is_near
 
-UNKNOWN = 10**18
-"""Stands for an unknown price, above all others."""
-SPILL = 1
-"""A local server with this many calls is busy."""
-
 Offer = tuple[Channel, ServedModel]
 
 
@@ -68,7 +63,7 @@ def _mark(policy: Policy, offer: Offer) -> tuple[tuple[int, int], str]:
     if policy is Policy.CHEAPEST:
         nanos = _dearness(offer)
         if nanos is None:
-            return (UNKNOWN, -channel.priority), f"price unknown, {priority}"
+            return (10**18, -channel.priority), f"price unknown, {priority}"  # above all known prices
         return (nanos, -channel.priority), f"about {brief_dollars(nanos)} a million tokens, {priority}"
     return (0, -channel.priority), priority
 
@@ -83,7 +78,8 @@ def _dearness(offer: Offer) -> int | None:
 
 
 def _spill(policy: Policy, channel: Channel) -> int:
-    return SPILL if policy is Policy.LOCAL and is_local(channel) and channel.limits.concurrent is None else 0
+    # one call makes it busy
+    return 1 if policy is Policy.LOCAL and is_local(channel) and channel.limits.concurrent is None else 0
 
 
 class FallbackEntry(Protocol):

@@ -35,10 +35,6 @@ from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.domain.views import BudgetView, call_view
 from gateway.upstream.credentials import unset_text
 
-DAY = 86_400_000
-SAVE_GAP_S = 2.0
-"""Seconds between two writes of the file."""
-
 _log = logging.getLogger("tollkeeper")
 
 
@@ -119,7 +115,7 @@ class IncidentWatch:
         found.update_keys(dict(self._key_states(channels)), now)  # first: what was the channel's may be a key's now
         found.update_channels(map(self._state_of, channels), now)
         found.update_store(self._trouble(), now)
-        if found.revision != self._saved[0] and self._clock.mono() - self._saved[1] >= SAVE_GAP_S:
+        if found.revision != self._saved[0] and self._clock.mono() - self._saved[1] >= 2.0:
             self.save()
         return found
 
@@ -128,7 +124,8 @@ class IncidentWatch:
         if (gap := price_gap(record)) is None:
             return
         subject = f"price {record.channel} {record.model}"
-        if any(one.subject_id == subject and one.began // DAY == now // DAY for one in self.incidents.newest()):
+        day = now // 86_400_000  # of UTC
+        if any(one.subject_id == subject and one.began // 86_400_000 == day for one in self.incidents.newest()):
             return
         name = f"reported cost of '{plain(record.model)}' at channel '{plain(record.channel_name)}'"
         reason = f"its price gives {dollars(gap[0])}, the upstream reports {dollars(gap[1])}"

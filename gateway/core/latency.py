@@ -9,12 +9,8 @@ from gateway.domain.units import ChannelId
 
 TOKENS = 200
 """How many output tokens the answer has by which channels are compared."""
-LEAST_TOKENS = 8
-"""Fewer output tokens say nothing about the rate."""
 STALE_S = 600.0
 """Seconds after which a measurement is stale: the channel is tried again."""
-NEWEST = 0.3
-"""The weight of the newest measurement."""
 MOST = 4096
 
 
@@ -38,7 +34,7 @@ class LatencyStats:
 
     def note(self, channel: ChannelId, model: str, *, first_s: float | None, whole_s: float, tokens: int) -> None:
         """Add an answer: its first byte came after ``first_s`` (None: not a stream), all of it after ``whole_s``."""
-        if tokens < LEAST_TOKENS:
+        if tokens < 8:  # so few say nothing about the rate
             return
         first, rest = (0.0, whole_s) if first_s is None else (first_s, max(0.0, whole_s - first_s))
         rate, now, key = rest / tokens, self._mono(), (channel, model)
@@ -48,8 +44,8 @@ class LatencyStats:
                 self._measured.clear()
             self._measured[key] = _ModelLatency(first, rate, now)
             return
-        known.first_s += NEWEST * (first - known.first_s)
-        known.token_s += NEWEST * (rate - known.token_s)
+        known.first_s += 0.3 * (first - known.first_s)
+        known.token_s += 0.3 * (rate - known.token_s)
         known.at = now
 
     def expected_s(self, channel: ChannelId, model: str) -> float | None:

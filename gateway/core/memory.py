@@ -32,10 +32,6 @@ from gateway.domain.settings import Settings
 
 _STATM = Path("/proc/self/statm")
 
-LARGE_BLOCK = 1 << 20
-"""Blocks of this size and larger are mapped individually. glibc begins at 128 KiB and raises that by itself, up to 32
-MiB, as soon as such a block is freed."""
-_M_MMAP_THRESHOLD = -3
 SLACK_AT_REST = 4 << 20
 SLACK_AT_WORK = 16 << 20
 """Freeing less than this is not worth the search through all free blocks."""
@@ -55,7 +51,8 @@ def map_large_blocks() -> None:
     """Make glibc map every large block individually from now on. Other C libraries are left alone."""
     with suppress(AttributeError, OSError):
         if sys.platform == "linux":
-            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+            # M_MMAP_THRESHOLD: by itself glibc raises it up to 32 MiB, as soon as such a block is freed
+            ctypes.CDLL(None).mallopt(-3, 1 << 20)
 
 
 def trim() -> None:

@@ -11,10 +11,6 @@ import msgspec
 
 from gateway.domain.settings import Settings
 
-UNLIMITED = 1 << 20
-"""The default if the owner sets no limit of connections."""
-MACOS_MOST = 10_240
-"""macOS reports a higher hard limit than it accepts."""
 LEAST_RESERVE, MOST_RESERVE = 48, 128
 
 
@@ -63,7 +59,7 @@ class OpenFiles:
 
 def wanted_files(connections: int) -> int:
     """Returns the open files needed for so many connections of clients, and twice as many to upstreams."""
-    return 4 * connections + MOST_RESERVE if connections else UNLIMITED
+    return 4 * connections + MOST_RESERVE if connections else 1 << 20
 
 
 def share_files(limit: int, connections: int) -> Shares:
@@ -84,7 +80,7 @@ def raised_limit(goal: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
         goal = min(goal, hard)
-    for most in (goal, min(goal, MACOS_MOST)):
+    for most in (goal, min(goal, 10_240)):  # macOS reports a higher hard limit than it accepts
         if soft == resource.RLIM_INFINITY or soft >= most:
             break
         try:

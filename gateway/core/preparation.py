@@ -29,9 +29,6 @@ from gateway.upstream.adapter import DialectAdapter, RequestWriter
 from gateway.upstream.learned_params import NOTHING, LearnedParams
 from gateway.upstream.translation import refusal_of
 
-SWITCH_S = 0.0005
-"""Seconds that the loop waits while this thread runs Python code; Python's default is 5 ms, for each of its events."""
-
 Result = TypeVar("Result")
 
 
@@ -52,7 +49,7 @@ class Worker:
 
 def share_fairly() -> None:
     """Set the switch interval of the whole process. It costs nothing while no other thread wants to run."""
-    sys.setswitchinterval(SWITCH_S)
+    sys.setswitchinterval(0.0005)  # by default the loop waits 5 ms for each of its events
 
 
 class Preparer:

@@ -21,10 +21,6 @@ from gateway.domain.token import Token
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import iso
 
-NAMED_HOLDERS = 3
-"""How many calls are named, those that hold most first."""
-LARGE_OUTPUT = 16_000
-"""A call that holds for more output tokens usually needs far fewer: programs ask for all they can get."""
 ADVISED_OUTPUT = 8000
 
 
@@ -101,7 +97,7 @@ def quota_exceeded(room: Headroom, shortage: Shortage, running: Iterable[Running
     if room.resets is not None:
         parts.append(f"it resets at {zoned_time(room.resets)}")
     parts.append(fix)
-    if shortage.held_output > LARGE_OUTPUT:
+    if shortage.held_output > 16_000:  # programs ask for all they can get, and need far fewer
         edit = f"'tollkeeper token edit {word(shortage.token.name)} --hold-output {ADVISED_OUTPUT}'"
         if shortage.token.temporary:
             edit += f", or for the next program 'tollkeeper run --hold-output {ADVISED_OUTPUT} -- PROGRAM'"
@@ -128,7 +124,7 @@ def _state(room: Headroom, shortage: Shortage, left: int, holders: Sequence[Runn
 
 
 def _holder_names(shortage: Shortage, holders: Sequence[Running]) -> str:
-    shown = holders[:NAMED_HOLDERS]
+    shown = holders[:3]
     named = ", ".join(
         f"{call.id} ({_about(call, shortage.token)}) {shortage.amount(shortage.held_by(call))}" for call in shown
     )

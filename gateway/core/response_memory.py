@@ -11,11 +11,6 @@ from gateway.domain.kept_response import KeptResponse
 from gateway.domain.units import TokenId
 
 AGE_S = 24 * 3600.0
-LEAST = 4
-"""How many responses have room at least."""
-MOST_UNREAD = 64
-LONGEST = 2048
-"""How many responses a conversation may have."""
 
 _Key = tuple[TokenId, str]
 
@@ -23,7 +18,7 @@ _Key = tuple[TokenId, str]
 class ResponseMemory:
     """All remembered responses. Content is held once: a conversation is found by the ids of its responses."""
 
-    def __init__(self, limit: Callable[[], int], mono: Callable[[], float], room: int = LEAST) -> None:
+    def __init__(self, limit: Callable[[], int], mono: Callable[[], float], room: int = 4) -> None:
         """``limit`` is in bytes; 0 remembers nothing. ``room`` is how many responses have room at least."""
         self._limit = limit
         self._mono = mono
@@ -49,7 +44,7 @@ class ResponseMemory:
         """Remember what ``read`` returns, read on the first look-up: most never are. ``size``: bytes that it holds."""
         self._unread.append((token, read))
         self._unread_size += size
-        if len(self._unread) >= MOST_UNREAD or self._unread_size > self._limit() // self._room:
+        if len(self._unread) >= 64 or self._unread_size > self._limit() // self._room:
             self._read()
 
     def keep(self, token: TokenId, response: KeptResponse) -> None:
@@ -129,7 +124,7 @@ class TokenMemory:
     def chain(self, response: str) -> list[KeptResponse]:
         """Returns the conversation's responses up to this one, oldest first; empty if not all are remembered."""
         chain: list[KeptResponse] = []
-        while response and len(chain) < LONGEST:
+        while response and len(chain) < 2048:
             found = self.find(response)
             if found is None:
                 return []

@@ -29,8 +29,6 @@ from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId
 from gateway.inbound.api import InboundRequest
 
-SERVER_FAULT = 500
-"""The lowest HTTP status of failures that are not the client's."""
 RETRY_SHARE = 0.2
 LEAST_RETRIES = 3.0
 
@@ -77,7 +75,7 @@ class RecentFailures:
 
     def note(self, token: str, body: bytes, error: UpstreamError) -> None:
         """Remember that the call failed now. A mistake in the request does not count."""
-        if error.http_status < SERVER_FAULT:
+        if error.http_status < 500:
             return
         kept = copy(error).with_traceback(None)
         self._known[_digest(token, body)] = kept, self._mono()
@@ -134,16 +132,10 @@ def _digest(token: str, body: bytes) -> bytes:
 
 MOST_TRIES = 3
 """The most attempts of one call at the channels of one model."""
-MOST_IN_ALL = 6
-"""The most attempts in all, with those of other models and of other keys."""
 MORE_KEYS = 5
 """Attempts that do not count, because another key of the same channel may work."""
 PAUSE_MS = 500
 """The pause before a channel is tried again; a random part of up to the same length is added."""
-CAPACITY = 498
-"""The status with which Groq says that it lacks capacity at this moment."""
-WAIT_S = 5.0
-"""A channel that says it is free within this time, in seconds, is waited for."""
 
 
 class NextStep(msgspec.Struct, frozen=True):
@@ -203,7 +195,7 @@ class RetryState:
         self, health: ChannelHealth, draw: Draw, retries: RetryBudget, room: RouteCapacity | None = None
     ) -> NextStep | None:
         """Returns where to go now; None if the call has failed."""
-        if _spent(self.failures) or len(self.failures) >= MOST_IN_ALL + MORE_KEYS - self._more_keys:
+        if _spent(self.failures) or len(self.failures) >= 6 + MORE_KEYS - self._more_keys:
             return None
         self.gates = ()
         step = None if _refused(self.failures[-1]) else self._here(health, draw, retries, room)
@@ -279,11 +271,12 @@ def fault_of(route: Route, kind: FailureKind) -> ChannelId:
 def _pause_s(failure: UpstreamError, *, opened: bool) -> float | None:
     """Returns how long to wait before the same channel is tried again; None if it is not."""
     retry_after = failure.retry_after_s
-    if retry_after is not None and retry_after > WAIT_S:
+    if retry_after is not None and retry_after > 5.0:  # nobody waits so long
         return None
     if failure.kind is FailureKind.RATE:
         return retry_after
-    broke = failure.kind is FailureKind.SERVER and (failure.status == CAPACITY or not 300 <= failure.status < 500)
+    # Groq lacks capacity at this moment
+    broke = failure.kind is FailureKind.SERVER and (failure.status == 498 or not 300 <= failure.status < 500)
     unreached = failure.kind is FailureKind.NETWORK and not failure.sent
     return max(PAUSE_MS / 1000, retry_after or 0.0) if (broke or unreached) and not opened else None
 

@@ -51,8 +51,6 @@ Draw = Callable[[int], int]
 
 NOTHING_TRIED: frozenset[ChannelId] = frozenset()
 
-SAME = 1.1
-"""Times that differ by less than this factor count as equal."""
 LAST_RESORTS = frozenset({"cooling", "trial", "busy"})
 """Rules that skip a channel only while another one is left."""
 
@@ -194,7 +192,7 @@ def fastest(tier: list[Route], pace: LatencyStats) -> list[Route]:
     times = [(pace.expected_s(route.channel.id, route.served.name), route) for route in tier]
     if new := [route for seconds, route in times if seconds is None]:
         return new
-    limit = SAME * min(seconds for seconds, _ in times if seconds is not None)
+    limit = 1.1 * min(seconds for seconds, _ in times if seconds is not None)  # about as fast
     return [route for seconds, route in times if seconds is not None and seconds <= limit]
 
 

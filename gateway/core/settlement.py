@@ -30,10 +30,6 @@ from gateway.upstream.usage_marks import without_charged
 _NOT_USED: Final = UsageSource.NONE
 _PARTIAL: Final = UsageSource.PARTIAL
 LEARN_FIRST = 8
-LEARN_EVERY = 256
-LEARN_LIMIT = 8_000
-"""Estimating takes longer than the rest of a call, so only the first calls and then a few teach the estimator, and none
-with more input tokens than this."""
 
 
 class Meter:
@@ -50,7 +46,7 @@ class Meter:
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
             self._seen += 1
-            if self._seen <= LEARN_FIRST or self._seen % LEARN_EVERY == 0:
+            if self._seen <= LEARN_FIRST or self._seen % 256 == 0:
                 self._learn(call, reported)
             if reported.source is _PARTIAL and not reported.input:
                 return canonical(msgspec.structs.replace(reported, input=self.prompt(call)))
@@ -90,7 +86,7 @@ class Meter:
 
     def _learn(self, call: Call, reported: Usage) -> None:
         route = call.attempt.route
-        if route is None or call.context.request.input_bound > LEARN_LIMIT:
+        if route is None or call.context.request.input_bound > 8000:
             return
         estimated = call.context.visit.api.prompt_tokens(call.context.request)
         self.calibration.learn(route.channel.id, route.served.name, reported=reported.input, estimated=estimated)
@@ -107,9 +103,6 @@ def had_output(call: Call, answer: WholeAnswer | AnswerStream) -> bool:
 
 GONE = 499
 """The status of a call whose client left: nginx's convention, never sent."""
-
-ERROR_TEXT = 300
-"""How many characters of an error a record keeps."""
 
 
 NEAR = 8 * 1024
@@ -133,7 +126,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         status=status,
         outcome=result.outcome,
         code=error.code if error is not None else "",
-        error=plain(error.record_message, ERROR_TEXT) if error is not None else "",
+        error=plain(error.record_message, 300) if error is not None else "",
         finish=_finish(result.finish),
         ms=Millis(max(0, round((mono - visit.began) * 1000))),
         ttft=Millis(max(0, round((first_byte - visit.began) * 1000))) if first_byte is not None else None,

@@ -481,9 +481,6 @@ def _end_pause(incident: Incident, now: Millis) -> None:
     incident.ended = min(now, incident.quiet_from) if incident.until is not None else now
 
 
-OVERLOADED = 529
-"""The status with which Anthropic says that all its customers together send too many calls."""
-
 _NOT_THE_CHANNELS = frozenset({FailureKind.UNSET, FailureKind.MISSING})
 """Causes that do not pause the whole channel."""
 
@@ -515,7 +512,7 @@ def cause_text(incident: Incident) -> str:
     """``rate-limited``, ``errors (503)``, ``paused``, ``key 1 …7890 rejected``."""
     if incident.kind is None:
         return f"key {incident.key} paused" if incident.key else "paused"
-    if incident.status == OVERLOADED:
+    if incident.status == 529:  # all of Anthropic's customers together send too many calls
         return "overloaded"
     text = _CAUSES.get(incident.kind, "failed")
     if incident.key:

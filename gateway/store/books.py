@@ -40,9 +40,6 @@ from gateway.store.recorder import Recorder
 from gateway.store.rollup import Counts, Dimension
 from gateway.store.sums import Span
 
-KEPT = 1000
-"""The most scopes whose held amounts are cached; one more clears the cache."""
-
 
 def scopes(call: Record | Running) -> tuple[Scope, ...]:
     """Everything that a call is charged to."""
@@ -94,7 +91,7 @@ class Holds:
     def held(self, scope: Scope) -> Amounts:
         held = self._held.get(scope)
         if held is None:
-            if len(self._held) >= KEPT:
+            if len(self._held) >= 1000:
                 self._held.clear()
             mine = self.running_in(scope)
             nanos, tokens = sum(call.held for call in mine), sum(call.held_tokens for call in mine)

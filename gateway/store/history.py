@@ -23,7 +23,6 @@ KEPT = 500
 """How many entries are kept."""
 BYTES = 1 << 20
 """The most bytes of all entries. The newest one is kept whatever its size."""
-FORMAT = 1
 FORMER_KEYS = "history-keys.json"
 """A file of an earlier version. The next change deletes it."""
 _encode = msgspec.json.Encoder().encode
@@ -68,7 +67,7 @@ class History:
 
     def _write(self, new: "_LoadedHistory") -> None:
         documents = {entry.id: msgspec.Raw(raw) for entry, raw in zip(new.entries, new.raw, strict=True)}
-        files.replace(self._home / "history.json", layout({"meta": {1: {"format": FORMAT}}, "history": documents}))
+        files.replace(self._home / "history.json", layout({"meta": {1: {"format": 1}}, "history": documents}))
         self._loaded = new
         with suppress(OSError):  # the next change removes it
             (self._home / FORMER_KEYS).unlink(missing_ok=True)

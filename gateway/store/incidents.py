@@ -13,9 +13,6 @@ import msgspec
 from gateway.domain.incidents import LIMIT, Incident
 from gateway.store import files
 
-SIZE_LIMIT = 4 << 20
-"""The most bytes that are read. A larger file is not ours."""
-
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[Incident]).decode
 
@@ -29,7 +26,7 @@ class IncidentFile:
     def load(self) -> list[Incident]:
         """Returns the incidents, oldest first; none if the file is missing or damaged."""
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), files.open_to_read(self.path) as file:
-            return _decode(file.read(SIZE_LIMIT))[-LIMIT:]
+            return _decode(file.read(4 << 20))[-LIMIT:]  # a larger file is not ours
         return []
 
     def save(self, incidents: Sequence[Incident]) -> bool:

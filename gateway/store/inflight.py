@@ -188,9 +188,6 @@ class Inflight:
 WITHHELD: Final = "store_failed"
 """The error code of a call whose answer was withheld."""
 
-STATUS: Final = 503
-"""The HTTP status that its client gets."""
-
 
 def lost_record(call: Running) -> Record:
     """Returns the record of a call that a crash cut off. It costs the user nothing; its channel may have billed it."""
@@ -208,7 +205,7 @@ def withheld(record: Record, reason: str) -> Record:
     """Returns the record of a call whose answer is withheld. Its cost becomes a possible cost of its channel."""
     return msgspec.structs.replace(
         record,
-        status=STATUS,
+        status=503,
         outcome=Outcome.ERROR,
         code=WITHHELD,
         error=(

@@ -74,13 +74,8 @@ LIMIT = 32 << 20
 """The size of a segment in bytes, about 60,000 calls. It bounds what is read at start, and what stock TinyDB must hold.
 """
 
-SEAL_AGAIN = 100
-"""How many chances to skip after a failed seal: a full disk must not be asked ten times a second."""
 
 _NAME = re.compile(r"calls-(\d{8})-(\d{4,9})\.json")
-
-_LAST_MOMENT = 253_402_300_799_999
-"""The end of the year 9999, in milliseconds."""
 
 
 class LogLine(NamedTuple):
@@ -221,7 +216,7 @@ class Log:
             try:
                 self.ledger.put(*sealed)
             except OSError:
-                self._wait_with_seal = SEAL_AGAIN
+                self._wait_with_seal = 100  # a full disk must not be asked ten times a second
                 return
             with self.lock:
                 for tail, sums in zip(ready, sealed, strict=True):
@@ -363,7 +358,8 @@ def _next_name(segments: Sequence[Segment], ts: int) -> str:
     """Returns the name for the call's day, but never before the newest day: a clock set back must not reorder the
     files.
     """
-    day = time.strftime("%Y%m%d", time.gmtime(min(max(ts, 0), _LAST_MOMENT) // 1000))
+    last = 253_402_300_799_999  # the end of the year 9999
+    day = time.strftime("%Y%m%d", time.gmtime(min(max(ts, 0), last) // 1000))
     newest, number = _order(segments[-1].name) if segments else ("", 0)
     return f"calls-{day}-0000.json" if day > newest else f"calls-{newest}-{number + 1:04d}.json"
 

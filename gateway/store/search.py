@@ -31,12 +31,6 @@ from gateway.store.rollup import Dimension
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.sums import FOREVER
 
-SLICE_S = 0.001
-"""Seconds after which a search lets other threads run: they have calls to serve."""
-
-REST_S = 0.000_05
-"""Seconds of such a pause, long enough for a waiting thread to run."""
-
 _FIELDS: dict[str, tuple[str, Any, object]] = {
     "id": ("id", str, ""),
     "time_ms": ("ts", int, 0),
@@ -91,8 +85,8 @@ class SearchDeadline:
     def over(self) -> bool:
         """Returns whether to stop. Called often; it pauses when it is time to."""
         now = time.perf_counter()
-        if now - self._rested > SLICE_S:
-            time.sleep(REST_S)
+        if now - self._rested > 0.001:
+            time.sleep(0.000_05)  # long enough for a waiting thread to run
             self._rested = time.perf_counter()
         return self._cancelled or now > self._end
 

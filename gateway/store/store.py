@@ -35,10 +35,6 @@ SYNC_S = 0.1
 """Seconds between two syncs, while anything is written: what a power cut may cost with ``durability = interval``."""
 
 
-NOTES_KEPT = 100
-"""The most notes that are kept: a disk may fail for days."""
-
-
 class Store:
     """An open store, made by ``open``. Close it after use."""
 
@@ -115,7 +111,7 @@ class Store:
             self._ending = ending.pop_all()
 
     def _note(self, text: str) -> None:
-        if text not in self.notes and len(self.notes) < NOTES_KEPT:
+        if text not in self.notes and len(self.notes) < 100:  # a disk may fail for days
             self.notes.append(text)
         self.on_note(text)
 

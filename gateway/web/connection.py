@@ -122,8 +122,6 @@ def fault(exc: BaseException | None) -> str:
 
 WRITE_S = 30.0
 """Seconds after which a client is dropped that takes nothing of what waits for it."""
-WRITE_BUFFER = 32 << 10
-"""Bytes that may wait for a client before a write waits too. The system keeps some more."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 LOOK_S = 1.0
@@ -223,7 +221,8 @@ class Connection(RequestHandler):
         if sys.version_info < (3, 12):  # from there on aiohttp begins its task without a turn of the loop
             self._loop = cast("asyncio.AbstractEventLoop", InPlaceLoop(self._loop))
         if self.transport is not None:
-            self.transport.set_write_buffer_limits(WRITE_BUFFER)
+            # bytes that may wait for a client before a write waits too
+            self.transport.set_write_buffer_limits(32 << 10)
         _bound_unsent(transport)
 
     def forget(self) -> None:

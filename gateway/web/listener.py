@@ -25,9 +25,6 @@ from gateway.web.response import Response
 KEEP_ALIVE_S = 75.0
 """Seconds after which a connection is closed that is idle or has not sent a whole head."""
 
-READ_BUFFER = 64 << 10
-LINGER_S = 1.0
-"""Seconds for which an unread body is discarded before its connection is closed."""
 LOOK_S = 0.02
 """Seconds between two checks of connections that are to end."""
 
@@ -57,9 +54,9 @@ class Listener(web.Server):
             loop=self._loop,
             keepalive_timeout=KEEP_ALIVE_S,
             access_log=None,
-            read_bufsize=READ_BUFFER,
+            read_bufsize=64 << 10,
             auto_decompress=False,
-            lingering_time=LINGER_S,
+            lingering_time=1.0,
             max_line_size=MAX_LINE,
             max_field_size=MAX_LINE,
             max_headers=MAX_HEADERS,
@@ -90,17 +87,11 @@ class Listener(web.Server):
 
 _log = logging.getLogger("tollkeeper")
 
-BACKLOG = 1024
-"""How many connections the system may hold for us while we are busy."""
-AT_ONCE = 64
-"""How many connections are accepted before other work has its turn."""
 AGAIN_S = 0.1
 """Seconds to pause after the system lacked a file or memory for a connection."""
 LINGERING = 32
 """How many rejected connections are kept for a moment so that their clients can read why; part of the reserve of open
 files."""
-LOG_S = 60.0
-"""Seconds between two log lines that say the same."""
 
 _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 """``localhost`` may have an IPv6 address although this machine has no IPv6."""
@@ -136,7 +127,7 @@ def _listening(sock: socket.socket, address: tuple[object, ...]) -> socket.socke
         if sock.family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(address)
-        sock.listen(BACKLOG)
+        sock.listen(1024)  # so many the system holds for us while we are busy
         sock.setblocking(False)
     except BaseException:
         sock.close()
@@ -181,7 +172,7 @@ class Acceptor:
 
     def _take_more(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
         """Accept the connections that wait."""
-        for _ in range(AT_ONCE - 1):
+        for _ in range(63):  # then other work has its turn
             try:
                 sock, peer = listener.accept()
             except (BlockingIOError, ConnectionError):
@@ -220,7 +211,7 @@ class Acceptor:
 
     async def _linger(self, sock: socket.socket) -> None:
         try:
-            async with asyncio.timeout(LINGER_S):
+            async with asyncio.timeout(1.0):  # so that its client can read why
                 while await self._loop.sock_recv(sock, 1 << 16):
                     pass
         except (OSError, TimeoutError):
@@ -231,7 +222,7 @@ class Acceptor:
 
     def _warn(self, text: str) -> None:
         """Log each message once in a while: it may happen thousands of times a second."""
-        if (now := self._loop.time()) - self._logged.get(text, -LOG_S) >= LOG_S:
+        if (now := self._loop.time()) - self._logged.get(text, -60.0) >= 60.0:
             self._logged[text] = now
             _log.warning("%s", text)
 

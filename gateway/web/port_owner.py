@@ -14,10 +14,6 @@ from pathlib import Path
 
 from gateway.domain.text import plain
 
-NEXT_PORTS = 20
-"""How many ports after the one in use are tried."""
-
-LSOF_S = 3.0
 _LISTENING = "0A"
 _NAME_LIMIT = 40
 _SCRIPT_ENDS = (".py", ".js", ".mjs", ".rb", ".pl", ".sh")
@@ -32,7 +28,7 @@ def port_owner(port: int) -> str:
 
 def free_port(host: str, port: int) -> int | None:
     """Returns the first free one of the next ports; None if all of them are in use."""
-    for other in range(port + 1, min(port + NEXT_PORTS, 65_535) + 1):
+    for other in range(port + 1, min(port + 20, 65_535) + 1):
         with suppress(OSError):
             family, kind, proto, _, address = socket.getaddrinfo(host or None, other, type=socket.SOCK_STREAM)[0]
             with socket.socket(family, kind, proto) as tried:
@@ -101,7 +97,7 @@ def owner_by_lsof(port: int) -> str:
         return ""
     command = [program, "-nP", f"-iTCP:{port}", "-sTCP:LISTEN", "-Fpc"]
     with suppress(OSError, subprocess.TimeoutExpired):
-        found = subprocess.run(command, capture_output=True, timeout=LSOF_S, check=False)
+        found = subprocess.run(command, capture_output=True, timeout=3.0, check=False)
         return read_lsof(found.stdout.decode(errors="replace"))
     return ""
 

@@ -13,8 +13,6 @@ MAX_BODY = 32 << 20
 BODY_S = 60.0
 """Seconds within which a body must be complete, however steadily it trickles."""
 GRACE_S = 5.0
-STEP_S = 1.0
-"""The timer is extended by at least so many seconds."""
 LEAST_RATE = 1024
 """The bytes a second that a body must bring on average once the grace is over."""
 
@@ -130,7 +128,7 @@ async def _gather(request: web.BaseRequest, share: Share) -> bytes:
                 raise _too_large()
             share.grow(len(part))
             deadline = _deadline(began, size)
-            if deadline - (limit.when() or 0) > STEP_S:
+            if deadline - (limit.when() or 0) > 1.0:
                 limit.reschedule(deadline)
     return b"".join(parts)
 

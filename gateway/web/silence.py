@@ -9,10 +9,6 @@ import asyncio
 import socket
 from collections.abc import Callable
 
-PROBE_S = 0.25
-"""Seconds for which a client that sends no more is believed to be there."""
-SETTLE_S = 0.05
-"""Seconds between two early checks."""
 LOOK_S = 1.0
 """Seconds between two later checks, when nothing more is sent for them."""
 
@@ -31,7 +27,7 @@ class Silence:
         self._loop, self._transport, self._filler, self._over = loop, transport, filler, over
         self._since = loop.time()
         self._probed = False
-        self._next = loop.call_later(PROBE_S, self._look)
+        self._next = loop.call_later(0.25, self._look)  # so long it is believed to be there
 
     def end(self) -> None:
         """The connection is closed."""
@@ -49,7 +45,7 @@ class Silence:
                 self._probed = True
                 self._transport.write(self._filler())
             soon = self._loop.time() - self._since < LOOK_S
-            self._next = self._loop.call_later(SETTLE_S if soon else LOOK_S, self._look)
+            self._next = self._loop.call_later(0.05 if soon else LOOK_S, self._look)
 
 
 def _is_reset(transport: asyncio.BaseTransport) -> bool:
