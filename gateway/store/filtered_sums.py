@@ -12,11 +12,11 @@ import msgspec
 
 from gateway.domain.query import Query
 from gateway.store.files import body_of, intact
-from gateway.store.latency import UNCOUNTED, LatencyCounts, LatencyTable
-from gateway.store.rollup import HOUR, Dimension, Rollup
+from gateway.store.latency import LatencyTable, book_latency
+from gateway.store.rollup import Dimension, Rollup
 from gateway.store.search import LogSearch, SearchDeadline
 from gateway.store.segment import Segment, decode_entry
-from gateway.store.sums import FOREVER, value_of
+from gateway.store.sums import FOREVER
 
 
 class CallSelection(NamedTuple):
@@ -46,9 +46,7 @@ def filtered_sums(
                 continue
             call = decode_entry(body_of(line))
             found.sums.add(call)
-            if call.outcome not in UNCOUNTED:
-                cells = found.latency.setdefault(value_of(call, by), {})
-                cells.setdefault(start_of(call.ts // HOUR * HOUR), LatencyCounts({}, {})).book(call.ms, call.ttft)
+            book_latency(found.latency, call, by, start_of)
             patience.over()  # lets other threads run
         if patience.over():
             break
