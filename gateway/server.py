@@ -44,6 +44,7 @@ from gateway.core.settlement import Meter
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, Conflict
+from gateway.domain.events import Stopping
 from gateway.domain.text import word
 from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import Step
@@ -265,7 +266,8 @@ class PublicPort:
         engine = self._engine
         engine.close_doors()
         self._acceptor.close()
-        engine.bus.stopping(Millis(engine.now() + round(limit_s * 1000)))
+        until = Millis(engine.now() + round(limit_s * 1000))
+        engine.bus.tell(Stopping(until_ms=until, running=list(engine.store.books.running)))
         if limit_s and not at_once.is_set():
             await _unless(at_once, self._quiet(), limit_s)
         engine.live.cancel_all(Outcome.STOPPED)

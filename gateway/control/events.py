@@ -18,19 +18,7 @@ from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
 from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
 from gateway.core.engine import Engine
-from gateway.core.event_bus import (
-    Batch,
-    CallNotice,
-    LeftNotice,
-    Notice,
-    RepeatedNotice,
-    SettledNotice,
-    StartedNotice,
-    StoppingNotice,
-    StoreNotice,
-    WaitingNotice,
-    Watcher,
-)
+from gateway.core.event_bus import Batch, Watcher
 from gateway.domain import events
 from gateway.domain.errors import BadRequest
 from gateway.domain.views import AccountView, call_view
@@ -104,7 +92,7 @@ class WatcherStream:
         if batch.behind:
             return await self.snapshot()
         now = self._clock()
-        lines = [self._line(self._event(notice)) for notice in batch.notices]
+        lines = [self._line(msgspec.structs.replace(event, seq=self._next())) for event in batch.events]
         lines += self._incident_lines()
         self._plan(batch, now)
         if self._tables_due is not None and now >= self._tables_due:
@@ -129,7 +117,7 @@ class WatcherStream:
         """Plan the next reports. Calls that start or end change the balance, and the sums of the tables, which are less
         urgent.
         """
-        moved = any(isinstance(notice, StartedNotice | SettledNotice) for notice in batch.notices)
+        moved = any(isinstance(event, events.CallStarted | events.CallSettled) for event in batch.events)
         if moved and self._balance_due is None:
             self._balance_due = max(now, self._balance_told + BALANCE_GAP_S)
         if batch.changed:
@@ -137,14 +125,6 @@ class WatcherStream:
         elif moved and self._tables_due is None:
             # reports of large tables take at most a fiftieth of the time
             self._tables_due = max(now, self._tables_told) + max(SUMS_GAP_S, 50 * self._tables_cost)
-
-    def _event(self, notice: Notice) -> events.Event:
-        if isinstance(notice, StoreNotice):
-            return events.StoreChanged(seq=self._next(), status=self._engine.status())
-        if isinstance(notice, StoppingNotice):
-            running = list(self._engine.store.books.running)
-            return events.Stopping(seq=self._next(), until_ms=notice.until, running=running)
-        return _call_event(notice, self._next())
 
     async def _tables(self, now: float) -> events.Event:
         began = self._clock()
@@ -181,19 +161,6 @@ class WatcherStream:
     def _line(self, event: events.Event) -> bytes:
         self._spoken = self._clock()
         return self._encoder.encode(event) + b"\n"
-
-
-def _call_event(notice: CallNotice, seq: int) -> events.Event:
-    if isinstance(notice, SettledNotice):
-        return events.CallSettled(seq=seq, call=call_view(notice.record))
-    if isinstance(notice, RepeatedNotice):
-        return events.CallRepeated(seq=seq, call=call_view(notice.record))
-    if isinstance(notice, LeftNotice):
-        return events.CallLeft(seq=seq, call_id=notice.call_id)
-    if isinstance(notice, WaitingNotice):
-        return events.CallWaiting(seq=seq, call=notice.call)
-    kind = events.CallStarted if isinstance(notice, StartedNotice) else events.CallProgress
-    return kind(seq=seq, call=notice.call)
 
 
 async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse:

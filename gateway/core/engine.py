@@ -34,6 +34,7 @@ from gateway.core.store_watch import StoreWatch
 from gateway.core.tasks import Tasks
 from gateway.domain.channel import Channel, key_id
 from gateway.domain.errors import Unavailable
+from gateway.domain.events import StoreChanged
 from gateway.domain.key_owners import retirements
 from gateway.domain.registry import Change, with_changes
 from gateway.domain.units import CallId, ChannelId, Millis, TokenId
@@ -173,7 +174,12 @@ class Engine:
     def store_watched(self) -> Iterator[None]:
         """Report the state of the store while the block runs, also from the store's own thread."""
         loop, books = asyncio.get_running_loop(), self.store.books
-        watch = StoreWatch(str(self.config.home), lambda: books.trouble.text, self.bus.store_changed, self.clock.mono)
+        watch = StoreWatch(
+            str(self.config.home),
+            lambda: books.trouble.text,
+            lambda: self.bus.tell(StoreChanged(status=self.status())),
+            self.clock.mono,
+        )
         books.trouble.on_change = lambda: _soon(loop, watch.look)
         self.store.on_note = lambda text: _soon(loop, partial(watch.note, text))
         if books.trouble.text:

@@ -3,7 +3,7 @@
 - The beginnings and ends of calls are queued in order. A newer progress of a call replaces an older one, and is sent at
 most five times a second.
 
-- A queue is bounded. A watcher that falls behind loses its queue and gets a notice: it must read the present state
+- A queue is bounded. A watcher that falls behind loses its queue, and is told so: it must read the present state
 again.
 
 - The end is a state and not a message, so a full queue cannot hide it.
@@ -19,11 +19,13 @@ from contextlib import contextmanager
 import msgspec
 
 from gateway.domain.call import Record, Running, refused_for
+from gateway.domain.events import CallProgress, CallSettled, Event
 from gateway.domain.price_gap import price_gap
-from gateway.domain.units import CallId, Millis
+from gateway.domain.units import CallId
+from gateway.domain.views import call_view
 
 QUEUE_LIMIT = 1000
-"""How many notices a watcher may leave before it counts as behind."""
+"""How many events a watcher may leave before it counts as behind."""
 
 RECENT_LIMIT = 1000
 """How many settled calls are kept for snapshots."""
@@ -33,64 +35,15 @@ PROGRESS_GAP_S = 0.2
 """Seconds between two reports of one call's progress."""
 
 
-class StartedNotice(msgspec.Struct, frozen=True):
-    """A call was admitted."""
-
-    call: Running
-
-
-class ProgressNotice(msgspec.Struct, frozen=True):
-    """A running call progressed; this is its newest state."""
-
-    call: Running
-
-
-class WaitingNotice(msgspec.Struct, frozen=True):
-    """A call waits for a place. Nothing is held for it yet."""
-
-    call: Running
-
-
-class LeftNotice(msgspec.Struct, frozen=True):
-    """A call that waited was not admitted."""
-
-    call_id: CallId
-
-
-class RepeatedNotice(msgspec.Struct, frozen=True):
-    """A refusal was repeated. This is the record as it would be written now."""
-
-    record: Record
-
-
-class SettledNotice(msgspec.Struct, frozen=True):
-    """A call ended or was refused."""
-
-    record: Record
-
-
-class StoppingNotice(msgspec.Struct, frozen=True):
-    """The gateway drains until this moment."""
-
-    until: Millis
-
-
-class StoreNotice(msgspec.Struct, frozen=True):
-    """The store has failed, or works again."""
-
-
-CallNotice = StartedNotice | ProgressNotice | WaitingNotice | LeftNotice | RepeatedNotice | SettledNotice
-Notice = CallNotice | StoppingNotice | StoreNotice
-
-
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """What happened since the watcher last looked; empty if its wait ended first."""
 
-    notices: list[Notice] = []
+    events: list[Event] = []
+    """Without numbers."""
     changed: bool = False
     """Configuration, health or balances changed."""
     behind: bool = False
-    """Notices were lost: the watcher must read the present state."""
+    """Events were lost: the watcher must read the present state."""
 
 
 class Watcher:
@@ -98,7 +51,7 @@ class Watcher:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._queue: deque[Notice] = deque()
+        self._queue: deque[Event] = deque()
         self._moved: dict[CallId, Running] = {}
         self._sent_at: dict[CallId, float] = {}
         self._changed = False
@@ -109,15 +62,15 @@ class Watcher:
         self.on_end: Callable[[], None] | None = None
         """Called then, for a watcher that is busy sending."""
 
-    def offer(self, notice: Notice) -> None:
-        """Queue a notice that must not be replaced."""
-        if isinstance(notice, SettledNotice):
-            self._moved.pop(notice.record.id, None)
-            self._sent_at.pop(notice.record.id, None)
+    def offer(self, event: Event) -> None:
+        """Queue an event that must not be replaced."""
+        if isinstance(event, CallSettled):
+            self._moved.pop(CallId(event.call.id), None)
+            self._sent_at.pop(CallId(event.call.id), None)
         if len(self._queue) >= QUEUE_LIMIT:
             self._lose()
         elif not self._behind:
-            self._queue.append(notice)
+            self._queue.append(event)
         self._awake.set()
 
     def move(self, call: Running) -> None:
@@ -142,7 +95,7 @@ class Watcher:
         deadline = self._clock() + patience_s
         while True:
             batch = self._collect()
-            if batch.notices or batch.changed or batch.behind or self.ended.is_set():
+            if batch.events or batch.changed or batch.behind or self.ended.is_set():
                 return batch
             now = self._clock()
             if now >= deadline:
@@ -166,7 +119,8 @@ class Watcher:
         for call in ready:
             del self._moved[call.id]
             self._sent_at[call.id] = now
-        batch = Batch(notices=[*self._queue, *map(ProgressNotice, ready)], changed=self._changed)
+        moved = [CallProgress(call=call) for call in ready]
+        batch = Batch(events=[*self._queue, *moved], changed=self._changed)
         self._queue.clear()
         self._changed = False
         return batch
@@ -211,30 +165,15 @@ class EventBus:
         """Returns how many watchers there are."""
         return len(self.watched_by)
 
-    def started(self, call: Running) -> None:
-        """A call was admitted and its hold is written."""
+    def tell(self, event: Event) -> None:
+        """Report an event, such as the beginning of a call or of a stop."""
         for watcher in self.watched_by:
-            watcher.offer(StartedNotice(call))
+            watcher.offer(event)
 
     def progress(self, call: Running) -> None:
         """A running call moved."""
         for watcher in self.watched_by:
             watcher.move(call)
-
-    def waiting(self, call: Running) -> None:
-        """A call waits, for something other than before."""
-        for watcher in self.watched_by:
-            watcher.offer(WaitingNotice(call))
-
-    def left(self, call_id: CallId) -> None:
-        """A waiting call was refused or cancelled, or its client left."""
-        for watcher in self.watched_by:
-            watcher.offer(LeftNotice(call_id))
-
-    def repeated(self, record: Record) -> None:
-        """A refusal is repeated and counted. Its record is written later."""
-        for watcher in self.watched_by:
-            watcher.offer(RepeatedNotice(record))
 
     def settled(self, record: Record) -> None:
         """A call ended or was refused, and its record is written."""
@@ -243,23 +182,13 @@ class EventBus:
         if failed or (record.marks and price_gap(record) is not None):
             self.noteworthy.append(record)
             self.on_noteworthy()
-        for watcher in self.watched_by:
-            watcher.offer(SettledNotice(record))
+        if self.watched_by:
+            self.tell(CallSettled(call=call_view(record)))
 
     def changed(self) -> None:
         """Configuration, a channel's health or the granted money changed."""
         for watcher in self.watched_by:
             watcher.change()
-
-    def store_changed(self) -> None:
-        """The store has failed, or works again."""
-        for watcher in self.watched_by:
-            watcher.offer(StoreNotice())
-
-    def stopping(self, until: Millis) -> None:
-        """New calls are rejected. Running ones may continue until this moment."""
-        for watcher in self.watched_by:
-            watcher.offer(StoppingNotice(until))
 
     def close(self) -> None:
         """End every watcher: nothing more will be sent."""

@@ -25,6 +25,7 @@ from gateway.core.ratelimit import Limiter
 from gateway.core.routing import RouteChoice
 from gateway.domain.call import Running, Wait
 from gateway.domain.errors import RateLimited, Unavailable
+from gateway.domain.events import CallLeft, CallWaiting
 from gateway.domain.text import plain
 from gateway.domain.units import CallId, Millis
 
@@ -86,7 +87,7 @@ class WaitingCalls:
         if found is None:
             found = self._calls[context.visit.id] = _WaitingCall(call.running)
         found.running = msgspec.structs.replace(found.running, waits_for=wait_text(gates))
-        self._bus.waiting(found.running)
+        self._bus.tell(CallWaiting(call=found.running))
 
     def cancel(self, call_id: CallId) -> bool:
         """End a waiting call. Returns False if it does not wait."""
@@ -105,7 +106,7 @@ class WaitingCalls:
         except BaseException as error:
             found = self._calls.get(call_id)
             if found is not None:
-                self._bus.left(call_id)
+                self._bus.tell(CallLeft(call_id=call_id))
             if isinstance(error, asyncio.CancelledError) and found is not None and found.cancelled and found.task:
                 found.task.uncancel()
                 msg = "the call was cancelled by the gateway's owner while it waited"

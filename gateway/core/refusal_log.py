@@ -20,10 +20,12 @@ from gateway.core.quota_refusals import WHILE_HELD
 from gateway.domain.budget import BALANCE_ID, budget_id
 from gateway.domain.call import EXCEEDED_MARK, REPEATED_MARK, SKIPPED_MARK, Outcome, Record, RequestSize
 from gateway.domain.errors import GatewayError, NoChannel, QuotaExceeded
+from gateway.domain.events import CallRepeated
 from gateway.domain.group import Group
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
+from gateway.domain.views import call_view
 from gateway.inbound.api import InboundRequest
 
 SHOWN_GAP_S = 0.2
@@ -231,7 +233,8 @@ class Refusals:
         flood.shown = False
         if not self._closed:
             for repeats in flood.waiting.values():
-                self._bus.repeated(self._record(repeats.last, repeats.first.visit, repeats.count - 1))
+                record = self._record(repeats.last, repeats.first.visit, repeats.count - 1)
+                self._bus.tell(CallRepeated(call=call_view(record)))
 
     def _write_repeats(self, flood: _Flood, about: _About) -> None:
         repeats = flood.waiting.pop(about)

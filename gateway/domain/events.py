@@ -22,7 +22,8 @@ from gateway.domain.views import (
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     """The base of all events. ``seq`` numbers the events of one stream; a snapshot has the number of the last one."""
 
-    seq: int
+    seq: int = 0
+    """0 before it is sent."""
 
 
 class Snapshot(Event, frozen=True, kw_only=True, tag="snapshot"):

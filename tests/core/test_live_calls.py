@@ -8,12 +8,13 @@ import asyncio
 import pytest
 
 from gateway.core.call import Call, CallContext, CallOrigin
-from gateway.core.event_bus import EventBus, ProgressNotice
+from gateway.core.event_bus import EventBus
 from gateway.core.live_calls import GAP_S, BudgetExhausted, CallDeadlines, ProgressReporter
 from gateway.domain.account import Account
 from gateway.domain.budget import Budget
 from gateway.domain.call import Outcome, Running
 from gateway.domain.errors import UpstreamError
+from gateway.domain.events import CallProgress
 from gateway.domain.group import Group
 from gateway.domain.order import Order
 from gateway.domain.settings import Durability, Settings
@@ -354,7 +355,7 @@ async def test_a_route_is_reported_to_the_books_and_to_watchers() -> None:
     desk = Desk()
     with desk.bus.watch() as watcher:
         desk.teller.routed(desk.call)
-        assert (await watcher.take(0)).notices == [ProgressNotice(desk.call.running)]
+        assert (await watcher.take(0)).events == [CallProgress(call=desk.call.running)]
     assert desk.books.told == [desk.call.running]
 
 
@@ -368,8 +369,8 @@ async def test_progress_tells_first_byte_tokens_and_cost_so_far() -> None:
     desk = Desk()
     with desk.bus.watch() as watcher:
         desk.brings(40)
-        (notice,) = (await watcher.take(0)).notices
-    assert isinstance(notice, ProgressNotice)
+        (notice,) = (await watcher.take(0)).events
+    assert isinstance(notice, CallProgress)
     running = notice.call
     assert (running.ttft, running.input, running.output) == (1000, 16, 50)
     assert running.cost == 16 * 2500 + 50 * 10_000

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gateway.core.event_bus import LeftNotice
 from gateway.domain.account import AccountStatus
 from gateway.domain.call import FailureKind, Outcome, wait_of
 from gateway.domain.errors import InvalidToken, QuotaExceeded, RateLimited, Unavailable
+from gateway.domain.events import CallLeft
 from gateway.domain.group import Group
 from gateway.domain.limits import Limits
 from gateway.domain.settings import Settings
@@ -409,11 +409,11 @@ async def test_watchers_see_which_call_waits_and_for_what_until_it_is_admitted(w
         assert ward.rig.pipeline.waiting.all() == []
         ward.release()
         await second
-        notices = (await watcher.take(0)).notices
-    kinds = [type(one).__name__ for one in notices if getattr(one, "call", waiting).id == waiting.id]
-    assert kinds[0] == "WaitingNotice"
-    assert "StartedNotice" in kinds
-    assert "LeftNotice" not in kinds
+        events = (await watcher.take(0)).events
+    kinds = [type(one).__name__ for one in events if getattr(one, "call", waiting).id == waiting.id]
+    assert kinds[0] == "CallWaiting"
+    assert "CallStarted" in kinds
+    assert "CallLeft" not in kinds
 
 
 async def test_a_waiting_call_can_be_cancelled_by_its_owner(ward: Ward) -> None:
@@ -426,7 +426,7 @@ async def test_a_waiting_call_can_be_cancelled_by_its_owner(ward: Ward) -> None:
         error = await caught_task(second)
         assert (type(error), error.code) == (Unavailable, "call_cancelled")
         assert not ward.rig.pipeline.waiting.cancel(waiting.id)
-        assert LeftNotice(waiting.id) in (await watcher.take(0)).notices
+        assert CallLeft(call_id=waiting.id) in (await watcher.take(0)).events
     ward.release()
     await first
 
