@@ -5,25 +5,24 @@ channel. Only the hold is not written and no upstream is called.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from types import SimpleNamespace
+from typing import Protocol, cast
 
 import msgspec
 
 from gateway.core.admission import Admission, admit, affordable_hold, entry_for, group_of, needs_by_model
 from gateway.core.auth import still, usable
-from gateway.core.call import Call, CallContext, CallOrigin
+from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog, ModelEntry, Route
 from gateway.core.quota import CallNeed, MoneyBooks, most_of
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import Draw, RouteChoice
-from gateway.domain.answer import Buffer
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
-from gateway.upstream.adapter import AnswerStream
 
 TICKETS = 240
 """How many draws estimate the chances of the channels, if their weights add up to more."""
@@ -168,7 +167,8 @@ def _call(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Call:
     request = msgspec.structs.replace(wanted.api.parse(received), input_bound=wanted.prompt_tokens)
     token = still(wanted.token, catalog, now)
     visit = CallOrigin(id=CallId("req_why"), api=wanted.api, key="", app="", retry=0, ts=now, began=0.0)
-    return Call(CallContext(visit, request, _Nobody(), catalog, token, group_of(token, catalog)))
+    client = cast("Client", SimpleNamespace(gone=True, begun=False, patient=False, on_gone=None))  # nobody waits
+    return Call(CallContext(visit, request, client, catalog, token, group_of(token, catalog)))
 
 
 def _body(wanted: PlannedCall) -> dict[str, object]:
@@ -179,35 +179,3 @@ def _body(wanted: PlannedCall) -> dict[str, object]:
     # some APIs require a limit
     body |= {"input": "Hi", "prompt": "Hi", "max_tokens": wanted.max_tokens or 4096, "stream": wanted.stream}
     return body if wanted.max_tokens is None else {**body, "max_output_tokens": wanted.max_tokens}
-
-
-class _Nobody:
-    """The client of a planned call: it does not exist."""
-
-    def __init__(self) -> None:
-        self.gone, self.begun, self.patient = True, False, False
-        self.on_gone: Callable[[], None] | None = None
-
-    async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
-        raise ConnectionError
-
-    def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
-        raise ConnectionError
-
-    async def delivered(self) -> None:
-        raise ConnectionError
-
-    def withhold(self, error: GatewayError) -> None:
-        raise ConnectionError
-
-    async def write(self, data: Buffer) -> None:
-        raise ConnectionError
-
-    async def finish(self, data: Buffer) -> None:
-        raise ConnectionError
-
-    async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
-        raise ConnectionError
-
-    def cut(self) -> None:
-        raise ConnectionError

@@ -8,8 +8,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-import msgspec
-
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import OK, ChannelHealth, HealthState
 from gateway.core.clock import Clock
@@ -27,13 +25,13 @@ from gateway.domain.budget import (
 )
 from gateway.domain.call import ACCOUNT, Record, Scope, exceeded_budget
 from gateway.domain.channel import Channel, key_id, key_name
-from gateway.domain.incidents import STORE, WARN_SHARE, Incident, Incidents, SpentBudget, spent_share
+from gateway.domain.incidents import STORE, WARN_SHARE, ChannelState, Incident, Incidents, SpentBudget, spent_share
 from gateway.domain.money import dollars
 from gateway.domain.price_gap import price_gap
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.domain.views import BudgetView, call_view
-from gateway.upstream.credentials import unset_text
+from gateway.upstream.credentials import ChannelVariables, unset_text
 
 _log = logging.getLogger("tollkeeper")
 
@@ -48,28 +46,6 @@ class IncidentStore(Protocol):
         """Write the incidents. Returns whether it succeeded."""
 
 
-class MissingVariables(Protocol):
-    """Finds variables that a channel refers to and that are not set."""
-
-    def missing(self, channel: Channel) -> list[str]:
-        """Returns all missing variables."""
-
-    def missing_in(self, secret: str) -> str:
-        """Returns the missing variable of this key; empty if none is missing."""
-
-    def blocking(self, channel: Channel) -> list[str]:
-        """Returns the missing variables without which the channel cannot be used at all."""
-
-
-class _State(msgspec.Struct, frozen=True):
-    name: str
-    state: str
-    reason: str
-    until_ms: Millis | None
-    failing: bool
-    lacks_until: Millis | None
-
-
 class IncidentWatch:
     """``trouble`` returns what is wrong with the store; empty if it works."""
 
@@ -80,7 +56,7 @@ class IncidentWatch:
         bus: EventBus,
         books: MoneyBooks,
         health: ChannelHealth,
-        variables: MissingVariables,
+        variables: ChannelVariables,
         catalog: Callable[[], Catalog],
         trouble: Callable[[], str],
         clock: Clock,
@@ -191,11 +167,11 @@ class IncidentWatch:
             if token.budgets and not token.outlived(now):  # the program has ended
                 yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets
 
-    def _state_of(self, channel: Channel) -> _State:
+    def _state_of(self, channel: Channel) -> ChannelState:
         blocked = self._variables.blocking(channel)  # an incident of its own
         return self._shown(channel, OK if blocked else self._health.state(channel), channel.id)
 
-    def _key_states(self, channels: Iterable[Channel]) -> Iterator[tuple[tuple[str, str], _State]]:
+    def _key_states(self, channels: Iterable[Channel]) -> Iterator[tuple[tuple[str, str], ChannelState]]:
         """Returns the key states of channels that are in use and have several keys."""
         for channel in channels:
             for number, key in enumerate(channel.all_keys if channel.keys and channel.enabled else (), start=1):
@@ -204,12 +180,12 @@ class IncidentWatch:
                 state = OK if unset else self._health.state_of(one)
                 yield (channel.name, key_name(number, key)), self._shown(channel, state, one)
 
-    def _shown(self, channel: Channel, state: HealthState, one: ChannelId) -> _State:
+    def _shown(self, channel: Channel, state: HealthState, one: ChannelId) -> ChannelState:
         until = Millis(self._clock.wall() + round(state.left_s * 1000)) if state.left_s else None
         failing = channel.enabled and self._health.failed_last(one)
         left_s = max(self._health.missing(channel.id).values(), default=0.0)
         lacks = Millis(self._clock.wall() + round(left_s * 1000)) if left_s else None
-        return _State(channel.name, state.name, state.reason, until, failing, lacks)
+        return ChannelState(channel.name, state.name, state.reason, until, failing, lacks)
 
 
 def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:

@@ -9,7 +9,7 @@ Long: all rules of when an incident begins, continues and ends, which are read t
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -126,28 +126,18 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         return self.reason == ALL_SPENT or lately
 
 
-class ChannelState(Protocol):
-    """What matters of a channel's state."""
+class ChannelState(msgspec.Struct, frozen=True):
+    """What matters of a channel's or key's state."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def state(self) -> str: ...
-
-    @property
-    def reason(self) -> str: ...
-
-    @property
-    def until_ms(self) -> Millis | None: ...
-
-    @property
-    def lacks_until(self) -> Millis | None:
-        """Until when some model is not requested there, because the upstream lacks it; None without such a model."""
-
-    @property
-    def failing(self) -> bool:
-        """Returns whether its last call failed."""
+    name: str
+    """The channel's."""
+    state: str = "ok"
+    reason: str = ""
+    until_ms: Millis | None = None
+    failing: bool = False
+    """Whether its last call failed."""
+    lacks_until: Millis | None = None
+    """Until when some model is not requested there, because the upstream lacks it; None without such a model."""
 
 
 class SpentBudget(msgspec.Struct, frozen=True):

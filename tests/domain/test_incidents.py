@@ -14,6 +14,7 @@ from gateway.domain.incidents import (
     LIMIT,
     QUIET_MS,
     WARN_SHARE,
+    ChannelState,
     Incident,
     Incidents,
     SpentBudget,
@@ -22,7 +23,7 @@ from gateway.domain.incidents import (
 )
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import BudgetView, CallView
-from tests.tui.stage import NOW, WatchedChannel, call
+from tests.tui.stage import NOW, call
 from tui.glyphs import UNICODE
 from tui.incidents import incident_line, timeline
 
@@ -41,11 +42,11 @@ def unreachable(at: int = NOW) -> CallView:
     return moved(at, attempts=[first, Attempt(channel="b", status=200, ms=Millis(900))])
 
 
-def channel(name: str, state: str = "ok", *, failing: bool | None = None, **changes: Any) -> WatchedChannel:
-    return WatchedChannel(name, state, failing=state != "ok" if failing is None else failing, **changes)
+def channel(name: str, state: str = "ok", *, failing: bool | None = None, **changes: Any) -> ChannelState:
+    return ChannelState(name, state, failing=state != "ok" if failing is None else failing, **changes)
 
 
-def paused(until: int | None = NOW + 30_000, name: str = "a") -> WatchedChannel:
+def paused(until: int | None = NOW + 30_000, name: str = "a") -> ChannelState:
     return channel(name, state="cooling", reason="429", until_ms=until)
 
 

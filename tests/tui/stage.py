@@ -24,7 +24,7 @@ from gateway.domain.cost import cost
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
 from gateway.domain.group import Policy
-from gateway.domain.incidents import Incident, Incidents
+from gateway.domain.incidents import ChannelState, Incident, Incidents
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, rates
 from gateway.domain.price_view import PriceView
@@ -259,17 +259,6 @@ def group(name: str, **changes: Any) -> GroupView:
     return GroupView(**_exact(fields | changes))
 
 
-class WatchedChannel(msgspec.Struct, frozen=True):
-    """A channel's state, as the watch of incidents sees it."""
-
-    name: str
-    state: str = "ok"
-    reason: str = ""
-    until_ms: Millis | None = None
-    failing: bool = False
-    lacks_until: Millis | None = None
-
-
 def channel(name: str, **changes: Any) -> ChannelView:
     models = [ServedModel(name=model, context=200_000) for model, (at, _, _) in PRICES.items() if at == name]
     fields: dict[str, Any] = {
@@ -489,7 +478,7 @@ class FakeClient(ControlClient):
         found = Incidents()
         for one in reversed(self.records[: self.recent]):
             found.add_call(one)
-        states = (WatchedChannel(one.name, one.state, one.reason, one.until_ms) for one in self.channels_now)
+        states = (ChannelState(one.name, one.state, one.reason, one.until_ms) for one in self.channels_now)
         found.update_channels(states, NOW)
         return found.newest()[::-1]
 
