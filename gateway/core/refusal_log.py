@@ -18,7 +18,7 @@ from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.quota_refusals import WHILE_HELD
 from gateway.domain.budget import BALANCE_ID, budget_id
-from gateway.domain.call import EXCEEDED_MARK, REPEATED_MARK, SKIPPED_MARK, Outcome, Record, RequestSize
+from gateway.domain.call import EXCEEDED_MARK, REPEATED_MARK, SIZE_MARK, SKIPPED_MARK, Outcome, Record
 from gateway.domain.errors import GatewayError, NoChannel, QuotaExceeded
 from gateway.domain.events import CallRepeated
 from gateway.domain.group import Group
@@ -50,53 +50,38 @@ _OTHERS: _About = ()
 """Stands for those that are too many to be counted apart."""
 
 
-class _Refusal(msgspec.Struct, frozen=True):
-    """What a record is made of."""
-
-    about: _About
-    """Of refusals with the same value, one a second is recorded."""
-    visit: CallOrigin
-    app: str
-    api: str
-    request: str
-    ms: Millis
-    status: int
-    code: str
-    message: str
-    token: Token | None
-    group: Group | None
-    model: str
-    stream: bool
-    skipped: tuple[str, ...]
-    """The channels that could not serve it because of earlier failures."""
-    budget: str
-    """The id of the budget that was too small."""
-    size: RequestSize | None
-
-
 class _Repeats:
     """Refusals that were left out and share a record."""
 
-    __slots__ = ("count", "first", "last", "since")
+    __slots__ = ("about", "count", "first", "last", "since")
 
-    def __init__(self, first: _Refusal, since: float) -> None:
+    def __init__(self, about: _About, first: Record, since: float) -> None:
+        self.about = about
         self.first = first
-        """The record is made of this one."""
+        """The record has its id, its moment and its retry count."""
         self.last = first
         """The last one, without the fields in which others differ."""
         self.count = 0
         self.since = since
         """When they were last recorded, or when the first of them came."""
 
-    def add(self, refusal: _Refusal) -> None:
+    def add(self, record: Record, about: _About) -> None:
         self.count += 1
-        if refusal.about == self.last.about:
-            self.last = refusal
+        if about == self.about:
+            self.last = record
             return
-        common = {name: value for name in _NAMES if (value := getattr(refusal, name)) == getattr(self.last, name)}
-        stream = self.last.stream and refusal.stream
-        names = dict.fromkeys(_NAMES, "") | common
-        self.last = msgspec.structs.replace(refusal, about=_OTHERS, size=None, stream=stream, **names)
+        self.about, last = _OTHERS, self.last
+        common = {name: value for name in _NAMES if (value := getattr(record, name)) == getattr(last, name)}
+        marks = tuple(mark for mark in record.marks if not mark.startswith(SIZE_MARK))
+        names, stream = dict.fromkeys(_NAMES, "") | common, last.stream and record.stream
+        self.last = msgspec.structs.replace(record, marks=marks, stream=stream, **names)
+
+    def record(self) -> Record:
+        """Returns the record of all of them."""
+        marks, first = self.last.marks, self.first
+        if self.count > 1:
+            marks = (f"{REPEATED_MARK}{self.count - 1}", *marks)
+        return msgspec.structs.replace(self.last, id=first.id, ts=first.ts, retry=first.retry, marks=marks)
 
 
 _NAMES = ("app", "api", "request", "model")
@@ -161,42 +146,20 @@ class Refusals:
     def note(self, visit: CallOrigin, error: GatewayError, token: Token | None, request: InboundRequest | None) -> None:
         """Record a refusal, which costs and holds nothing."""
         error.recorded = True
-        now, code = self._clock.mono(), error.code
-        who = token.id if token is not None else ""
-        group = self._group_of(token) if token is not None else None
-        model = "" if request is None else request.model
-        called = code != "unknown_url" and (not visit.request or visit.request.startswith("POST "))
-        api = visit.api.name if called else ""
-        about = (who, code, api, visit.app, visit.request or model)
-        flood = self._flood(who, code, now)
-        refusal = _Refusal(
-            about=about,
-            visit=visit,
-            app=visit.app,
-            api=api,
-            request=visit.request,
-            ms=Millis(round((now - visit.began) * 1000)),
-            status=visit.api.status(error),
-            code=code,
-            message=error.record_message,
-            token=token,
-            model=model,
-            stream=request is not None and request.stream,
-            skipped=error.skipped if isinstance(error, NoChannel) else (),
-            group=group,
-            budget=_budget_of(error, token, group),
-            size=error.request_size,
-        )
+        now = self._clock.mono()
+        record = self._record(visit, error, token, request, now)
+        about = (record.token, record.code, record.api, record.app, record.request or record.model)
+        flood = self._flood(record.token, record.code, now)
         seen = self._seen.get(about, -LONG_GAP_S)
         repeats = flood.waiting.get(about)
         if repeats is None and _OTHERS not in flood.waiting and flood.admits(now):
             if now - seen >= flood.gap_s:
-                self._write(refusal, refusal.visit, flood, 0)
+                self._write(record, about, flood)
                 return
-            repeats = flood.waiting[about] = _Repeats(refusal, seen)
+            repeats = flood.waiting[about] = _Repeats(about, record, seen)
         elif repeats is None:
-            repeats = flood.waiting.setdefault(_OTHERS, _Repeats(refusal, now))
-        repeats.add(refusal)
+            repeats = flood.waiting.setdefault(_OTHERS, _Repeats(about, record, now))
+        repeats.add(record, about)
         if now - repeats.since >= flood.gap_s:
             self._write_repeats(flood, about if about in flood.waiting else _OTHERS)
         else:
@@ -233,25 +196,33 @@ class Refusals:
         flood.shown = False
         if not self._closed:
             for repeats in flood.waiting.values():
-                record = self._record(repeats.last, repeats.first.visit, repeats.count - 1)
-                self._bus.tell(CallRepeated(call=call_view(record)))
+                self._bus.tell(CallRepeated(call=call_view(repeats.record())))
 
     def _write_repeats(self, flood: _Flood, about: _About) -> None:
         repeats = flood.waiting.pop(about)
         if about == _OTHERS:
             flood.admits(self._clock.mono())  # it counts as one of those recorded in this second
-        self._write(repeats.last, repeats.first.visit, flood, repeats.count - 1)
+        self._write(repeats.record(), repeats.about, flood)
 
-    def _write(self, refusal: _Refusal, visit: CallOrigin, flood: _Flood, left_out: int) -> None:
+    def _write(self, record: Record, about: _About, flood: _Flood) -> None:
         flood.recorded += 1
-        if refusal.about != _OTHERS:
-            self._remember(refusal.about, self._clock.mono())
-        record = self._record(refusal, visit, left_out)
+        if about != _OTHERS:
+            self._remember(about, self._clock.mono())
+        model = _known_name(self._models, record.model) if record.code == "model_not_found" else record.model
+        record = msgspec.structs.replace(record, model=model, app=_known_name(self._apps, record.app))
         self._note(record)
         self._bus.settled(record)
 
-    def _record(self, refusal: _Refusal, visit: CallOrigin, left_out: int) -> Record:
-        token, group, name = refusal.token, refusal.group, plain(refusal.model, 80)
+    def _record(
+        self,
+        visit: CallOrigin,
+        error: GatewayError,
+        token: Token | None,
+        request: InboundRequest | None,
+        now: float,
+    ) -> Record:
+        group = self._group_of(token) if token is not None else None
+        called = error.code != "unknown_url" and (not visit.request or visit.request.startswith("POST "))
         return Record(
             id=visit.id,
             ts=visit.ts,
@@ -259,18 +230,18 @@ class Refusals:
             token_name=token.name if token is not None else "",
             group=group.id if group is not None else "",
             group_name=group.new_name if group is not None else "",
-            model=_known_name(self._models, name) if refusal.code == "model_not_found" else name,
-            app=_known_name(self._apps, refusal.app),
-            api=refusal.api,
-            request=refusal.request,
-            stream=refusal.stream,
-            status=refusal.status,
+            model="" if request is None else plain(request.model, 80),
+            app=visit.app,
+            api=visit.api.name if called else "",
+            request=visit.request,
+            stream=request is not None and request.stream,
+            status=visit.api.status(error),
             outcome=Outcome.REFUSED,
-            code=refusal.code,
-            error=plain(refusal.message, REFUSAL_TEXT),
-            ms=refusal.ms,
+            code=error.code,
+            error=plain(error.record_message, REFUSAL_TEXT),
+            ms=Millis(round((now - visit.began) * 1000)),
             retry=visit.retry,
-            marks=tuple(_marks(refusal, left_out)),
+            marks=tuple(_marks(error, token, group)),
         )
 
     def _flood(self, who: str, code: str, now: float) -> _Flood:
@@ -288,15 +259,13 @@ class Refusals:
         self._seen[key] = now
 
 
-def _marks(refusal: _Refusal, left_out: int) -> Iterator[str]:
-    if left_out:
-        yield f"{REPEATED_MARK}{left_out}"
-    for channel in refusal.skipped:
+def _marks(error: GatewayError, token: Token | None, group: Group | None) -> Iterator[str]:
+    for channel in error.skipped if isinstance(error, NoChannel) else ():
         yield SKIPPED_MARK + channel
-    if refusal.budget:
-        yield EXCEEDED_MARK + refusal.budget
-    if refusal.size is not None:
-        yield refusal.size.mark()
+    if budget := _budget_of(error, token, group):
+        yield EXCEEDED_MARK + budget
+    if error.request_size is not None:
+        yield error.request_size.mark()
 
 
 def _budget_of(error: GatewayError, token: Token | None, group: Group | None) -> str:
