@@ -18,8 +18,9 @@ from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
 from gateway.control.views import account_view, channel_views, group_views, model_views, token_views
 from gateway.core.engine import Engine
-from gateway.core.event_bus import Batch, Watcher
+from gateway.core.event_bus import Batch, Notice, Watcher
 from gateway.domain import events
+from gateway.domain.call import Record
 from gateway.domain.errors import BadRequest
 from gateway.domain.views import AccountView, call_view
 
@@ -92,7 +93,7 @@ class WatcherStream:
         if batch.behind:
             return await self.snapshot()
         now = self._clock()
-        lines = [self._line(msgspec.structs.replace(event, seq=self._next())) for event in batch.events]
+        lines = [self._line(self._event(notice)) for notice in batch.notices]
         lines += self._incident_lines()
         self._plan(batch, now)
         if self._tables_due is not None and now >= self._tables_due:
@@ -117,7 +118,7 @@ class WatcherStream:
         """Plan the next reports. Calls that start or end change the balance, and the sums of the tables, which are less
         urgent.
         """
-        moved = any(isinstance(event, events.CallStarted | events.CallSettled) for event in batch.events)
+        moved = any(isinstance(notice, events.CallStarted | Record) for notice in batch.notices)
         if moved and self._balance_due is None:
             self._balance_due = max(now, self._balance_told + BALANCE_GAP_S)
         if batch.changed:
@@ -125,6 +126,11 @@ class WatcherStream:
         elif moved and self._tables_due is None:
             # reports of large tables take at most a fiftieth of the time
             self._tables_due = max(now, self._tables_told) + max(SUMS_GAP_S, 50 * self._tables_cost)
+
+    def _event(self, notice: Notice) -> events.Event:
+        if isinstance(notice, Record):
+            return events.CallSettled(seq=self._next(), call=call_view(notice))
+        return msgspec.structs.replace(notice, seq=self._next())
 
     async def _tables(self, now: float) -> events.Event:
         began = self._clock()

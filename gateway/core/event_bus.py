@@ -19,10 +19,9 @@ from contextlib import contextmanager
 import msgspec
 
 from gateway.domain.call import Record, Running, refused_for
-from gateway.domain.events import CallProgress, CallSettled, Event
+from gateway.domain.events import CallProgress, CallStarted, Event
 from gateway.domain.price_gap import price_gap
 from gateway.domain.units import CallId
-from gateway.domain.views import call_view
 
 QUEUE_LIMIT = 1000
 """How many events a watcher may leave before it counts as behind."""
@@ -35,11 +34,14 @@ PROGRESS_GAP_S = 0.2
 """Seconds between two reports of one call's progress."""
 
 
+Notice = Event | Record
+"""An event without its number; of a call that ended or was refused, its record."""
+
+
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """What happened since the watcher last looked; empty if its wait ended first."""
 
-    events: list[Event] = []
-    """Without numbers."""
+    notices: list[Notice] = []
     changed: bool = False
     """Configuration, health or balances changed."""
     behind: bool = False
@@ -51,7 +53,7 @@ class Watcher:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._queue: deque[Event] = deque()
+        self._queue: deque[Notice] = deque()
         self._moved: dict[CallId, Running] = {}
         self._sent_at: dict[CallId, float] = {}
         self._changed = False
@@ -62,15 +64,15 @@ class Watcher:
         self.on_end: Callable[[], None] | None = None
         """Called then, for a watcher that is busy sending."""
 
-    def offer(self, event: Event) -> None:
-        """Queue an event that must not be replaced."""
-        if isinstance(event, CallSettled):
-            self._moved.pop(CallId(event.call.id), None)
-            self._sent_at.pop(CallId(event.call.id), None)
+    def offer(self, notice: Notice) -> None:
+        """Queue what must not be replaced."""
+        if isinstance(notice, Record):
+            self._moved.pop(notice.id, None)
+            self._sent_at.pop(notice.id, None)
         if len(self._queue) >= QUEUE_LIMIT:
             self._lose()
         elif not self._behind:
-            self._queue.append(event)
+            self._queue.append(notice)
         self._awake.set()
 
     def move(self, call: Running) -> None:
@@ -95,7 +97,7 @@ class Watcher:
         deadline = self._clock() + patience_s
         while True:
             batch = self._collect()
-            if batch.events or batch.changed or batch.behind or self.ended.is_set():
+            if batch.notices or batch.changed or batch.behind or self.ended.is_set():
                 return batch
             now = self._clock()
             if now >= deadline:
@@ -120,7 +122,7 @@ class Watcher:
             del self._moved[call.id]
             self._sent_at[call.id] = now
         moved = [CallProgress(call=call) for call in ready]
-        batch = Batch(events=[*self._queue, *moved], changed=self._changed)
+        batch = Batch(notices=[*self._queue, *moved], changed=self._changed)
         self._queue.clear()
         self._changed = False
         return batch
@@ -165,10 +167,14 @@ class EventBus:
         """Returns how many watchers there are."""
         return len(self.watched_by)
 
-    def tell(self, event: Event) -> None:
-        """Report an event, such as the beginning of a call or of a stop."""
+    def tell(self, notice: Notice) -> None:
+        """Report it in its order."""
         for watcher in self.watched_by:
-            watcher.offer(event)
+            watcher.offer(notice)
+
+    def started(self, call: Running) -> None:
+        """A call was admitted and its hold is written."""
+        self.tell(CallStarted(call=call))
 
     def progress(self, call: Running) -> None:
         """A running call moved."""
@@ -182,8 +188,7 @@ class EventBus:
         if failed or (record.marks and price_gap(record) is not None):
             self.noteworthy.append(record)
             self.on_noteworthy()
-        if self.watched_by:
-            self.tell(CallSettled(call=call_view(record)))
+        self.tell(record)
 
     def changed(self) -> None:
         """Configuration, a channel's health or the granted money changed."""

@@ -46,7 +46,6 @@ from gateway.domain.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from gateway.domain.events import CallStarted
 from gateway.domain.settings import Durability
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -192,7 +191,7 @@ class Pipeline:
             call.begin_attempt(first.route, first.why, 1)
         self._deps.books.open(call.running)
         if self._deps.bus.watched_by:
-            self._deps.bus.tell(CallStarted(call=call.running))
+            self._deps.bus.started(call.running)
 
     async def _answer(self, call: Call, admission: Admission, first: RouteChoice) -> None:
         context, result = call.context, call.result

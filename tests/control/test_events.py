@@ -16,7 +16,7 @@ from gateway.client.control import ControlClient
 from gateway.client.http import exchange
 from gateway.control import events as module
 from gateway.control.events import BALANCE_GAP_S, BEAT_S, SUMS_GAP_S, TABLES_GAP_S, WatcherStream
-from gateway.core.event_bus import QUEUE_LIMIT, Batch
+from gateway.core.event_bus import QUEUE_LIMIT, Batch, Notice
 from gateway.domain.call import Record, Running
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.events import (
@@ -26,7 +26,6 @@ from gateway.domain.events import (
     CallSettled,
     CallStarted,
     EntityChanged,
-    Event,
     Heartbeat,
     IncidentChanged,
     Snapshot,
@@ -105,14 +104,14 @@ async def test_a_snapshot_is_the_whole_present_state(feed: WatcherStream, gatewa
 
 
 async def test_calls_are_reported_at_once_in_order_and_numbered(feed: WatcherStream) -> None:
-    reported: list[Event] = [
+    reported: list[Notice] = [
         CallStarted(call=running(1)),
         CallProgress(call=running(1)),
-        CallSettled(call=call_view(record(1))),
+        record(1),
         Stopping(until_ms=Millis(9), running=[]),
     ]
     first, second, third, fourth = (
-        said(await feed.tell(Batch(events=reported[:2])))[:2] + said(await feed.tell(Batch(events=reported[2:])))[:2]
+        said(await feed.tell(Batch(notices=reported[:2])))[:2] + said(await feed.tell(Batch(notices=reported[2:])))[:2]
     )
     assert (first, second) == (CallStarted(seq=1, call=running(1)), CallProgress(seq=2, call=running(1)))
     assert isinstance(third, CallSettled)
@@ -122,7 +121,7 @@ async def test_calls_are_reported_at_once_in_order_and_numbered(feed: WatcherStr
 
 async def test_a_store_that_fails_is_reported_with_the_reason(feed: WatcherStream, gateway: Gateway) -> None:
     gateway.engine.store.books.trouble.say(write="the disk is full")
-    event, incident = said(await feed.tell(Batch(events=[StoreChanged(status=gateway.engine.status())])))
+    event, incident = said(await feed.tell(Batch(notices=[StoreChanged(status=gateway.engine.status())])))
     assert isinstance(incident, IncidentChanged)
     assert (incident.incident.channel, incident.incident.paused) == ("", True)
     gateway.engine.store.books.trouble.say(write="")
@@ -137,7 +136,7 @@ async def test_money_is_reported_at_most_four_times_a_second(feed: WatcherStream
         hand.now = 1000.0 + tick / 100
         gateway.grant(1)
         told += sum(
-            isinstance(e, Balance) for e in said(await feed.tell(Batch(events=[CallStarted(call=running(tick))])))
+            isinstance(e, Balance) for e in said(await feed.tell(Batch(notices=[CallStarted(call=running(tick))])))
         )
     assert 3 <= told <= 4
 
@@ -147,7 +146,7 @@ async def test_the_last_movement_of_money_is_reported_when_its_time_comes(
 ) -> None:
     await feed.snapshot()
     gateway.grant(5)
-    first = said(await feed.tell(Batch(events=[CallSettled(call=call_view(record()))])))
+    first = said(await feed.tell(Batch(notices=[record()])))
     assert not any(isinstance(event, Balance) for event in first)
     hand.now += feed.patience()
     (balance,) = said(await feed.tell(Batch()))
@@ -157,7 +156,7 @@ async def test_the_last_movement_of_money_is_reported_when_its_time_comes(
 
 async def test_money_that_did_not_move_is_not_told(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
-    await feed.tell(Batch(events=[CallSettled(call=call_view(record()))]))
+    await feed.tell(Batch(notices=[record()]))
     hand.now += BALANCE_GAP_S
     assert await feed.tell(Batch()) == b""
 
@@ -181,7 +180,7 @@ async def test_a_lone_change_is_reported_soon(feed: WatcherStream, hand: Hand) -
 
 async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
-    await feed.tell(Batch(events=[CallSettled(call=call_view(record()))]))
+    await feed.tell(Batch(notices=[record()]))
     hand.now += SUMS_GAP_S
     assert [type(event) for event in said(await feed.tell(Batch()))] == [EntityChanged]
     assert await feed.tell(Batch()) == b""
@@ -198,7 +197,7 @@ async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Hand) -> N
 
 async def test_a_watcher_that_fell_behind_gets_everything_again(feed: WatcherStream) -> None:
     await feed.snapshot()
-    await feed.tell(Batch(events=[CallStarted(call=running())]))
+    await feed.tell(Batch(notices=[CallStarted(call=running())]))
     (snapshot,) = said(await feed.tell(Batch(behind=True)))
     assert isinstance(snapshot, Snapshot)
     assert snapshot.seq == 1

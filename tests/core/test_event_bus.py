@@ -6,9 +6,8 @@ import pytest
 
 from gateway.core.event_bus import PROGRESS_GAP_S, QUEUE_LIMIT, RECENT_LIMIT, Batch, EventBus
 from gateway.domain.call import Record, Running
-from gateway.domain.events import CallProgress, CallSettled, CallStarted, Stopping
+from gateway.domain.events import CallProgress, CallStarted, Stopping
 from gateway.domain.units import CallId, Millis
-from gateway.domain.views import call_view
 
 
 class Clock:
@@ -46,10 +45,10 @@ async def test_events_come_in_the_order_they_were_sent(bus: EventBus) -> None:
         bus.settled(record(1))
         bus.tell(Stopping(until_ms=Millis(5), running=[]))
         batch = await watcher.take(0)
-    assert batch.events == [
+    assert batch.notices == [
         CallStarted(call=running(1)),
         CallStarted(call=running(2)),
-        CallSettled(call=call_view(record(1))),
+        record(1),
         Stopping(until_ms=Millis(5), running=[]),
     ]
 
@@ -59,7 +58,7 @@ async def test_later_progress_supersedes_earlier(bus: EventBus) -> None:
         for tokens in range(50):
             bus.progress(running(output=tokens))
         batch = await watcher.take(0)
-    assert batch.events == [CallProgress(call=running(output=49))]
+    assert batch.notices == [CallProgress(call=running(output=49))]
 
 
 async def test_progress_of_one_call_is_reported_at_most_five_times_a_second(bus: EventBus, clock: Clock) -> None:
@@ -68,7 +67,7 @@ async def test_progress_of_one_call_is_reported_at_most_five_times_a_second(bus:
         for tick in range(1000):
             clock.now = 100.0 + tick / 1000
             bus.progress(running(output=tick))
-            told += len((await watcher.take(0)).events)
+            told += len((await watcher.take(0)).notices)
     assert told == 5
 
 
@@ -79,8 +78,8 @@ async def test_progress_that_was_held_back_is_reported_when_its_time_comes() -> 
         first = await watcher.take(0)
         bus.progress(running(output=2))
         second = await watcher.take(PROGRESS_GAP_S * 20)
-    assert first.events == [CallProgress(call=running(output=1))]
-    assert second.events == [CallProgress(call=running(output=2))]
+    assert first.notices == [CallProgress(call=running(output=1))]
+    assert second.notices == [CallProgress(call=running(output=2))]
 
 
 async def test_a_settled_call_has_no_progress_any_more(bus: EventBus) -> None:
@@ -88,7 +87,7 @@ async def test_a_settled_call_has_no_progress_any_more(bus: EventBus) -> None:
         bus.progress(running())
         bus.settled(record())
         batch = await watcher.take(0)
-    assert batch.events == [CallSettled(call=call_view(record()))]
+    assert batch.notices == [record()]
 
 
 async def test_a_watcher_that_falls_behind_learns_it_once_and_then_continues(bus: EventBus) -> None:
@@ -97,7 +96,7 @@ async def test_a_watcher_that_falls_behind_learns_it_once_and_then_continues(bus
             bus.settled(record(number))
         assert await watcher.take(0) == Batch(behind=True)
         bus.settled(record(7))
-        assert await watcher.take(0) == Batch(events=[CallSettled(call=call_view(record(7)))])
+        assert await watcher.take(0) == Batch(notices=[record(7)])
 
 
 async def test_nothing_is_lost_below_the_limit(bus: EventBus) -> None:
@@ -105,7 +104,7 @@ async def test_nothing_is_lost_below_the_limit(bus: EventBus) -> None:
         for number in range(QUEUE_LIMIT):
             bus.settled(record(number))
         batch = await watcher.take(0)
-    assert [n.call.id for n in batch.events if isinstance(n, CallSettled)] == [f"req_{n}" for n in range(QUEUE_LIMIT)]
+    assert [n.id for n in batch.notices if isinstance(n, Record)] == [f"req_{n}" for n in range(QUEUE_LIMIT)]
 
 
 async def test_changes_are_reported_once_however_many_there_were(bus: EventBus) -> None:
@@ -127,7 +126,7 @@ async def test_a_waiting_watcher_wakes_up(bus: EventBus) -> None:
         waiting = asyncio.create_task(watcher.take(60))
         await asyncio.sleep(0)
         bus.tell(CallStarted(call=running()))
-        assert (await waiting).events == [CallStarted(call=running())]
+        assert (await waiting).notices == [CallStarted(call=running())]
 
 
 async def test_closing_ends_a_waiting_watcher(bus: EventBus) -> None:
@@ -157,14 +156,14 @@ async def test_what_was_reported_before_the_end_is_still_there(bus: EventBus) ->
     with bus.watch() as watcher:
         bus.settled(record())
         bus.close()
-        assert await watcher.take(0) == Batch(events=[CallSettled(call=call_view(record()))])
+        assert await watcher.take(0) == Batch(notices=[record()])
 
 
 async def test_watchers_do_not_disturb_each_other(bus: EventBus) -> None:
     with bus.watch() as fast, bus.watch() as slow:
         for number in range(QUEUE_LIMIT + 1):
             bus.settled(record(number))
-            assert len((await fast.take(0)).events) == 1
+            assert len((await fast.take(0)).notices) == 1
         assert await slow.take(0) == Batch(behind=True)
 
 

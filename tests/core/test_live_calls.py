@@ -355,7 +355,7 @@ async def test_a_route_is_reported_to_the_books_and_to_watchers() -> None:
     desk = Desk()
     with desk.bus.watch() as watcher:
         desk.teller.routed(desk.call)
-        assert (await watcher.take(0)).events == [CallProgress(call=desk.call.running)]
+        assert (await watcher.take(0)).notices == [CallProgress(call=desk.call.running)]
     assert desk.books.told == [desk.call.running]
 
 
@@ -369,7 +369,7 @@ async def test_progress_tells_first_byte_tokens_and_cost_so_far() -> None:
     desk = Desk()
     with desk.bus.watch() as watcher:
         desk.brings(40)
-        (notice,) = (await watcher.take(0)).events
+        (notice,) = (await watcher.take(0)).notices
     assert isinstance(notice, CallProgress)
     running = notice.call
     assert (running.ttft, running.input, running.output) == (1000, 16, 50)

@@ -167,7 +167,7 @@ async def test_watchers_learn_of_beginning_and_end(up: Rig) -> None:
     with up.bus.watch() as watcher:
         await up.call()
         batch = await watcher.take(0)
-    assert [type(notice).__name__ for notice in batch.events] == ["CallStarted", "CallSettled"]
+    assert [type(notice).__name__ for notice in batch.notices] == ["CallStarted", "Record"]
 
 
 @pytest.mark.parametrize(

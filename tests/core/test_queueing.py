@@ -409,7 +409,7 @@ async def test_watchers_see_which_call_waits_and_for_what_until_it_is_admitted(w
         assert ward.rig.pipeline.waiting.all() == []
         ward.release()
         await second
-        events = (await watcher.take(0)).events
+        events = (await watcher.take(0)).notices
     kinds = [type(one).__name__ for one in events if getattr(one, "call", waiting).id == waiting.id]
     assert kinds[0] == "CallWaiting"
     assert "CallStarted" in kinds
@@ -426,7 +426,7 @@ async def test_a_waiting_call_can_be_cancelled_by_its_owner(ward: Ward) -> None:
         error = await caught_task(second)
         assert (type(error), error.code) == (Unavailable, "call_cancelled")
         assert not ward.rig.pipeline.waiting.cancel(waiting.id)
-        assert CallLeft(call_id=waiting.id) in (await watcher.take(0)).events
+        assert CallLeft(call_id=waiting.id) in (await watcher.take(0)).notices
     ward.release()
     await first
 

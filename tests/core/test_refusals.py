@@ -19,7 +19,7 @@ from gateway.core.refusal_log import (
 )
 from gateway.domain.call import Outcome, Record, skipped_channels
 from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, NotFound, RateLimited
-from gateway.domain.events import CallRepeated, CallSettled
+from gateway.domain.events import CallRepeated
 from gateway.domain.group import Group
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
@@ -317,9 +317,9 @@ def test_watchers_see_the_count_of_a_flood_while_it_grows(desk: Desk) -> None:
             desk.advance(SHOWN_GAP_S)
         assert len(desk.records) == 1
         desk.advance(GAP_S)
-        events = watcher._collect().events  # noqa: SLF001 - what was offered so far
+        events = watcher._collect().notices  # noqa: SLF001 - what was offered so far
     counts = [one.call.count for one in events if isinstance(one, CallRepeated)]
-    settled = [one.call.count for one in events if isinstance(one, CallSettled)]
+    settled = [call_view(one).count for one in events if isinstance(one, Record)]
     assert counts == [19, 39, 59]
     assert settled == [1, 59]
 

@@ -11,12 +11,10 @@ import pytest
 from gateway.domain.account import Account
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import Unavailable
-from gateway.domain.events import CallSettled
 from gateway.domain.limits import Limits
 from gateway.domain.settings import Durability, Settings
 from gateway.domain.units import DOLLAR
 from gateway.domain.usage import UsageSource
-from gateway.domain.views import call_view
 from tests.core import kit
 from tests.core.ends import DONE, GOOD_STREAM, FakeClient, FakeReply, ends, says, unreachable, whole
 from tests.core.rig import Rig
@@ -224,8 +222,7 @@ async def test_watchers_learn_of_the_record_that_was_kept(up: Rig, disk: Disk) -
     fails_in_usage(disk, "EIO")
     with up.bus.watch() as watcher:
         await caught(up.call())
-        events = (await watcher.take(0)).events
-    (told,) = [event.call for event in events if isinstance(event, CallSettled)]
-    kept = up.bus.recent[-1]
-    assert (withheld(kept), told) == (WITHHELD, call_view(kept))
+        events = (await watcher.take(0)).notices
+    (told,) = [one for one in events if isinstance(one, Record)]
+    assert (withheld(told), up.bus.recent[-1]) == (WITHHELD, told)
     assert msgspec.json.encode(told)
