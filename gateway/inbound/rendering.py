@@ -159,6 +159,8 @@ class RenderedStream(SourceFacts, FramedStream):
         event = parse(part)
         if event is None or not event.data:
             return b""
+        if b"}\n" in event.data:  # lines that are not JSON together: the blank lines between events are missing
+            return b"".join([self._read_event(b"data: " + line) for line in event.data.split(b"\n")])
         self.events += 1
         out = self._pass(event, None)
         if not self.failure and self._reader.done:
@@ -169,7 +171,8 @@ class RenderedStream(SourceFacts, FramedStream):
         """Reads the last event, which counts without its blank line if it is complete."""
         rest = rest.strip(b"\n")
         event, out = parse(rest), b""
-        if event is not None and (rawjson.maybe(event.data) is not None or event.data.strip() == b"[DONE]"):
+        last = b"" if event is None else event.data.rpartition(b"\n")[2]
+        if last.strip() == b"[DONE]" or rawjson.maybe(last) is not None:
             out = self._read_events(rest)
         if self.failure or self.finished:
             return out

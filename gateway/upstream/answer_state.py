@@ -7,6 +7,8 @@ It is the only place with rules. It finds the tool call of a piece (``call_book`
 
 from collections import deque
 
+import msgspec
+
 from gateway.domain import rawjson
 from gateway.domain.answer import (
     AnswerBegan,
@@ -155,6 +157,9 @@ class _Choice:
         """Whether it produced something that a client can use."""
         self._native = state.native
         self._tally = state.tally
+        self._naming: ToolCallBegan | None = None
+        """A call without arguments so far, whose name may come in pieces."""
+        self._names_grow = not (state.native or state.stops)
         self._reasoned = 0
         """How many blocks of reasoning ended with a seal: what follows is another block."""
 
@@ -168,6 +173,13 @@ class _Choice:
 
     def take(self, part: AnswerPart) -> None:
         """Take a part. Raises ValueError if it makes no sense."""
+        if isinstance(part, ToolCallPart):
+            self._call(part)
+        else:
+            self.settle_name()
+            self._take_other(part)
+
+    def _take_other(self, part: AnswerPart) -> None:
         put = self.blocks.put
         match part:
             case TextPiece():
@@ -178,8 +190,6 @@ class _Choice:
                 put((BlockKind.REFUSAL, 0), self._counted(part))
             case ReasoningSeal():
                 self._seal(part)
-            case ToolCallPart():
-                self._call(part)
             case Medium():
                 self.produced = True
                 self._tally.tool()
@@ -206,7 +216,8 @@ class _Choice:
         if placed is None:
             return
         call, number = placed.call, placed.call.number
-        place = (BlockKind.TOOL_CALL, number)
+        if self._naming is not None and self._naming.number != number:
+            self.settle_name()
         if placed.opened:
             self.produced = True
             self._tally.tool()
@@ -214,12 +225,21 @@ class _Choice:
             if part.signature:
                 seal = Seal(SealKind.GEMINI, rawjson.encode({call.id: part.signature}))
                 self._seal(ReasoningSeal(seal, self.index))
-            began = ToolCallBegan(number, call.id, call.name, part.custom, part.signature, self.index)
-            self.blocks.put(place, began, call.arguments)
+            self._naming = ToolCallBegan(number, call.id, call.name, part.custom, part.signature, self.index)
+        if placed.piece or not self._names_grow:
+            self.settle_name()
         if placed.piece:
             self._tally.add(rawjson.text(placed.piece))
             more = ArgumentsPiece(number, placed.piece, self.index)
-            self.blocks.put(place, more, call.arguments)
+            self.blocks.put((BlockKind.TOOL_CALL, number), more, call.arguments)
+
+    def settle_name(self) -> None:
+        """Begin the call that waits for more of its name, if there is one."""
+        began, self._naming = self._naming, None
+        if began is not None:
+            call = self.calls.calls[began.number]
+            began = msgspec.structs.replace(began, name=call.name)
+            self.blocks.put((BlockKind.TOOL_CALL, began.number), began, call.arguments)
 
     def _seal(self, part: ReasoningSeal) -> None:
         """Take the seal of the preceding reasoning, or of none; the block ends with it."""
@@ -344,6 +364,7 @@ class AnswerState:
         for choice in self._choices.values():
             choice.word = choice.word or default
             if choice.shown:
+                choice.settle_name()
                 choice.blocks.flush()
                 if choice.word:
                     self.out.append(AnswerFinished(choice.reason, choice.stop_sequence, choice.index))

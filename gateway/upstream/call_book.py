@@ -8,7 +8,8 @@ change the id in the middle. So:
 - An equal id is the same call, whatever the index, unless both name and index are others. The same call again, whole,
   adds nothing.
 - A name at a known index opens another call if its id is another one, or, without ids, if the arguments so far are
-  complete or belong to another name.
+  complete or belong to another name. Where calls have ids, another name without one, or with the same, is more of the
+  name.
 
 Calls are numbered from 0 without gaps, and each has an id of its own.
 """
@@ -162,6 +163,11 @@ class CallBook:
             self._by_id.setdefault(part.id, call)
         if part.index is not None:
             self._by_index[part.index] = call
+        if part.name != call.name and not call.arguments.complete:
+            call.name += part.name
+        if not call.arguments.size:
+            part = _unwrap(part)
+            said = rawjson.text(part.piece) if part.piece else ""
         if not said or (part.name and _is_whole(said) and call.arguments.same_as(said)):
             return PlacedPart(call, opened=False, piece=b"")
         call.arguments.add(said)
@@ -194,13 +200,14 @@ class CallBook:
     def _is_another(self, known: BookedCall, part: ToolCallPart, said: str) -> bool:
         """Returns whether a name without an id starts another call."""
         if part.name != known.name:
-            return True
+            return known.arguments.complete or not known.given_id
         if not said:
             return part.index is None and known.arguments.complete
         return _is_whole(said) and known.arguments.complete and not known.arguments.same_as(said)
 
     def _open(self, part: ToolCallPart) -> PlacedPart:
         waited = self._waited(part)
+        part = part if waited.pieces else _unwrap(part)
         given = part.id or waited.id
         number = len(self.calls)
         fresh = given and given not in self._by_id
@@ -235,6 +242,20 @@ class CallBook:
             found.pieces.append(part.piece)
 
 
+def _unwrap(part: ToolCallPart) -> ToolCallPart:
+    """Returns the first piece of a call; arguments that are JSON in a string, and the string in a string, become what
+    they are.
+    """
+    if part.custom or not part.piece.startswith(b'"\\"'):
+        return part
+    inner = rawjson.maybe(rawjson.text(part.piece).encode("utf-8", "surrogatepass"))
+    return msgspec.structs.replace(part, piece=rawjson.encode(inner)) if _is_object(inner) else part
+
+
+def _is_object(text: object) -> bool:
+    return isinstance(text, str) and _is_whole(text)
+
+
 def _is_whole(said: str) -> bool:
     """Returns whether a text is a JSON object by itself."""
     end = ObjectEnd()
@@ -253,12 +274,14 @@ def part_of(delta: dict[str, msgspec.Raw], choice: int = 0, position: int | None
     ``position`` is the index of a call without one. Raises ValueError if it is not a call.
     """
     kind = kind_of(delta)
-    inner = rawjson.fields(delta[kind]) if not rawjson.is_null(delta.get(kind)) else {}
+    inner = rawjson.fields(delta[kind]) if not rawjson.is_null(delta.get(kind)) else delta
     return ToolCallPart(
         index=index_of(delta.get("index"), position),
         id=label(delta.get("id")),
         name=label(inner.get("name", delta.get("name"))),
-        piece=argument_text(inner.get("input" if kind == "custom" else "arguments")),
+        piece=argument_text(
+            inner.get("input") if kind == "custom" else inner.get("arguments", inner.get("parameters"))
+        ),
         custom=kind == "custom",
         signature=_signature(delta.get("extra_content")),
         choice=choice,
@@ -296,7 +319,8 @@ def calls_of(raw: msgspec.Raw) -> list[rawjson.Fields]:
     """
     if bytes(raw).count(b'"function"') > 2 * MOST_CALLS + 2:  # the field, and the value of the type
         raise TooManyCalls("too many tool calls")
-    calls = rawjson.objects(raw) if bytes(memoryview(raw)[:1]) != b"{" else [rawjson.fields(raw)]
+    given = rawjson.items(raw) if bytes(memoryview(raw)[:1]) != b"{" else [raw]
+    calls = [rawjson.fields(call) for call in given if not rawjson.is_null(call)]
     if calls == [{}]:
         raise ValueError("no call")
     return calls

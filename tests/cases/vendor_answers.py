@@ -3,6 +3,7 @@
 Each row is a stream, and the same as a plain answer where the vendor has one. It means the same in every API.
 """
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,7 +77,7 @@ def parts(*given: Doc) -> Doc:
     return {"index": 0, "delta": {"content": list(given)}, "finish_reason": None}
 
 
-def called(*calls: Doc) -> Doc:
+def called(*calls: Doc | None) -> Doc:
     """A message with tool calls."""
     return {"role": "assistant", "content": None, "tool_calls": list(calls)}
 
@@ -151,6 +152,15 @@ NUMBERED: Doc = {
         {"content": {"parts": [None, {"functionCall": {"id": 7, "name": "f", "args": ARGUMENTS}}]}, "finishReason": 2}
     ]
 }
+
+
+def thought_piece(text: str, said: str, **more: str) -> Doc:
+    """A delta with a piece of a thought, as LiteLLM sends it: by two names, the last with the signature."""
+    block = {"index": 0, "type": "thinking", "thinking": text, **more}
+    return {"index": 0, "delta": {"reasoning_content": said, "thinking_blocks": [block]}}
+
+
+TEXTUAL: Doc = {"index": 0, "text": "Hi", "finish_reason": "stop"}
 IMAGE: Doc = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1n"}}
 CITED: Doc = {"type": "url_citation", "url_citation": {"url": "https://a.example", "title": "A", "start_index": 0}}
 DETAILS = [{"type": "reasoning.text", "text": "Hm"}]
@@ -314,6 +324,33 @@ ENDS = [
         {**MESSAGE, "content": [{"type": "text", "text": "Hi"}], "stop_reason": "error"},
         error="upstream_error",
     ),
+    Row(
+        "words that are no reason, before the reason",
+        OPENAI,
+        event(chunk(delta("H", finish="None")))
+        + event(chunk(delta("i", finish="null")))
+        + event(chunk(delta(finish="length"))),
+        text="Hi",
+        finish="length",
+    ),
+    Row(
+        "[DONE] instead of message_stop",
+        ANTHROPIC,
+        began(**SPENT) + words("Hi") + ended(stop=False, output_tokens=2) + DONE,
+        text="Hi",
+        used=(9, 2),
+    ),
+    Row(
+        "no blank lines between events",
+        OPENAI,
+        chat(delta("H"), piece(0, "c1", "f", '{"a"'), piece(0, None, None, ":1}"), finish="tool_calls").replace(
+            b"\n\n", b"\n"
+        ),
+        text="H",
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+        used=(9, 2),
+    ),
     Row("error", OPENAI, chat(delta("Hi"), finish="error"), completion(said("Hi"), "error"), error="upstream_error"),
     Row(
         "a new word",
@@ -386,6 +423,25 @@ REASONING = [
             ("reasoning", {"content": "Hm"}),
             ("reasoning_content", [{"type": "text", "text": "Hm"}]),
         )
+    ),
+    Row(
+        "an empty name of the reasoning beside the other",
+        OPENAI,
+        chat(
+            {"index": 0, "delta": {"reasoning": "H", "reasoning_content": ""}},
+            {"index": 0, "delta": {"reasoning": "m", "reasoning_content": ""}},
+            delta("Hi"),
+        ),
+        completion({**said("Hi"), "reasoning_content": "", "reasoning": "Hm"}),
+        text="Hi",
+        reasoning="Hm",
+    ),
+    Row(
+        "a thought in pieces, by two names",
+        OPENAI,
+        chat(thought_piece("H", "H"), thought_piece("m", "m"), thought_piece("", "", signature="s"), delta("Hi")),
+        text="Hi",
+        reasoning="Hm",
     ),
     Row(
         "reasoning among the parts",
@@ -505,6 +561,57 @@ CALLS = [
         OPENAI,
         chat(piece(0, "c1", "f", '{"a"'), piece(0, "c9", None, ":1}"), finish="tool_calls"),
         calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "a name in pieces",
+        OPENAI,
+        chat(piece(0, "c1", "get_"), piece(0, None, "weather", '{"a"'), piece(0, None, None, ":1}"), finish="stop"),
+        calls=[("get_weather", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "a name in pieces, with the id in each",
+        OPENAI,
+        chat(delta("Hi"), piece(0, "c1", "get_", ""), piece(0, "c1", "weather", "{}"), piece(1, "c2", "g", "{}")),
+        text="Hi",
+        calls=[("get_weather", "{}"), ("g", "{}")],
+        finish="tool_calls",
+    ),
+    Row(
+        "the second call at the first's index, its arguments at the next",
+        OPENAI,
+        chat(
+            piece(0, "c1", "f", '{"a"'),
+            piece(0, None, None, ":1}"),
+            piece(0, "c2", "g", '{"b"'),
+            piece(1, None, None, ":2}"),
+        ),
+        calls=[("f", ARGUMENTS), ("g", '{"b":2}')],
+        finish="tool_calls",
+    ),
+    Row(
+        "a call without its inner object, and null beside it",
+        OPENAI,
+        chat(delta(tool_calls=[None, {"index": 0, "id": "c1", "name": "f", "arguments": ARGUMENTS}])),
+        completion(called(None, {"id": "c1", "name": "f", "arguments": ARGUMENTS})),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "arguments that are called parameters",
+        OPENAI,
+        chat(delta(tool_calls=[{"index": 0, "id": "c1", "function": {"name": "f", "parameters": {"a": 1}}}])),
+        completion(called({"id": "c1", "function": {"name": "f", "parameters": {"a": 1}}})),
+        calls=[("f", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "arguments in a string in a string",
+        OPENAI,
+        chat(piece(0, "c1", "f", json.dumps(ARGUMENTS)), piece(1, "c2", "g"), piece(1, None, None, json.dumps("{}"))),
+        completion(called(call("c1", "f", json.dumps(ARGUMENTS)), call("c2", "g", json.dumps("{}")))),
+        calls=[("f", ARGUMENTS), ("g", "{}")],
         finish="tool_calls",
     ),
     Row(
@@ -658,6 +765,28 @@ PARTS = [
         image="aW1n",
     ),
     Row(
+        "an image among the parts of the content",
+        OPENAI,
+        chat(parts({"type": "text", "text": "Look"}, IMAGE)),
+        completion({"role": "assistant", "content": [{"type": "text", "text": "Look"}, IMAGE]}),
+        text="Look",
+        image="aW1n",
+    ),
+    Row(
+        "nothing but an image in the content",
+        OPENAI,
+        chat(parts(IMAGE)),
+        completion({"role": "assistant", "content": [IMAGE]}),
+        image="aW1n",
+    ),
+    Row(
+        "a text as completions have it",
+        OPENAI,
+        event(chunk({**TEXTUAL, "finish_reason": None})) + event(chunk({**TEXTUAL, "text": ""})) + DONE,
+        {**completion({}), "choices": [TEXTUAL]},
+        text="Hi",
+    ),
+    Row(
         "a source of Anthropic's",
         ANTHROPIC,
         began(**SPENT)
@@ -700,8 +829,8 @@ PARTS = [
     Row(
         "reasoning in details alone",
         OPENAI,
-        chat(delta(reasoning_details=DETAILS), delta("Hi")),
-        completion({**said("Hi"), "reasoning_details": DETAILS}),
+        chat(delta(reasoning="", reasoning_details=DETAILS), delta("Hi")),
+        completion({**said("Hi"), "reasoning": None, "reasoning_details": DETAILS}),
         text="Hi",
         reasoning="Hm",
     ),

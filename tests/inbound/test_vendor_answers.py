@@ -65,6 +65,7 @@ class Said:
                 assert isinstance(call["id"], str)
                 self.calls.append([function["name"], function["arguments"]])
             else:
+                self.calls[call["index"]][0] += function.get("name", "")
                 self.calls[call["index"]][1] += function["arguments"]
         for image in message.get("images") or ():
             self.image = image["image_url"]["url"].rpartition(",")[2]

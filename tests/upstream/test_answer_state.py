@@ -139,10 +139,26 @@ def test_what_waits_behind_a_call_that_is_never_complete_comes_at_the_end() -> N
     ]
 
 
-def test_a_seal_ends_the_reasoning_before_it() -> None:
-    block = {"type": "thinking", "thinking": "Hm", "signature": "s"}
-    found = read(chunk(delta(reasoning_content="Hm")), chunk(delta(thinking_blocks=[block])), chunk(delta("Hi")))
-    seal = ReasoningSeal(Seal(SealKind.ANTHROPIC, dumps([block])))
+THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "s"}
+
+
+def thought(text: str, signature: str = "", **more: Any) -> dict[str, Any]:
+    return chunk(delta(thinking_blocks=[{**THOUGHT, "index": 0, "thinking": text, "signature": signature}], **more))
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        pytest.param([chunk(delta(reasoning_content="Hm")), thought("Hm", "s")], id="text, then all of the thought"),
+        pytest.param([thought("Hm", reasoning_content="Hm"), thought("", "s")], id="both, then the signature"),
+        pytest.param([thought("Hm", reasoning_content="Hm"), thought("Hm", "s")], id="both, then all of the thought"),
+        pytest.param([thought("H"), thought("m"), thought("", "s")], id="the thought in pieces alone"),
+        pytest.param([thought("Hm", "s")], id="the thought alone"),
+    ],
+)
+def test_a_seal_ends_the_reasoning_before_it(chunks: list[dict[str, Any]]) -> None:
+    found = read(*chunks, chunk(delta("Hi")))
+    seal = ReasoningSeal(Seal(SealKind.ANTHROPIC, dumps([THOUGHT])))
     assert found == [ReasoningPiece(said("Hm")), seal, BlockEnded(REASONING), TextPiece(said("Hi"))]
 
 

@@ -14,7 +14,7 @@ from gateway.upstream.text_pieces import is_long, pieces
 
 _LONG_TEXTS = ("reasoning_content", "reasoning", "content", "refusal")
 """The order of long texts: models think before they answer."""
-_GROWING = frozenset({*_LONG_TEXTS, "arguments", "input"})
+_GROWING = frozenset({"name", *_LONG_TEXTS, "arguments", "input"})
 """Fields whose pieces form one text."""
 
 

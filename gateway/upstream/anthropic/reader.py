@@ -20,6 +20,7 @@ from gateway.domain.answer import (
     Medium,
     ReasoningPiece,
     ReasoningSeal,
+    RefusalPiece,
     Seal,
     SealKind,
     StopWord,
@@ -81,6 +82,8 @@ class MessageReader(AnswerReader):
         """The message's id."""
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
+        if event.data.strip() == b"[DONE]":  # some relays send it
+            return
         fields = rawjson.fields(event.data)
         match rawjson.value(fields.get("type")):
             case "message_start":
@@ -196,7 +199,10 @@ class MessageReader(AnswerReader):
         yield BlockStop(_KINDS.get(block.kind, BlockKind.TEXT), index)
 
     def _finish(self, fields: Fields) -> Iterator[AnswerPart]:
-        reason = rawjson.value(fields.get("stop_reason"))
+        reason, details = rawjson.value(fields.get("stop_reason")), rawjson.maybe(fields.get("stop_details"))
+        explained = details.get("explanation") if isinstance(details, dict) else None
+        if isinstance(explained, str) and explained:
+            yield RefusalPiece(rawjson.encode(explained))
         if isinstance(reason, str) and reason:
             hit = rawjson.value(fields.get("stop_sequence"))
             yield StopWord(reason, stop_sequence=hit if isinstance(hit, str) else None)

@@ -20,11 +20,10 @@ def normalize_texts(holder: Fields) -> None:
         _join_parts(holder, content)
     for name in _REASONING & holder.keys():
         _even_reasoning(holder, name)
-    if "reasoning" in holder and not rawjson.is_null(holder.get("reasoning_content")):
-        del holder["reasoning"]
-    details = holder.get("reasoning_details")
-    if details is not None and all(rawjson.is_null(holder.get(name)) for name in ("reasoning", "reasoning_content")):
-        _join_details(holder, details)
+    if not _is_empty(holder.get("reasoning_content")):
+        holder.pop("reasoning", None)
+    elif _is_empty(holder.get("reasoning")) and "reasoning_details" in holder:
+        _join_details(holder)
 
 
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_text", "thinking"})
@@ -38,8 +37,8 @@ def _even_reasoning(holder: Fields, name: str) -> None:
     raw = holder[name]
     if bytes(memoryview(raw)[:1]) in (b"[", b"{"):
         raw = holder[name] = rawjson.raw(_thought_in(rawjson.value(raw)))
-    if name in ("reasoning_text", "thinking") and bytes(memoryview(raw)[:1]) == b'"':
-        holder.setdefault("reasoning_content", raw)
+    if name in ("reasoning_text", "thinking") and _is_empty(holder.get("reasoning_content")):
+        holder["reasoning_content"] = raw
 
 
 def _thought_in(part: object) -> str:
@@ -53,23 +52,25 @@ def _thought_in(part: object) -> str:
 def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
     texts: list[str] = []
     thoughts: list[str] = []
+    images = items_in(holder.get("images"))
     found = rawjson.value(content)
     for part in found if isinstance(found, list) else [found]:
         if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
             thoughts.append(_thought_in(part))
+        elif isinstance(part, dict) and not part.get("text") and _address_of(part):
+            images.append(part)
         else:
             texts.append(_text_of(part))
     holder["content"] = rawjson.raw("".join(texts)) if texts or not thoughts else rawjson.NULL
     if thoughts:
         holder["reasoning_content"] = rawjson.raw("".join(thoughts))
+    if images:
+        holder["images"] = rawjson.raw(images)
 
 
-def _join_details(holder: Fields, details: msgspec.Raw) -> None:
+def _join_details(holder: Fields) -> None:
     """Uses OpenRouter's details as reasoning if nothing else is."""
-    parts = [part for part in items_in(details) if isinstance(part, dict)]
-    texts = [part.get("text") or part.get("summary") for part in parts]
-    said = "".join(text for text in texts if isinstance(text, str))
-    if said:
+    if said := _thought_in(items_in(holder.get("reasoning_details"))):
         holder["reasoning_content"] = rawjson.raw(said)
 
 
@@ -80,6 +81,20 @@ def _text_of(part: object) -> str:
     return text if isinstance(text, str) else ""
 
 
+def _address_of(image: object) -> str:
+    """Returns the address of an image, or a data URL; empty if it is none."""
+    holder = image if isinstance(image, dict) else {"url": image}
+    inner = holder.get("image_url", holder.get("url"))
+    url = inner.get("url") if isinstance(inner, dict) else inner
+    if not url and isinstance(data := holder.get("b64_json"), str):
+        return f"data:image/png;base64,{data}"
+    return url if isinstance(url, str) else ""
+
+
+def _is_empty(raw: msgspec.Raw | None) -> bool:
+    return raw is None or rawjson.is_null(raw) or bytes(memoryview(raw)[:2]) == b'""'
+
+
 def media_in(message: Fields, index: int) -> Iterator[AnswerPart]:
     """Returns images in OpenRouter's form, ``{"type": "image_url", "image_url": {"url": ...}}``, and the transcript of
     speech.
@@ -87,9 +102,7 @@ def media_in(message: Fields, index: int) -> Iterator[AnswerPart]:
     The speech is OpenAI's, which clients of other APIs have no place for.
     """
     for image in items_in(message.get("images")):
-        holder = image.get("image_url") if isinstance(image, dict) else None
-        url = holder.get("url") if isinstance(holder, dict) else holder
-        if isinstance(url, str) and url:
+        if url := _address_of(image):
             yield medium_of(url, index)
     audio = rawjson.maybe(message.get("audio"))
     transcript = audio.get("transcript") if isinstance(audio, dict) else None

@@ -31,7 +31,7 @@ from gateway.domain.text import plain
 from gateway.upstream.adapter import AnswerReader, no_answer
 from gateway.upstream.answer_errors import failure_in, failure_named, failure_told, reports_error
 from gateway.upstream.call_book import TOO_MANY, TooManyCalls, calls_of, part_of, says_something
-from gateway.upstream.finish_words import finish_reason
+from gateway.upstream.finish_words import finish_reason, normal_word
 from gateway.upstream.openai.contents import items_in, media_in, normalize_texts
 from gateway.upstream.openai.template import Template, learn
 
@@ -43,6 +43,10 @@ _REASONING = ("reasoning_content", "reasoning")
 _USUAL = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *_REASONING})
 """Fields of a message that are read one by one."""
 _SOURCES = ("search_results", "citations")
+_SIGNED = ("type", "thinking", "signature", "data")
+"""Fields of a thought that Anthropic takes back."""
+_NO_WORDS = frozenset({"", "none", "null"})
+"""Finish words of a choice that goes on: SGLang wrote the name of Python's None."""
 _BARE = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "obfuscation"})
 """Fields of a chunk without content."""
 _REGULAR = _BARE | {"usage", "service_tier"}
@@ -124,6 +128,10 @@ class ChatReader(AnswerReader):
         self._begun: set[int] = set()
         """Choices."""
         self._reported = False
+        self._thoughts: dict[int, str] = {}
+        """Text of a thought that is not signed yet, by choice."""
+        self._reasoned: set[int] = set()
+        """Choices whose open thought is passed on as reasoning too."""
         self._sources: msgspec.Raw | None = None
         self._cited = False
 
@@ -192,9 +200,7 @@ class ChatReader(AnswerReader):
         found: Fields = {}
         if not chunk.keys() <= _BARE:
             found = {name: chunk[name] for name in _REPORTS if name in chunk and chunk[name] != NULL}
-            self._sources = next(
-                (chunk[name].copy() for name in _SOURCES if chunk.get(name, NULL) != NULL), self._sources
-            )
+            self._keep_sources(chunk)
         if "choices" in chunk and b'"usage"' in bytes(chunk["choices"]):
             found["choices"] = chunk["choices"]  # Moonshot's place
         if found:
@@ -215,7 +221,7 @@ class ChatReader(AnswerReader):
                 self._parts.append(UpstreamNamed(self._name, choice=choice.index))
             self._add_message(choice)
             word = None if fields.get("finish_reason", NULL) == NULL else rawjson.value(fields["finish_reason"])
-            if isinstance(word, str) and word:
+            if isinstance(word, str) and normal_word(word) not in _NO_WORDS:
                 self._cite(choice.index)
                 hit = rawjson.maybe(fields.get("stop_reason"))  # vLLM's
                 self._parts.append(StopWord(word, choice.index, hit if isinstance(hit, str) else None))
@@ -229,10 +235,10 @@ class ChatReader(AnswerReader):
         for name in _REASONING:
             if name in message and (piece := _text(message[name])):
                 add(ReasoningPiece(piece, index))
+                self._reasoned.add(index)
                 break
         if "thinking_blocks" in message:
-            for block in items_in(message["thinking_blocks"]):
-                add(ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([block])), index))
+            self._seal(items_in(message["thinking_blocks"]), index)
         if "content" in message and (piece := _text(message["content"])):
             add(TextPiece(piece, _logprobs(choice.fields.get("logprobs", NULL)), index))
         if "refusal" in message and (piece := _text(message["refusal"])):
@@ -243,13 +249,35 @@ class ChatReader(AnswerReader):
         for place, call in enumerate(choice.calls):
             add(part_of(call, index, place if numbered else None))
 
+    def _seal(self, blocks: list[Any], index: int) -> None:
+        """Adds Anthropic's thoughts, which LiteLLM passes on: a delta has a piece of one, the last its signature."""
+        for block in blocks:
+            if not isinstance(block, dict):
+                continue
+            before, text = self._thoughts.pop(index, ""), str(block.get("thinking") or "")
+            text = text if text.startswith(before) else before + text
+            if not (block.get("signature") or block.get("data")):
+                self._thoughts[index] = text
+                continue
+            if text and index not in self._reasoned:
+                self._parts.append(ReasoningPiece(rawjson.encode(text), index))
+            self._reasoned.discard(index)
+            given = {**block, "thinking": text} if block.get("signature") else block
+            whole = {name: given[name] for name in _SIGNED if name in given}
+            self._parts.append(ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([whole])), index))
+
     def _add_extras(self, message: Fields, index: int) -> None:
         """Adds what is not in every message."""
         self._parts += media_in(message, index)
+        self._keep_sources(message)
         for annotation in items_in(message.get("annotations")):
             if (citation := url_citation(annotation)) is not None:
                 self._cited = True
                 self._parts.append(msgspec.structs.replace(citation, choice=index))
+
+    def _keep_sources(self, holder: Fields) -> None:
+        given = (holder[name] for name in _SOURCES if not rawjson.is_null(holder.get(name)))
+        self._sources = next((raw.copy() for raw in given), self._sources)
 
     def _cite(self, index: int) -> None:
         """Adds the sources beside the choices, unless the text named them itself."""
@@ -292,9 +320,11 @@ def _open(fields: Fields, position: int, holder: str) -> OpenedChoice:
     raw = fields.get(holder, NULL)
     if raw == NULL and not whole:
         raw = fields.pop("message", NULL)
-    if raw == NULL and whole and not _is_withheld(fields):
-        raise ValueError("a choice has no message")
     message = {} if raw == NULL else rawjson.fields(raw)
+    if raw == NULL and "text" in fields:  # as completions have it
+        message["content"] = fields.pop("text")
+    elif raw == NULL and whole and not _is_withheld(fields):
+        raise ValueError("a choice has no message")
     normalize_texts(message)
     calls: list[Fields] = []
     if (raw := message.get("tool_calls", NULL)) != NULL:

@@ -84,6 +84,12 @@ def test_a_refusal_may_say_nothing() -> None:
     assert _said(_answer(reason="refusal")) == ({"role": "assistant", "content": "", "refusal": None}, "content_filter")
 
 
+def test_a_refusal_may_explain_itself() -> None:
+    details = {"type": "refusal", "category": "cyber", "explanation": "Not this."}
+    message, finish = _said(_answer(reason="refusal", stop_details=details))
+    assert (message["refusal"], finish) == ("Not this.", "content_filter")
+
+
 def test_a_schema_answered_by_the_tool_is_text() -> None:
     use = {"type": "tool_use", "id": "t", "name": "json_response", "input": {"a": 1}}
     form = {"type": "json_schema", "json_schema": {"schema": {}}}
