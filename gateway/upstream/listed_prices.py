@@ -72,7 +72,15 @@ _CONDITION = "min_prompt_tokens"
 
 
 def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
-    """Returns the price in an entry of the list; None without a plausible one for input and output."""
+    """Returns the price in an entry of the list; None without a plausible one for input and output.
+
+    Hugging Face's router lists the price of each vendor that may answer: it is known if all of them charge the same.
+    """
+    offers = entry.get("providers")
+    vendors = [one for one in offers if isinstance(one, dict)] if isinstance(offers, list) else []
+    prices = [listed_prices(vendor) for vendor in vendors if vendor.get("status") == "live"]
+    if prices and all(price == prices[0] for price in prices):
+        return prices[0]
     for place in _PLACES:
         holder: Any = entry
         for name in place:

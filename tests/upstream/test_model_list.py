@@ -136,6 +136,11 @@ def _nanos(dollars: float) -> Nanos:
     return Nanos(round(dollars * 10**9))
 
 
+def _offer(first: float, second: float, status: str = "live") -> dict[str, object]:
+    """A vendor in an entry of Hugging Face's router."""
+    return {"status": status, "pricing": {"input": first, "output": second}}
+
+
 def _told(first: float, second: float, **more: object) -> UpstreamPrices:
     return UpstreamPrices(input=_nanos(first), output=_nanos(second), **more)  # type: ignore[arg-type]
 
@@ -251,13 +256,18 @@ def test_amounts_are_read_in_their_unit(pricing: object, told: UpstreamPrices | 
             _told(3, 15, cached_input=_nanos(0.3), cache_write=_nanos(3.75)),
         ),
         ({"model_info": {"input_cost_per_token": 3e-06, "output_cost_per_token": 1.5e-05}}, _told(3, 15)),
+        ({"providers": [_offer(0.3, 1.2), _offer(0.3, 1.2), _offer(9, 9, status="error")]}, _told(0.3, 1.2)),
+        ({"providers": [_offer(0.3, 1.2), _offer(0.4, 1.2)]}, None),
+        ({"providers": [_offer(0.3, 1.2), {"status": "live"}]}, None),
         (
             {"pricing": {"hourly": 0, "input": 0.6, "output": 2, "cached_input": 0.3}},
             _told(0.6, 2, cached_input=_nanos(0.3)),
         ),
     ],
 )
-def test_tiers_and_fees_are_read_in_the_forms_of_many_vendors(entry: dict[str, object], told: UpstreamPrices) -> None:
+def test_tiers_and_fees_are_read_in_the_forms_of_many_vendors(
+    entry: dict[str, object], told: UpstreamPrices | None
+) -> None:
     assert _read({"data": [{"id": "m", **entry}]}) == [ServedModel(name="m", told=told)]
 
 
