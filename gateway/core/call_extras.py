@@ -24,12 +24,16 @@ _MOST_USES = re.compile(rb'"max_uses"\s*:\s*(\d{1,4})')
 def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedModel]]) -> CallExtras:
     """Returns what a call may be billed for beside text, by its request and its channels' parameters."""
     media = request.media is not NO_MEDIA or request.remote_input
+    # a large request is not searched for the time to live that it may ask for
+    cached_12h = request.prompt is not None or any(b'"12h"' in bytes(value) for value in request.fields.values())
     variants: dict[str, None] = {}
     searches = _searches(request.fields)
     for channel, served in offers:
         variants |= dict.fromkeys(_variants_at(channel, request.fields))
         searches = searches or (SEARCHES_HELD if _always_searches(channel, served) else 0)
-    return CallExtras(media=media, searches=searches, pictures=request.media.pictures, variants=tuple(variants))
+        cached_12h = cached_12h or "12h" in str(channel.overrides)
+    pictures = request.media.pictures
+    return CallExtras(media, cached_12h, searches, pictures, tuple(variants))
 
 
 def _searches(fields: Mapping[str, msgspec.Raw]) -> int:

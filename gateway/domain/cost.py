@@ -42,6 +42,8 @@ class CallExtras(msgspec.Struct, frozen=True, gc=False):
 
     media: bool = False
     """Whether its input may contain audio, images or video."""
+    cached_12h: bool = False
+    """Whether its input may be written to a cache for 12 hours."""
     searches: int = 0
     """The most searches that the vendor may make for it."""
     pictures: int = 0
@@ -114,7 +116,8 @@ def _highest(price: Price, input_tokens: int, output_tokens: int, extras: CallEx
         out, fees = int(at.output), int(price.per_call)
         if price.extras or at.extras:
             own = {**price.extras, **at.extras}
-            into = max(into, own.get(LONGEST_WRITE, 0), *(own.get(name, 0) for name in _MEDIA if extras.media))
+            written = own.get(LONGEST_WRITE, 0) if extras.cached_12h else 0
+            into = max(into, written, *(own.get(name, 0) for name in _MEDIA if extras.media))
             out = max(out, *(own.get(name, 0) for name in _OUTPUT))
             fees += extras.searches * max(own.get(name, 0) for name in SEARCHES)
             fees += extras.pictures * own.get(PICTURES, 0)

@@ -113,6 +113,33 @@ def test_a_fee_is_held_for_each_picture() -> None:
     assert held(channel(), service_tier="default", messages=[PICTURE]) == 12 * DOLLAR + 3 * DOLLAR // 50
 
 
+LONG = {"type": "text", "text": "a", "prompt_cache_breakpoint": {"ttl": "12h"}}
+
+
+@pytest.mark.parametrize(
+    ("sent", "overrides", "dollars"),
+    [
+        ({}, None, 5),
+        ({"prompt_cache_options": {"ttl": "30m"}}, None, 5),
+        ({"prompt_cache_options": {"ttl": "12h"}}, None, 10),
+        ({"messages": [{"role": "user", "content": [LONG]}]}, None, 10),
+        ({}, Overrides(set={"prompt_cache_options": {"ttl": "12h"}}), 10),
+    ],
+)
+def test_writes_to_a_cache_for_12_hours_are_held_for_where_they_are_asked_for(
+    sent: dict[str, Any], overrides: Overrides | None, dollars: int
+) -> None:
+    extras = call_extras(ask(**sent), [(channel(overrides=overrides), ServedModel(name="m"))])
+    price = Price(
+        model="m",
+        input=Nanos(4 * DOLLAR),
+        output=Nanos(0),
+        cache_write=Nanos(5 * DOLLAR),
+        extras={"cache_write_12h": Nanos(10 * DOLLAR)},
+    )
+    assert highest_cost(price, MILLION, 0, MILLION, extras) == dollars * DOLLAR
+
+
 @pytest.mark.parametrize(
     ("tools", "calls", "output"),
     [

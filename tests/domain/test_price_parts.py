@@ -67,7 +67,7 @@ def test_no_call_costs_more_than_its_bound(price: Price, usage: Usage, now: int,
     price = in_force(price, Millis(now))
     searches = usage.parts.get("searches", 0) + usage.parts.get("file_searches", 0)
     pictures = usage.parts.get("images", 0)
-    extras = CallExtras(media=True, searches=searches, pictures=pictures, variants=("flex", "priority"))
+    extras = CallExtras(True, True, searches, pictures, ("flex", "priority"))
     most = highest_cost(price, usage.input + more, usage.output + longer, 1_500_001, extras)
     assert cost(usage, rates(price, usage.input, 1_500_001, usage.variant)) <= most
 
@@ -189,6 +189,6 @@ def test_no_call_costs_more_at_one_of_several_prices_than_at_the_highest(
     forces = [in_force(price, Millis(now)) for price in prices]
     searches = usage.parts.get("searches", 0) + usage.parts.get("file_searches", 0)
     pictures = usage.parts.get("images", 0)
-    extras = CallExtras(media=True, searches=searches, pictures=pictures, variants=("flex", "priority"))
+    extras = CallExtras(True, True, searches, pictures, ("flex", "priority"))
     most = highest_cost(dearest(forces), usage.input, usage.output, MILLION, extras)
     assert all(cost(usage, rates(price, usage.input, MILLION, usage.variant)) <= most for price in forces)
