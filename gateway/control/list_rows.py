@@ -6,15 +6,16 @@ of another vendor, or of an older model is not a price for it, only a hint.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.control.more_prices import SOURCE, more_prices
+from gateway.control.more_prices import SAME_PRICE, SOURCE, more_prices
 from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.patterns import near_names
+from gateway.domain.units import MILLION, Nanos
 from gateway.upstream.vendors import PRESETS
 
 if TYPE_CHECKING:
@@ -32,9 +33,11 @@ _PLACES = (
 )
 """Patterns of vendors' addresses that are not in the list, and the vendors."""
 _HUGGING_FACE = re.compile(r"https?://router\.huggingface\.co(/v1)?/?$")
-_ARN = re.compile(
-    r"arn:aws[a-z-]*:bedrock:(?P<region>[a-z0-9-]+):\d*:(foundation-model|inference-profile)/(?P<model>.+)"
+_BEDROCK = re.compile(
+    r"(arn:aws[a-z-]*:bedrock:|(bedrock/)?)"
+    r"((?P<region>[a-z]{2}(-gov)?-[a-z]+-\d)(:\d*:(foundation-model|inference-profile))?/)?(?P<model>[^/]+)$"
 )
+"""Matches a name at Bedrock: alone, in an ARN, or after a region."""
 _ALIASES = {
     "bedrock": "aws",
     "fireworks_ai": "fireworks",
@@ -52,7 +55,7 @@ _MAKERS = {
         *((start, "openai") for start in ("gpt-", "o1", "o3", "o4", "codex-", "computer-use", "model-router")),
         *(("claude-", "anthropic"), ("grok-", "x-ai")),
     ),
-    "google": (("claude-", "anthropic"),),
+    "google": (("claude-", "anthropic"), ("grok-", "x-ai")),
     "perplexity": (("claude-", "anthropic"), ("gpt-", "openai"), ("gemini-", "google"), ("grok-", "x-ai")),
 }
 """Vendors that sell models of other makers at the maker's price: the starts of the models' names, and the makers. Every
@@ -60,12 +63,7 @@ vendor has its own price for models with open weights."""
 _FROM_OPENROUTER = lazy_pattern(r"imported from openrouter|trusting open ?router", re.IGNORECASE)
 _OPEN = lazy_pattern(r"gpt-oss|^grok-1$")
 
-_DATE = lazy_pattern(r"[-@](20\d{2}-?(0[1-9]|1[0-2])-?([0-2]\d|3[01])|default)$")
-_REVISION = lazy_pattern(r"(-v\d+)?:\d+$|-v\d+$|-\d:\d$")
-_MONTH = lazy_pattern(r"^(?P<family>.+)-(?P<month>2[3-9](0[1-9]|1[0-2]))$")
-"""Matches a version of a Mistral model."""
-NEXT = "next"
-"""The key of a version whose month is unknown; it sorts after all months."""
+_DATE = lazy_pattern(r"([-@](20\d{2}-?(0[1-9]|1[0-2])-?([0-2]\d|3[01])|default)|@\d{3})$")
 _LATEST = lazy_pattern(r"-latest$")
 _ROUTES = lazy_pattern(r":(nitro|floor|exacto|online)$")
 """Matches the suffix that tells OpenRouter how to choose among the vendors of a model; ``online`` adds searches, which
@@ -88,15 +86,6 @@ MIXTURES = ((56, 500_000_000), (176, 1_200_000_000))
 _SIZE = lazy_pattern(r"(?<![a-z0-9])(\d+)x(\d+(?:p\d+)?)b(?![a-z0-9])|(?<![a-z0-9.])(\d+(?:p\d+)?)b(?![a-z0-9])")
 _NO_SIZE = lazy_pattern(r"-a\d+(p\d+)?b|embed|rerank|flux|diffusion|whisper|draft|ocr|moe|405b")
 
-TUNED = {
-    "gpt-4.1": (3_000_000_000, 12_000_000_000, 750_000_000),
-    "gpt-4.1-mini": (800_000_000, 3_200_000_000, 200_000_000),
-    "gpt-4.1-nano": (200_000_000, 800_000_000, 50_000_000),
-    "o4-mini": (4_000_000_000, 16_000_000_000, 1_000_000_000),
-}
-"""OpenAI's fine-tuned models that the list lacks: nano-dollars per million tokens of input, output and cached input."""
-
-
 OUTDATED = "the list knows newer models of that name than the one whose price it has"
 
 
@@ -106,10 +95,12 @@ class ListRow(msgspec.Struct, frozen=True, kw_only=True):
     row: "ModelInfo | None" = None
     maker: str = ""
     """The maker whose own price it is; empty if it is the vendor's."""
-    amounts: tuple[int, int, int | None] | None = None
-    """Nano-dollars per million tokens of input, output and cached input, by a rule of the vendor."""
+    amounts: Mapping[str, Nanos] = {}
+    """Amounts that are not in a row, by the fields of a price."""
     rule: str = ""
-    """The name of that rule, as it follows the word "price" in a source."""
+    """Where these amounts are from, as it follows the word "price" in a source."""
+    factor: int = MILLION
+    """The parts per million of all amounts that are charged."""
     why: str = ""
 
 
@@ -139,34 +130,36 @@ class ListNames(msgspec.Struct, frozen=True):
 
     def row(self, vendor: "Provider", name: str, base_url: str = "") -> ListRow:
         """Returns what applies to a model, by the vendor's name for it."""
-        if (arn := _ARN.match(name.lower())) and vendor.id == "aws":
-            return self._row_of(vendor, arn["model"], f"https://bedrock-runtime.{arn['region']}.amazonaws.com")
+        name = name.lower()
         if vendor.id == "openrouter" and name.endswith(":free"):
-            return ListRow(amounts=(0, 0, None), rule="for free variants")
-        return self._row_of(vendor, name, base_url)
+            return ListRow(amounts=_both(0), rule="for free variants")
+        if vendor.id == "azure":
+            name = name.removeprefix("global-standard/").removeprefix("global/")
+            if name.startswith("us-gov/"):
+                return ListRow(why="the list has no price for the region 'us-gov'")
+            if (factor := next((factor for start, factor in _DATA_ZONES if name.startswith(start)), 0)) != 0:
+                return msgspec.structs.replace(self.row(vendor, name.partition("/")[2]), factor=factor)
+        if vendor.id == "aws":
+            if (match := _BEDROCK.match(name)) is None:
+                return ListRow()
+            name = match["model"]
+            base_url = f"https://bedrock-runtime.{match['region']}.amazonaws.com" if match["region"] else base_url
+        name = SAME_PRICE.get(vendor.id, {}).get(name.rpartition("/")[2], name)
+        if not name:
+            return ListRow(why=OUTDATED)
+        amounts = _more(vendor.id, name, base_url)
+        return ListRow(amounts=amounts, rule=SOURCE) if amounts else self._row_of(vendor, name, base_url)
 
     def _row_of(self, vendor: "Provider", name: str, base_url: str) -> ListRow:
         why = ""
         for spelling in spellings(vendor.id, name):
             row = vendor.find_model(spelling)
-            if row is None:
-                continue
-            old = OUTDATED if self._moved_on(vendor, row, spelling) else ""
-            why = why or self._wrong(vendor, row, name, base_url) or old or _too_short(row, spelling)
-            if not why:
-                return ListRow(row=row)
-            if (newer := self._newest(vendor, spelling)) is not None and newer is not row:
-                return ListRow(row=newer)
-        if not why:
-            candidate = self._newest(vendor, name) if _LATEST.search(name) else _row_of_family(vendor, name)
-            why = "" if candidate is None else self._wrong(vendor, candidate, name, base_url)
-            if candidate is not None and not why:
-                return ListRow(row=candidate)
-        if (amounts := _more(vendor.id, name, base_url)) is not None:
-            return ListRow(amounts=amounts, rule=f"on its {SOURCE}")
-        if why:
-            return ListRow(why=why)
-        return _by_rule(vendor.id, name) or self._of_maker(vendor, name) or ListRow()
+            if row is not None:
+                old = OUTDATED if row.deprecated and _LATEST.search(spelling) else ""
+                why = why or _wrong(vendor, row, name, base_url) or old or _too_short(row, spelling)
+                if not why:
+                    return ListRow(row=row)
+        return ListRow(why=why) if why else _by_size(vendor.id, name) or self._of_maker(vendor, name) or ListRow()
 
     def near(self, vendor: "Provider", name: str) -> list[str]:
         """Returns the closest names that have a row in the list."""
@@ -181,6 +174,13 @@ class ListNames(msgspec.Struct, frozen=True):
                 return sorted(versions, reverse=True)[:NEAR]
         return near_names(short, [other for other in known if other and other[-1].isalnum()], NEAR)
 
+    def routed(self, base_url: str, name: str) -> list[str]:
+        """Returns the names of a model at Hugging Face's router that choose a vendor whose price is known."""
+        start, model = "huggingface_", re.sub(r":(fastest|cheapest|preferred)$", "", name)
+        sellers = [v for v in self.vendors if v.id.startswith(start) and v.find_model(model.lower()) is not None]
+        routed = [f"{model}:{seller.id.removeprefix(start)}" for seller in sellers]
+        return routed if _HUGGING_FACE.match(base_url) else []
+
     def _called(self, name: str) -> "Provider | None":
         return next((vendor for vendor in self.vendors if vendor.id == name), None)
 
@@ -192,8 +192,6 @@ class ListNames(msgspec.Struct, frozen=True):
         if vendor.id not in _MAKERS:
             return None
         maker = next((who for start, who in _MAKERS[vendor.id] if short.startswith(start)), "")
-        if "/" in name and name.partition("/")[0] in _DATA_ZONES:
-            return ListRow(why="the list has the price of global deployments only")
         if not maker or _OPEN.search(short):
             others = [seller.id for seller in self.vendors if seller.id in (vendor.fallback_model_providers or ())]
             theirs = [who for who in others for seller in self.named(who) if seller.find_model(short) is not None]
@@ -203,43 +201,9 @@ class ListNames(msgspec.Struct, frozen=True):
             return result if result.why else None
         return msgspec.structs.replace(result, maker=maker)
 
-    def _versions(self, vendor: "Provider", name: str) -> "dict[str, ModelInfo]":
-        """Returns the rows of a family with versions, by month; ``NEXT`` is a version whose month is unknown."""
-        family, rows = _LATEST.sub("", name.lower()), {}
-        for row in vendor.models if vendor.id == "mistral" else ():
-            for text in _texts(row):
-                version = _MONTH.match(text)
-                if version and version["family"] == family:
-                    rows[version["month"]] = row
-                elif re.fullmatch(re.escape(family) + r"-\d(\.\d+)?", text):
-                    rows[NEXT] = row
-        return rows
 
-    def _newest(self, vendor: "Provider", name: str) -> "ModelInfo | None":
-        """Returns the row of a family's newest version; None if it is not known which one that is."""
-        versions = self._versions(vendor, name)
-        months = [month for month in versions if month != NEXT]
-        if not months or (NEXT in versions and not _same([versions[NEXT], versions[max(months)]])):
-            return None
-        return versions[max(months)]
-
-    def _moved_on(self, vendor: "Provider", row: "ModelInfo", name: str) -> bool:
-        """Returns whether a name without a version may by now mean a newer model than the row does."""
-        if _LATEST.search(name) and row.deprecated:
-            return True
-        versions = self._versions(vendor, name)
-        mine = [month for month, other in versions.items() if other is row]
-        return bool(mine) and max(mine) < max(versions)
-
-    def _wrong(self, vendor: "Provider", row: "ModelInfo", name: str, base_url: str) -> str:
-        """Returns why the price in a row is another seller's or another region's; empty if it is not."""
-        said = row.price_comments or ""
-        if vendor.id != "openrouter" and _FROM_OPENROUTER.search(said):
-            return "the list has only OpenRouter's price for it"
-        return _foreign_region(vendor.id, row, name, base_url, said)
-
-
-_DATA_ZONES = ("us", "eu", "apac", "us-gov", "global", "global-standard")
+_DATA_ZONES = (("us/", 1_100_000), ("eu/gpt-6", 1_200_000), ("eu/", 1_100_000), ("apac/", 1_200_000))
+"""Starts of names in Azure's data zones, and what these cost in parts per million of the global price."""
 
 
 def spellings(vendor: str, name: str) -> Iterator[str]:
@@ -271,31 +235,34 @@ def _spellings(vendor: str, name: str) -> Iterator[str]:
         yield name.rpartition(":")[0]
 
 
-def _more(vendor: str, name: str, base_url: str) -> tuple[int, int, int | None] | None:
-    """Returns the price of a model that the list lacks; Bedrock's is known for the USA only. None if it is unknown."""
-    name = name.lower()
-    if vendor == "aws" and not _REGION.match(name) and _region_of(base_url) not in ("", "us"):
-        return None
-    known = more_prices(vendor)
-    short = name.rpartition("/")[2]
-    amounts = known.get(name) or (known.get(short) if vendor in ("fireworks", "google") else None)
-    if amounts is None or vendor != "fireworks":
-        return amounts
-    first, second, cached = amounts
-    return first, second, first // 2 if cached is None else cached  # its usual discount; prices by size have none
+def _more(vendor: str, name: str, base_url: str) -> Mapping[str, Nanos]:
+    """Returns the price of a model that the list lacks or has wrong; empty if it is unknown.
 
-
-def _by_rule(vendor: str, name: str) -> ListRow | None:
-    """Returns the price that a vendor charges for all models of a kind; None without one."""
-    name = name.lower()
+    In a foreign region of Bedrock it is unknown, except for GovCloud, where names without a prefix cost the same.
+    """
     if vendor == "openai" and name.startswith("ft:"):
-        base = _DATE.sub("", name.split(":")[1])
-        return ListRow(amounts=TUNED[base], rule="for fine-tuned models") if base in TUNED else None
+        name = _DATE.sub("", ":".join(name.split(":")[:2]))
+    if vendor == "aws" and not _REGION.match(name) and (region := _region_of(base_url)) not in ("", "us"):
+        name = f"us-gov.{name}" if region == "us-gov" else ""
+    known = more_prices(vendor)
+    short = _DATE.sub("", name.rpartition("/")[2])
+    amounts = known.get(name) or (known.get(short) if vendor in ("fireworks", "google") else None) or {}
+    if amounts and vendor == "fireworks" and "cached_input" not in amounts:
+        return {**amounts, "cached_input": Nanos(amounts["input"] // 2)}  # its usual discount; prices by size have none
+    return amounts
+
+
+def _by_size(vendor: str, name: str) -> ListRow | None:
+    """Returns Fireworks' price of a model without one of its own; None if its name does not have its size."""
     place, _, short = name.rpartition("/")
     if vendor != "fireworks" or place not in ("", "accounts/fireworks/models") or _NO_SIZE.search(short):
         return None
     amount = size_price(short)
-    return ListRow(amounts=(amount, amount, None), rule="by size") if amount is not None else None
+    return ListRow(amounts=_both(amount), rule="by size") if amount is not None else None
+
+
+def _both(amount: int) -> dict[str, Nanos]:
+    return {"input": Nanos(amount), "output": Nanos(amount)}
 
 
 def size_price(name: str) -> int | None:
@@ -312,18 +279,24 @@ def size_price(name: str) -> int | None:
     return next((nanos for most, nanos in SIZES if billions < most), None)
 
 
-def _foreign_region(vendor: str, row: "ModelInfo", name: str, base_url: str, said: str) -> str:
-    if vendor == "google" and "regional endpoints carry" in said:
+def _wrong(vendor: "Provider", row: "ModelInfo", name: str, base_url: str) -> str:
+    """Returns why the price in a row is another seller's or another region's; empty if it is not."""
+    said = row.price_comments or ""
+    if vendor.id != "openrouter" and _FROM_OPENROUTER.search(said):
+        return "the list has only OpenRouter's price for it"
+    if vendor.id == "google" and "regional endpoints carry" in said:
         host = urlsplit(base_url).hostname or ""
         regional = host.endswith("-aiplatform.googleapis.com") and not host.startswith("global-")
         return "the list has the price of the global endpoint only, regional ones cost more" if regional else ""
-    if vendor != "aws":
+    if vendor.id != "aws":
         return ""
-    match = _REGION.match(name.lower())
+    match = _REGION.match(name)
     region = match[1] if match else _region_of(base_url)
-    if region in ("", "us") or any(f"{region}." in text for text in _texts(row)):
-        return ""
-    if row.id.startswith("regional.") and region not in ("us-gov", "global"):
+    listed = any(f"{region}." in text for text in _texts(row)) or (
+        row.id.startswith("regional.") and region != "global"
+    )
+    # the row of Amazon's own model is that of the USA; GovCloud costs a fifth more than the list says
+    if region in ("", "us") or (listed and region != "us-gov" and not row.id.startswith("regional.amazon.")):
         return ""
     return f"the list has no price for the region '{region}'"
 
@@ -335,35 +308,6 @@ def _region_of(base_url: str) -> str:
         if place.startswith(start):
             return region
     return place.split("-")[0]
-
-
-def _row_of_family(vendor: "Provider", name: str) -> "ModelInfo | None":
-    """Returns the row of a dated or numbered name that begins with this one, if all such rows have the same price."""
-    if vendor.id != "aws":
-        return None
-    short = _bare(_REGION.sub("", name.lower()))
-    by_id = {}
-    for row in vendor.models:
-        for text in _texts(row):
-            if _bare(_REGION.sub("", text)) == short and _region_in(text) in ("", _region_in(name.lower())):
-                by_id[row.id] = row
-    rows = list(by_id.values())
-    return rows[0] if rows and _same(rows) else None
-
-
-def _region_in(name: str) -> str:
-    match = _REGION.match(name)
-    return match[1] if match else ""
-
-
-def _bare(name: str) -> str:
-    return _DATE.sub(
-        "", re.sub(r"-\d(:\d)?$", "", _REVISION.sub("", name)) if "oss" in name else _REVISION.sub("", name)
-    )
-
-
-def _same(rows: "Sequence[ModelInfo]") -> bool:
-    return all(row.prices == rows[0].prices for row in rows)
 
 
 def _too_short(row: "ModelInfo", name: str) -> str:

@@ -6,20 +6,21 @@ the vendor's name for it. The package loads slowly, so it is loaded when it is n
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway.control.list_amounts import list_date, list_price
+from gateway.control.list_amounts import list_date, list_price, with_rates
 from gateway.control.list_rows import ListNames
 from gateway.core.model_prices import channel_price, in_order, is_free_server, set_by_owner, with_price
 from gateway.core.price_change import guard_of
 from gateway.domain.channel import Channel, ServedModel, UpstreamModels
 from gateway.domain.errors import Unavailable
-from gateway.domain.price import Price
+from gateway.domain.price import Price, multiply
 from gateway.domain.registry import Registry
 from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.domain.urls import is_near
+from gateway.domain.usage import LONGEST_WRITE
 from gateway.upstream.vendors import vendor_of
 
 if TYPE_CHECKING:
@@ -122,6 +123,14 @@ def upstream_price(
     )
 
 
+_RATES: Mapping[str, Callable[[Any], dict[str, Nanos]]] = {
+    "openai": lambda at: {LONGEST_WRITE: Nanos(2 * at.cache_write)} if at.cache_write else {},
+    "azure": lambda at: {"searches": Nanos(14_000_000)} if at.extras.get("searches") else {},
+}
+"""Rates that the list lacks: OpenAI charges twice as much for what is kept in the cache for 12 hours. Azure charges its
+own fee for a search, and not that of the model's maker."""
+
+
 class PriceList:
     """The loaded price list."""
 
@@ -142,11 +151,16 @@ class PriceList:
         vendor.
         """
         vendor = self._vendor(channel, upstream)
-        if vendor is None:
+        if vendor is not None:
+            why = self._names.row(vendor, upstream, channel.base_url).why or f"not in the list of {vendor.name}"
+            known = self._names.near(vendor, upstream)
+            near = [name for name in known if not self._names.row(vendor, name, channel.base_url).why]
+        elif near := self._names.routed(channel.base_url, upstream):
+            why = "the price depends on the vendor that the router chooses"
+        else:
             return ""
-        why, near = self._names.row(vendor, upstream, channel.base_url).why, self._names.near(vendor, upstream)
         closest = f"closest: {', '.join(near)}" if near else ""
-        return "; ".join(filter(None, (why or f"not in the list of {vendor.name}", closest)))
+        return "; ".join(filter(None, (why, closest)))
 
     def as_of(self, now: Millis) -> Millis:
         """Returns when the list was last updated."""
@@ -178,18 +192,19 @@ class PriceList:
     def _price(self, vendor: "Provider", upstream: str, model: str, now: Millis, base_url: str = "") -> Price | None:
         listed = self._names.row(vendor, upstream, base_url)
         as_of = self.as_of(now)
-        if listed.amounts is not None:
-            first, second, cached = listed.amounts
-            known = Price(model=model, input=Nanos(first), output=Nanos(second), updated=now, as_of=as_of)
-            cached_input = None if cached is None else Nanos(cached)
-            return msgspec.structs.replace(
-                known, cached_input=cached_input, source=f"{vendor.name}'s price {listed.rule}"
-            )
+        if amounts := dict[str, Any](listed.amounts):
+            source = f"{vendor.name}'s price {listed.rule}"
+            plain = Price(model=model, **amounts, source=source, updated=now, as_of=as_of)
+            return multiply(plain, listed.factor)
         if listed.row is None:
             return None
         source = f"{self._source}, {listed.maker}'s own price" if listed.maker else self._source
         price = list_price(model, listed.row, source, now, upstream)
-        return price and msgspec.structs.replace(price, as_of=as_of, context=listed.row.context_window)
+        if price is None:
+            return None
+        price = msgspec.structs.replace(price, as_of=as_of, context=listed.row.context_window)
+        price = multiply(price, listed.factor)
+        return with_rates(price, _RATES[vendor.id]) if vendor.id in _RATES else price
 
 
 def _load() -> PriceList:

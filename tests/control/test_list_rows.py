@@ -5,7 +5,8 @@ import pytest
 from gateway.control.list_rows import size_price
 from gateway.control.vendor_prices import load
 from gateway.domain.channel import Channel, Dialect, ServedModel
-from gateway.domain.units import DOLLAR, ChannelId, Millis
+from gateway.domain.price import in_force, rates
+from gateway.domain.units import DOLLAR, MILLION, ChannelId, Millis
 
 NOW = Millis(1_795_737_600_000)
 """2026-11-27."""
@@ -14,6 +15,7 @@ OPENAI = "https://api.openai.com/v1"
 VERTEX = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/endpoints/openapi"
 IOWA = "https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/us-central1/endpoints/openapi"
 BEDROCK = "https://bedrock-runtime.us-east-1.amazonaws.com/openai/v1"
+GOVERNMENT = "https://bedrock-runtime.us-gov-west-1.amazonaws.com/openai/v1"
 FRANKFURT = "https://bedrock-runtime.eu-central-1.amazonaws.com/openai/v1"
 MANTLE = "https://bedrock-mantle.us-east-1.api.aws/v1"
 AZURE = "https://mine.openai.azure.com/openai/v1"
@@ -49,11 +51,18 @@ def channel(url: str) -> Channel:
         (OPENAI, "ft:gpt-4.1-mini-2025-04-14:acme:bot:Ab12", 0.8, 3.2),
         (OPENAI, "ft:gpt-4.1-nano", 0.2, 0.8),
         (OPENAI, "ft:gpt-4o-2024-08-06:acme::Ab12", 3.75, 15),
+        (OPENAI, "gpt-daybreak-blue-latest", 4, 20),
         (OPENAI, "gpt-5-search-api-2025-10-14", 1.25, 10),
         (XAI, "grok-4.20-beta-0309-reasoning", 1.25, 2.5),
         (XAI, "grok-4.20-experimental-beta-0304", 1.25, 2.5),
         (XAI, "grok-4.20-non-reasoning-latest", 1.25, 2.5),
         ("https://us-east-1.api.x.ai/v1", "grok-4.3", 1.25, 2.5),
+        (XAI, "grok-code-fast-1", 1, 2),
+        (VERTEX, "xai/grok-4.6", 2, 6),
+        (VERTEX, "mistralai/mistral-medium-3@001", 0.4, 2),
+        ("https://api.deepseek.com", "deepseek-chat", 0.15, 0.6),
+        ("https://api.deepseek.com", "deepseek-v4-flash-vision-exp", 0.15, 0.6),
+        ("https://api.anthropic.com/v1", "claude-mythos-5-1", 10, 50),
         (OPENROUTER, "openai/gpt-4.1:nitro", 2, 8),
         (OPENROUTER, "openai/gpt-4.1:online", 2, 8),
         (OPENROUTER, "openai/gpt-4.1:floor", 2, 8),
@@ -62,7 +71,12 @@ def channel(url: str) -> Channel:
         (HUGGING_FACE, "openai/gpt-oss-120b:groq", 0.15, 0.75),
         (HUGGING_FACE, "openai/gpt-oss-120b:cerebras", 0.35, 0.75),
         (BEDROCK, f"{ARN}us-east-1::foundation-model/anthropic.claude-sonnet-4-5-20250929-v1:0", 3.3, 16.5),
-        (BEDROCK, f"{ARN}eu-west-1:123456789012:inference-profile/eu.amazon.nova-lite-v1:0", 0.078, 0.312),
+        (BEDROCK, f"{ARN}ap-south-1:123456789012:inference-profile/apac.amazon.nova-lite-v1:0", 0.063, 0.252),
+        (BEDROCK, "us-east-1/deepseek.v3.2", 0.62, 1.85),
+        (BEDROCK, "bedrock/us-gov-west-1/anthropic.claude-sonnet-5", 2.4, 12),
+        (GOVERNMENT, "anthropic.claude-sonnet-4-5-20250929-v1:0", 3.6, 18),
+        (BEDROCK, "amazon.nova-2-lite-v1:0", 0.33, 2.75),
+        (BEDROCK, "jp.amazon.nova-2-lite-v1:0", 0.396, 3.311),
         (AZURE, "gpt-35-turbo-0125", 0.5, 1.5),
         (BEDROCK, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", 3.3, 16.5),
         (BEDROCK, "global.anthropic.claude-sonnet-4-5-20250929-v1:0", 3, 15),
@@ -74,14 +88,22 @@ def channel(url: str) -> Channel:
         (FOUNDRY, "claude-opus-4-5", 5, 25),
         (FOUNDRY, "DeepSeek-R1", 1.35, 5.4),
         (FOUNDRY, "gpt-oss-120b", 0.15, 0.6),
+        (FOUNDRY, "grok-3-mini", 0.25, 1.27),
+        (AZURE, "global/gpt-4.1", 2, 8),
+        (AZURE, "eu/gpt-4.1", 2.2, 8.8),
+        (AZURE, "us/o4-mini", 1.21, 4.84),
+        (AZURE, "eu/gpt-6-sol", 2.4, 12),
+        (AZURE, "us/gpt-6-sol", 2.2, 11),
         (BEDROCK, "deepseek.v3.2", 0.62, 1.85),
-        (BEDROCK, "eu.amazon.nova-lite-v1:0", 0.078, 0.312),
         (BEDROCK, "us-gov.openai.gpt-oss-120b-1:0", 0.18, 0.72),
         (IOWA, "meta/llama-3.3-70b-instruct-maas", 0.72, 0.72),
         ("https://api.together.ai/v1", "moonshotai/Kimi-K2.6", 1.2, 4.5),
+        ("https://api.together.ai/v1", "meta-llama/Llama-3.3-70B-Instruct-Turbo", 1.04, 1.04),
         (FIREWORKS, "accounts/fireworks/models/deepseek-v3p1", 0.56, 1.68),
         (FIREWORKS, "accounts/fireworks/models/glm-5p3", 1.4, 4.4),
         (FIREWORKS, "glm-5p3", 1.4, 4.4),
+        (FIREWORKS, "accounts/fireworks/models/deepseek-v4-flash-0731", 0.22, 0.66),
+        (FIREWORKS, "accounts/fireworks/routers/glm-fast-latest", 2.1, 6.6),
         (FIREWORKS, "accounts/fireworks/models/qwen2p5-7b-instruct", 0.2, 0.2),
         (FIREWORKS, "accounts/fireworks/models/mixtral-8x22b-instruct", 1.2, 1.2),
         (FIREWORKS, "accounts/fireworks/models/llama-v3p3-70b-instruct", 0.9, 0.9),
@@ -107,15 +129,26 @@ async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, firs
         (BEDROCK, "eu.meta.llama3-2-1b-instruct-v1:0", "no price for the region 'eu'"),
         (BEDROCK, "apac.amazon.nova-premier-v1:0", "no price for the region 'apac'"),
         (BEDROCK, "us-gov.amazon.nova-lite-v1:0", "no price for the region 'us-gov'"),
+        (BEDROCK, "us-gov.anthropic.claude-haiku-5-5", "no price for the region 'us-gov'"),
+        (BEDROCK, "us-gov-west-1/amazon.nova-pro-v1:0", "no price for the region 'us-gov'"),
+        (BEDROCK, "eu-west-3/mistral.mistral-large-2402-v1:0", "no price for the region 'eu'"),
+        (BEDROCK, "eu.amazon.nova-2-lite-v1:0", "no price for the region 'eu'"),
+        (BEDROCK, "us-east-1/1-month-commitment/anthropic.claude-v2:1", "not in the list of AWS Bedrock"),
         (FRANKFURT, "deepseek.v3.2", ""),
         (FRANKFURT, "amazon.nova-lite-v1:0", "no price for the region 'eu'"),
         (BEDROCK, f"{ARN}eu-central-1::foundation-model/amazon.nova-lite-v1:0", "no price for the region 'eu'"),
         (BEDROCK, f"{ARN}us-east-1:123456789012:application-inference-profile/a1b2", "not in the list of AWS Bedrock"),
-        (HUGGING_FACE, "openai/gpt-oss-120b", ""),
-        (HUGGING_FACE, "openai/gpt-oss-120b:fastest", ""),
+        (
+            HUGGING_FACE,
+            "openai/gpt-oss-120b",
+            "depends on the vendor that the router chooses; closest: openai/gpt-oss-120b:",
+        ),
+        (HUGGING_FACE, "openai/gpt-oss-120b:fastest", "closest: openai/gpt-oss-120b:cerebras"),
+        (HUGGING_FACE, "nobody/nothing", ""),
         (HUGGING_FACE, "openai/gpt-4.1:groq", "not in the list of HuggingFace (groq)"),
         (IOWA, "claude-sonnet-5-5", "regional ones cost more"),
-        (AZURE, "eu/gpt-4.1", "global deployments only"),
+        (AZURE, "us-gov/gpt-5.1", "no price for the region 'us-gov'"),
+        (XAI, "grok-latest", "newer models of that name"),
         (FOUNDRY, "kimi-k3", "only the price of moonshotai, its maker"),
         (FOUNDRY, "gpt-oss-20b", "only the price of openai, its maker"),
         (VERTEX, "gemini-3.8-flash-cyber", "not for this one"),
@@ -129,6 +162,45 @@ async def test_a_row_of_another_model_is_only_a_hint(url: str, name: str, hint: 
     find = await load()
     assert find(channel(url), ServedModel(name=name), NOW) is None
     assert hint in find.hint(channel(url), name)
+
+
+async def test_only_names_with_a_price_are_suggested() -> None:
+    hint = (await load()).hint(channel(BEDROCK), "us-gov.anthropic.claude-haiku-5-5")
+    assert "us.anthropic.claude-haiku-5-5" in hint
+    assert "us-gov.anthropic" not in hint
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "cached", "write", "long_write"),
+    [
+        (BEDROCK, "us-gov.anthropic.claude-sonnet-5", 0.24, 3, 4.8),
+        (BEDROCK, "moonshotai.kimi-k3.1", 0.22, 5.5, None),
+        (OPENAI, "ft:gpt-4o-mini-2024-07-18:acme::Ab12", 0.15, None, None),
+    ],
+)
+async def test_a_price_that_is_not_in_the_list_has_rates_for_the_cache(
+    url: str, name: str, cached: float, write: float | None, long_write: float | None
+) -> None:
+    price = (await load())(channel(url), ServedModel(name=name), NOW)
+    assert price is not None
+    rates = (price.cached_input, price.cache_write, price.cache_write_long)
+    assert [None if rate is None else rate / DOLLAR for rate in rates] == [cached, write, long_write]
+
+
+@pytest.mark.parametrize(("tokens", "variant", "dollars"), [(1_000, "", 10), (300_000, "", 20), (1_000, "flex", 5)])
+async def test_openai_charges_twice_as_much_for_what_is_cached_for_12_hours(
+    tokens: int, variant: str, dollars: float
+) -> None:
+    price = (await load())(channel(OPENAI), ServedModel(name="gpt-5.6-sol"), NOW)
+    assert price is not None
+    assert rates(in_force(price, NOW), tokens, MILLION, variant).part("cache_write_12h") == dollars * DOLLAR
+
+
+@pytest.mark.parametrize(("url", "dollars"), [(OPENAI, 0.01), (AZURE, 0.014)])
+async def test_azure_charges_its_own_fee_for_a_search(url: str, dollars: float) -> None:
+    price = (await load())(channel(url), ServedModel(name="gpt-5.1"), NOW)
+    assert price is not None
+    assert price.extras["searches"] == dollars * DOLLAR
 
 
 async def test_the_source_names_the_maker_whose_price_it_is() -> None:
