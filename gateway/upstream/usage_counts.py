@@ -315,7 +315,18 @@ class _UsualReport(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     completion_tokens_details: _UsualOutput | None = None
 
 
-_USUAL = msgspec.json.Decoder(_UsualReport)
+class _UsualOfResponse(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The same in the words of the Responses API."""
+
+    prompt_tokens: _Count = msgspec.field(name="input_tokens")
+    completion_tokens: _Count = msgspec.field(name="output_tokens")
+    total_tokens: _Count
+    prompt_tokens_details: _UsualInput | None = msgspec.field(name="input_tokens_details", default=None)
+    completion_tokens_details: _UsualOutput | None = msgspec.field(name="output_tokens_details", default=None)
+
+
+_USUAL: msgspec.json.Decoder[_UsualReport | _UsualOfResponse] = msgspec.json.Decoder(_UsualReport)
+_USUAL_OF_RESPONSE: msgspec.json.Decoder[_UsualReport | _UsualOfResponse] = msgspec.json.Decoder(_UsualOfResponse)
 
 
 def usual_usage(report: msgspec.Raw) -> Usage | None:
@@ -324,7 +335,7 @@ def usual_usage(report: msgspec.Raw) -> Usage | None:
     Most calls get such a report, which is read in a fifth of the time.
     """
     try:
-        found = _USUAL.decode(report)
+        found = (_USUAL_OF_RESPONSE if b'"input_tokens"' in bytes(report) else _USUAL).decode(report)
     except (msgspec.DecodeError, RecursionError):
         return None
     inputs, outputs = found.prompt_tokens, found.completion_tokens

@@ -257,7 +257,7 @@ class UsageReports:
             self.suspect = self.suspect or fell
         self._known = found
         usual = usual_usage(self._last)
-        reading = read(found, self._limits) if usual is None else UsageReading(usual)
+        reading = read(found, self._limits) if usual is None else UsageReading(usual, corrected="input_tokens" in found)
         if reading is None:
             self.suspect = self.suspect or any("oken" in name for name in found)
             return
