@@ -72,8 +72,9 @@ def forwardable(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[st
 
 def native_headers(order: Order, channel: Channel) -> dict[str, str]:
     """Returns the headers of a request without the channel's own and its key, which are added when it is sent."""
-    own = {name.lower() for name in channel.headers}
-    forward = {name: value for name, value in order.forward.items() if name not in own}
+    forward = dict(order.forward)
+    for name in channel.headers:
+        forward.pop(name.lower(), None)
     return {**(STREAM_HEADERS if order.stream else PLAIN_HEADERS), **forward}
 
 
@@ -277,10 +278,11 @@ class NativeStream(SourceFacts, FramedStream):
         """Returns what the client gets instead of one decoded event; None: the event as it came."""
         text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
         event = parse(text.strip(b"\n"))
-        if has_comment(text):
-            self.comments += 1
-        if event is None or (event.name == PING and not self.started):
-            self.events += event is not None
+        if event is None:
+            self.comments += has_comment(text)
+            return self._wait(block)
+        if event.name == PING and not self.started:
+            self.events += 1
             return self._wait(block)
         self.events += 1
         if event.data.strip() == b"[DONE]":  # of another API: some relays send it

@@ -154,10 +154,9 @@ class RenderedStream(SourceFacts, FramedStream):
 
     def _read_event(self, part: bytes) -> bytes:
         """Returns what the client gets for one event, given without its blank line."""
-        if has_comment(part):
-            self.comments += 1
         event = parse(part)
         if event is None or not event.data:
+            self.comments += has_comment(part)
             return b""
         if b"}\n" in event.data:  # lines that are not JSON together: the blank lines between events are missing
             return b"".join([self._read_event(b"data: " + line) for line in event.data.split(b"\n")])
