@@ -217,6 +217,8 @@ class Chooser:
         if call.context.request.kept_id and (place := self._kept.place(call.context.request.kept_id.encode())):
             return self._go_on(call, entry, place)
         sticky = call.context.group.sticky or call.context.visit.api.sticky
+        if len(entry.routes) == 1 and not entry.routes[0].keys:
+            sticky = False
         if entry.easy and not self._health.failing and call.limits.channel_slot is None and not sticky:
             tier = entry.easy
             choice = RouteChoice(tier[0], tier[0].rank.place, (), None) if len(tier) == 1 else easy(tier, self._draw)
@@ -250,7 +252,7 @@ class Chooser:
     def _stay(self, call: Call, entry: ModelEntry) -> RouteChoice | None:
         """Returns the channel and key that answered the conversation last if they are free, else None."""
         request = call.context.request
-        if (len(entry.routes) == 1 and not entry.routes[0].keys) or request.turns not in request.fields:
+        if request.turns not in request.fields:
             return None
         call.conversation = conversation(call.context.token.id, entry.name, request.conversation, request.session)
         place = self._sticky.place(call.conversation)
