@@ -206,8 +206,8 @@ def need_of(
         tokens += max([request.media.bound(served.upstream_name) for _, served in effects.offers], default=0)
     output = _output(request, effects)
     extras = call_extras(request, effects.offers) if price is not None and (price.extras or price.rules) else PLAIN
-    tools = request.fields.get("tools", b"")
-    if advice := advice_cost(tools, tokens + output[2], prices_of, extras.variants):
+    tools = request.fields.get("tools")
+    if tools is not None and (advice := advice_cost(tools, tokens + output[2], prices_of, extras.variants)):
         extras = msgspec.structs.replace(extras, advice=advice)
     if not hold_output:
         return _priced_need(tokens, output, price, multiplier, extras)

@@ -36,6 +36,8 @@ _CONTENT = frozenset(
 _CONTENT_OR_OUTPUT = _CONTENT | {"output"}
 _INNER = frozenset({"response", "item", "part"})
 _EMPTY = msgspec.Raw(b"[]")
+_NONE = msgspec.Raw(b"")
+"""Equals no value."""
 _BILLED = ("service_tier",)
 """Fields of a response beside its usage that change its cost."""
 _TERMINAL = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
@@ -53,6 +55,8 @@ class ResponsesReader:
         self._reports = UsageReports(_limits(order.fields))
         self._response: Fields = {}
         """The response in the last event with one."""
+        self._given = _NONE
+        """The same as it was sent, if it had no items: most streams send it twice."""
         self._begun = False
         """Whether the client has an event."""
         self._next = 0
@@ -107,11 +111,12 @@ class ResponsesReader:
         data, made = event.data, None
         fields = rawjson.fields(data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
-        inner = _inner_of(fields)
+        inner = _inner_of(fields, self._given, self._response)
         if self._order.screen.hides_among(_around(fields, inner, kind, self._response)):
             cleaned = cleaned_event(fields, inner, kind, self._order.screen)
             if cleaned != fields:
-                fields, inner, data = cleaned, _inner_of(cleaned), rawjson.encode(cleaned)
+                fields, data = cleaned, rawjson.encode(cleaned)
+                inner = _inner_of(fields, self._given, self._response)
                 made = b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
         number = bytes(fields.get("sequence_number", NULL))
         self._next = int(number[:18]) + 1 if number.isdigit() else self._next + 1
@@ -192,7 +197,7 @@ class ResponsesReader:
             self.finish = _finish_of(response, _TERMINAL[kind], called=self._called)
             self.complete = True
             self._next -= 1  # it is kept back, and may be replaced
-        self._begun = True
+        self._begun, self._given = True, fields["response"] if response is self._response else _NONE
         told = _as_requested(response, self._order)
         if told is response:
             return None
@@ -243,9 +248,11 @@ def cleaned_response(fields: Fields, screen: Screen) -> Fields:
     return out
 
 
-def _inner_of(fields: Fields) -> dict[str, Fields]:
-    """Returns the objects with content in an event."""
-    return {name: rawjson.fields(fields[name]) for name in _INNER if name in fields}
+def _inner_of(fields: Fields, given: msgspec.Raw, response: Fields) -> dict[str, Fields]:
+    """Returns the objects with content in an event. ``given`` is an earlier ``response``, as it was sent."""
+    return {
+        name: response if fields[name] == given else rawjson.fields(fields[name]) for name in _INNER if name in fields
+    }
 
 
 def _around(fields: Fields, inner: Mapping[str, Fields], kind: str, clean: Fields) -> list[msgspec.Raw]:
@@ -255,6 +262,8 @@ def _around(fields: Fields, inner: Mapping[str, Fields], kind: str, clean: Field
     outside = _CONTENT if kind in TEXT_KINDS else _INNER
     values = [value for name, value in fields.items() if name not in outside]
     for holder in () if kind in TEXT_KINDS else inner.values():
+        if holder is clean:
+            continue
         values += [
             value for name, value in holder.items() if name not in _CONTENT_OR_OUTPUT and clean.get(name) != value
         ]

@@ -6,7 +6,7 @@ client wrote it: an upstream may know it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -14,12 +14,14 @@ from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 from gateway.domain.kept_response import KeptResponse
 from gateway.domain.rawjson import NULL
-from gateway.domain.sse import BLANK, parse
+from gateway.domain.sse import parse
 from gateway.inbound.json_body import BOM, fields_of, mask, unmask
 from gateway.inbound.responses.summary import COMPACTIONS
 from gateway.inbound.sealed import PLAIN_SEAL, wrap
 
 _ENDED = frozenset({"completed", "incomplete"})
+
+Value = TypeVar("Value")
 
 
 class ItemMemory(Protocol):
@@ -94,10 +96,6 @@ class _Event(msgspec.Struct, frozen=True, gc=False):
     response: msgspec.Raw = NULL
 
 
-class _Output(msgspec.Struct, frozen=True, gc=False):
-    output: list[_Item]
-
-
 class _Answer(msgspec.Struct, frozen=True, gc=False):
     id: str
     output: list[msgspec.Raw]
@@ -109,7 +107,7 @@ class _Answer(msgspec.Struct, frozen=True, gc=False):
 _HEAD = msgspec.json.Decoder(_Head)
 _ITEMS = msgspec.json.Decoder(list[_Item])
 _EVENT = msgspec.json.Decoder(_Event)
-_OUTPUT = msgspec.json.Decoder(_Output)
+_ITEM = msgspec.json.Decoder(_Item)
 _ANSWER = msgspec.json.Decoder(_Answer)
 
 
@@ -120,8 +118,7 @@ def recall(body: bytes, remembered: ItemMemory) -> RecalledRequest:
     """
     body = body.removeprefix(BOM)
     try:
-        text, digit = _decodable(body)
-        head = _HEAD.decode(text)
+        head, digit = _decode(_HEAD, body)
         own = _inner(head.input)
         references = b'"id"' in own and any(item.is_reference for item in _ITEMS.decode(b"[%b]" % own))
     except (ValueError, RecursionError):
@@ -149,9 +146,10 @@ def kept_of(
     events of the items, for a response that does not list them; None: it does.
     """
     try:
-        text, digit = _decodable(_last_event(data))
-        response = _EVENT.decode(text).response
-        body = text if response == NULL else bytes(response)
+        text = _last_event(data)
+        event, digit = _decode(_EVENT, text)
+        body = mask(text)[0] if digit else text
+        body = body if event.response == NULL else bytes(event.response)
         found = _ANSWER.decode(body)
         if not found.output and done is None:
             return None
@@ -159,7 +157,7 @@ def kept_of(
             output = [rawjson.fields(event)["item"] for event in done]
             body = rawjson.encode({**rawjson.fields(body), "output": output})
             found = _ANSWER.decode(body)
-        read = _OUTPUT.decode(body).output
+        read = [_ITEM.decode(raw) for raw in found.output]
     except (ValueError, KeyError, RecursionError):
         return None
     if found.object != "response" or found.status not in _ENDED:
@@ -261,22 +259,27 @@ def _resolve(own: bytes, digit: bytes, remembered: ItemMemory) -> bytes:
 def _read_items(items: bytes) -> list[_Item]:
     """Returns the items; empty if they are invalid, which is reported later."""
     try:
-        return _ITEMS.decode(b"[%b]" % _decodable(items)[0])
+        return _decode(_ITEMS, b"[%b]" % items)[0]
     except (ValueError, RecursionError):
         return []
 
 
-def _decodable(text: bytes) -> tuple[bytes, bytes]:
-    """Returns the text with lone surrogates masked, if it may have any, and the digit that they are masked with."""
-    return mask(text) if b"\\ud" in text or b"\\uD" in text else (text, b"")
+def _decode(decoder: "msgspec.json.Decoder[Value]", text: bytes) -> tuple[Value, bytes]:
+    """Returns what is read of a text, and the digit that masks its lone surrogates, if it has any."""
+    try:
+        return decoder.decode(text), b""
+    except msgspec.DecodeError:
+        masked, digit = mask(text)
+        return decoder.decode(masked), digit
 
 
 def _last_event(data: bytes) -> bytes:
     """Returns the data of a stream's last event; a whole answer is returned unchanged. Raises ValueError."""
     if data.startswith(b"{"):
         return data
-    blocks = [block for block in data.replace(b"\r\n", b"\n").split(BLANK) if block.strip()]
-    event = parse(blocks[-1]) if blocks else None
+    lines = [line.rstrip(b"\r") for line in data.strip().split(b"\n")]
+    blank = lines[::-1].index(b"") if b"" in lines else len(lines)
+    event = parse(b"\n".join(lines[-blank:]))
     if event is None:
         raise ValueError("no event")
     return event.data

@@ -15,7 +15,7 @@ from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.rawjson import NULL
 from gateway.domain.sse import is_stream
 from gateway.inbound.relay import (
     NativeStream,
@@ -67,17 +67,17 @@ _SEALED = b'"' + PREFIX.encode()
 def native_order(order: Order, overrides: Overrides | None) -> Order:
     """Returns the request with the owner's overrides, and without what only other vendors understand."""
     order = edit_request(order, overrides, WORDS, REQUIRED)
-    fields = dict(order.fields)
+    changes, removed = dict[str, msgspec.Raw](), order.removed
     if overrides is not None and overrides.system:
-        fields["instructions"] = _instructions(fields.get("instructions", NULL), overrides)
-    given, removed = fields.get("input", NULL), order.removed
+        changes["instructions"] = _instructions(order.fields.get("instructions", NULL), overrides)
+    given = order.fields.get("input", NULL)
     if _SEALED in bytes(given):
         legible = [_legible(raw) for raw in rawjson.items(given)]
-        fields["input"] = rawjson.raw([item for items in legible for item in items])
+        changes["input"] = rawjson.raw([item for items in legible for item in items])
         removed = removed if all(legible) else (*removed, REASONING)
-    if fields == order.fields:
+    if not changes:
         return order
-    return msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
+    return msgspec.structs.replace(order, fields={**order.fields, **changes}, body=b"", removed=removed)
 
 
 def without_seals(order: Order, failure: Failure) -> Order | None:
@@ -146,21 +146,20 @@ class ResponsesRelay:
         self._dialect = dialect
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        changes: Fields = {"model": rawjson.raw(served.upstream_name)}
+        changes = lower_cap(order.fields, "max_output_tokens", served)
+        lowered = served.max_output if changes else None
+        if rawjson.maybe(order.fields.get("model")) != served.upstream_name:
+            changes["model"] = rawjson.raw(served.upstream_name)
         reads_developer = vendor_of(channel.preset, channel.base_url).reads_developer and ROLE not in learned.dropped
         if not reads_developer and DEVELOPER in bytes(order.fields.get("input", NULL)):
             changes["input"] = _without_developer(order.fields["input"])
-        lower = lower_cap(order.fields, "max_output_tokens", served)
-        changes |= lower
-        lowered = served.max_output if lower else None
         if rawjson.is_null(order.fields.get("max_output_tokens")) and order.output_budget is not None:
             lowered = max(LEAST_LIMIT, order.output_budget)
             changes["max_output_tokens"] = rawjson.raw(lowered)
-        same = rawjson.maybe(order.fields.get("model")) == served.upstream_name
         return PreparedRequest(
             url=endpoint(channel.base_url, self.path),
             headers=native_headers(order, channel),
-            body=native_body(order, {name: raw for name, raw in changes.items() if name != "model" or not same}),
+            body=native_body(order, changes),
             lowered=lowered,
         )
 

@@ -72,7 +72,8 @@ _KEPT_ELSEWHERE = {
     "prompt": ("unsupported_parameter", "prompts are kept at their vendor; send the text itself"),
 }
 """Fields that name input stored elsewhere, with the code and message of the error."""
-_FORWARDED = re.compile("openai-beta")
+_BETA = "openai-beta"
+_FORWARDED = re.compile(_BETA)
 _SESSION_HEADERS = ("session-id", "session_id")
 
 
@@ -130,7 +131,9 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def state(self) -> str:
         """Returns the field that names input outside of the request; empty: there is none."""
-        return next((name for name in _KEPT_ELSEWHERE if getattr(self, name) not in (None, NULL)), "")
+        if self.previous_response_id is None and self.conversation == self.prompt == NULL:
+            return ""
+        return next(name for name in _KEPT_ELSEWHERE if getattr(self, name) not in (None, NULL))
 
 
 _FIELDS = msgspec.json.Decoder(ResponsesFields)
@@ -143,9 +146,10 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     fields, mask = fields_of(body)
     found = read_fields(fields) if mask else read_typed(_FIELDS, body, "")
     _check(found, fields)
-    compacts = TRIGGER in body and TRIGGER in bytes(fields.get("input", NULL))
+    compacts = TRIGGER in bytes(found.input)
     others = [fields[name] for name in fields.keys() - _COUNTED]
-    bound = bound_of(_given_fields(fields, _INPUT), _given_fields(fields, _SCHEMAS), others, RESPONSES_SIGNS)
+    given = _given_fields(fields, _INPUT)
+    bound = bound_of(given, _given_fields(fields, _SCHEMAS), others, RESPONSES_SIGNS)
     return InboundRequest(
         body=body,
         fields=fields,
@@ -155,7 +159,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         output_cap=found.max_output_tokens,
         plain=is_plain(fields, _CHECKED),
         least_cap=LEAST_LIMIT,
-        input_bound=bound.tokens + MESSAGE_TOKENS * len(_given_fields(fields, _INPUT)) + PROMPT_BOUND * compacts,
+        input_bound=bound.tokens + MESSAGE_TOKENS * len(given) + PROMPT_BOUND * compacts,
         media=bound.media,
         remote_input=bool(found.state),
         kept_id=found.previous_response_id or "",
@@ -163,7 +167,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         output_rule=responses_limit,
         session=_session(found, request.headers),
         form=AnswerForm(compacts=compacts, repeats=request.repeats),
-        forward=forwardable(request.headers, _FORWARDED),
+        forward=forwardable(request.headers, _FORWARDED) if _BETA in request.headers else {},
     )
 
 
@@ -231,6 +235,8 @@ def _session(found: ResponsesFields, headers: Mapping[str, str]) -> str:
     for name in _SESSION_HEADERS:
         if name in headers:
             return headers[name]
+    if rawjson.is_null(found.conversation):
+        return ""
     conversation = rawjson.maybe(found.conversation)
     named = conversation.get("id") if isinstance(conversation, dict) else conversation
     return named if isinstance(named, str) else ""
