@@ -30,7 +30,7 @@ from gateway.domain.units import ChannelId
 from gateway.domain.upstream_views import ListingView, SavedChannel
 from gateway.domain.urls import checked_base_url
 from gateway.domain.views import ChannelView
-from gateway.upstream import mock_options
+from gateway.upstream import mock
 from gateway.upstream.dialects import DIALECTS
 from gateway.upstream.vendors import PRESETS
 
@@ -260,7 +260,7 @@ def _check(channel: Channel, edits: ConfigEdits) -> Channel:
         if other.id != channel.id and channel.name in (other.name, other.id):
             raise Conflict(f"there is already a channel '{channel.name}'; choose another name", param="name")
     url = checked_base_url(channel.base_url) if channel.dialect.info.needs_url else ""
-    return msgspec.structs.replace(channel, base_url=url, options=mock_options.spelt(channel.options))
+    return msgspec.structs.replace(channel, base_url=url, options=mock.spelt(channel.options))
 
 
 def _date_models(channel: Channel, old: Channel | None, edits: ConfigEdits) -> Channel:

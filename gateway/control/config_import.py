@@ -37,7 +37,7 @@ from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
 from gateway.domain.urls import checked_base_url
-from gateway.upstream import mock_options
+from gateway.upstream import mock
 from gateway.upstream.credentials import ChannelVariables
 from gateway.upstream.vendors import PRESETS
 
@@ -152,7 +152,7 @@ class ImportPlan:
         if new.dialect.info.needs_url:
             url = _at(path, lambda: checked_base_url(url))
         return self._offering(
-            separate_patterns(msgspec.structs.replace(new, base_url=url, options=mock_options.spelt(new.options))), old
+            separate_patterns(msgspec.structs.replace(new, base_url=url, options=mock.spelt(new.options))), old
         )
 
     def _offering(self, new: Channel, old: Channel | None) -> Channel:

@@ -21,7 +21,7 @@ from gateway.domain.text import plain
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import MILLION, MOST_TIMES
 from gateway.domain.urls import checked_base_url, demand_no_url, proxy_of
-from gateway.upstream import mock_options
+from gateway.upstream import mock
 from gateway.upstream.vendors import PRESETS
 
 MANY = 10_000
@@ -137,7 +137,7 @@ def channel(value: Channel, registry: Registry) -> None:
     proxy(value.proxy, value.dialect)
     has_options = value.dialect.info.has_options
     _demand(has_options or not value.options, "options", f"the {value.dialect} dialect has no options, only mock has")
-    mock_options.check(value.options)
+    mock.check_options(value.options)
     limits(value.limits)
     _demand(value.limits.streams is None, "limits", "only tokens and groups can limit streams")
     timeouts(value.timeouts)

@@ -12,16 +12,18 @@ import re
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import estimate
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import PreparedRequest
 from gateway.domain.prompt_size import prompt_tokens
+from gateway.domain.text import plain
 from gateway.upstream.adapter import Memory, Reply, SignsOfLife
 from gateway.upstream.failures import bad_response, too_slow
 
@@ -64,22 +66,74 @@ _SHAPES = {
 _PAGE = b"<html><head><title>Demo page</title></head><body>This is not JSON.</body></html>"
 
 
-class MockPlan(msgspec.Struct, kw_only=True):
-    """What one answer does. The defaults are those of a good upstream."""
+Option = str | int | float | bool
+_DAY_MS, _MOST = 86_400_000, 1_000_000
+_Number = Annotated[float, msgspec.Meta(ge=0, le=_MOST)]
+_Millis = Annotated[float, msgspec.Meta(ge=0, le=_DAY_MS)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
+_Seconds = Annotated[int, msgspec.Meta(ge=0, le=_DAY_MS)]
+_Words = Annotated[str, msgspec.Meta(min_length=1)]
 
-    latency: float = 0.0
-    """Milliseconds before the head."""
-    speed: float = 0.0
-    """Words a second of a stream; 0: all at once."""
+
+class MockPlan(msgspec.Struct, kw_only=True):
+    """What one answer does: the options of a channel, see ``MEANINGS``. The defaults are those of a good upstream."""
+
+    latency: _Millis = 0.0
+    speed: _Number = 0.0
     status: int = 200
-    retry_after: str = ""
-    cut: int | None = None
-    """The answer is cut off: a stream after so many events, and always before its end."""
-    silence: int | None = None
-    """The stream falls silent after so many events."""
+    auth: bool = False
+    retry_after: _Words | _Seconds | _Millis = ""
+    cut: _Count | None = None
+    """A plain answer is cut off always, and a stream always before its end."""
+    silence: _Count | None = None
     no_usage: bool = False
     bad_json: bool = False
     html: bool = False
+
+    def __post_init__(self) -> None:
+        if self.status != 200 and not 300 <= self.status <= 599:
+            raise ValueError("not the status of an answer")
+        self.status = 401 if self.auth else self.status
+
+
+MEANINGS = {
+    "latency": f"milliseconds before the answer, from 0 to {_DAY_MS}",
+    "speed": f"words a second of a stream, from 0 (all at once) to {_MOST}",
+    "status": "a status to answer with: 200, or 300 to 599",
+    "auth": "true or false: whether the key is refused",
+    "retry_after": "the Retry-After header: seconds, or a text",
+    "cut": f"after how many events a stream is cut off, from 0 to {_MOST}",
+    "silence": f"after how many events a stream falls silent, from 0 to {_MOST}",
+    "no_usage": "true or false: whether usage is left out",
+    "bad_json": "true or false: whether the answer is broken JSON",
+    "html": "true or false: whether the answer is a page",
+}
+
+
+def check_options(options: Mapping[str, Option]) -> None:
+    """Raises BadRequest for an unknown option, naming the known ones, and for an invalid value."""
+    for name, value in options.items():
+        meaning = MEANINGS.get(usual(name))
+        if meaning is None:
+            known = ", ".join(MEANINGS)
+            raise BadRequest(
+                f"options: '{plain(name, 64)}' is not an option of the mock; the options are: {known}", param="options"
+            )
+        try:
+            msgspec.convert({usual(name): value}, MockPlan)
+        except msgspec.ValidationError as error:
+            msg = f"options: {name} is {meaning}, not '{plain(str(value), 64)}'"
+            raise BadRequest(msg, param="options") from error
+
+
+def usual(name: str) -> str:
+    """Returns the stored spelling: ``no-usage``, as a message has it, is ``no_usage``."""
+    return name.replace("-", "_")
+
+
+def spelt(options: Mapping[str, Option]) -> dict[str, Option]:
+    """Returns the options in the stored spelling; if one is given in both, the later value counts."""
+    return {usual(name): value for name, value in options.items()}
 
 
 class MockRequest(msgspec.Struct):
@@ -151,33 +205,27 @@ class Mock:
         return _chat(f"chatcmpl-demo{self._count:08d}", request, plan, prompt)
 
 
-def plan_of(options: Mapping[str, str | int | float | bool], request: MockRequest) -> MockPlan:
-    """Returns the plan: the channel's options (see ``mock_options``), then the message's directives. Unknown directives
-    are ignored.
-    """
-    plan = MockPlan(speed=25.0 if request.model == "demo-story" else 0.0)  # as fast as one reads
-    for name, value in options.items():
-        _set(plan, name.replace("-", "_"), float(value) if isinstance(value, int | float) else None)
+def plan_of(options: Mapping[str, Option], request: MockRequest) -> MockPlan:
+    """Returns the plan: the channel's options, then the message's directives. Unknown directives are ignored."""
+    found: dict[str, Option] = {"speed": 25.0} if request.model == "demo-story" else {}  # as fast as one reads
+    found |= spelt(options)
     for name, number in _DIRECTIVE.findall(request.text):
-        _set(plan, name.replace("-", "_"), float(number) if number else None)
-    wait = _RETRY_AFTER.search(request.text)
-    plan.retry_after = wait[1] if wait else str(options.get("retry_after", options.get("retry-after", "")))
-    return plan
+        found |= _directive(usual(name), number)
+    if wait := _RETRY_AFTER.search(request.text):
+        found["retry_after"] = wait[1]
+    return msgspec.convert(found, MockPlan)
 
 
-def _set(plan: MockPlan, name: str, number: float | None) -> None:
+def _directive(name: str, number: str) -> dict[str, Option]:
+    """Returns what a directive sets; nothing if it is unknown, or lacks its number."""
     if name.isdigit():
-        plan.status = int(name)
-    elif name == "auth":
-        plan.status = 401 if number is None or number else plan.status
-    elif name == "status" and number is not None:
-        plan.status = int(number)
-    elif name in {"latency", "speed"} and number is not None:
-        setattr(plan, name, number)
-    elif name in {"cut", "silence"}:
-        setattr(plan, name, int(number or 0))
-    elif name in {"no_usage", "bad_json", "html"}:
-        setattr(plan, name, number is None or bool(number))
+        return {"status": int(name)}
+    if name in ("latency", "speed") and number:
+        return {name: float(number)}
+    if name in ("cut", "silence") or (name == "status" and number):
+        return {name: int(float(number or 0))}
+    switch = name in ("auth", "no_usage", "bad_json", "html")
+    return {name: not number or float(number) > 0} if switch else {}
 
 
 class MockContent(msgspec.Struct):
@@ -295,7 +343,7 @@ class MockReply(Reply):
         kind = "text/html" if plan.html else "text/event-stream" if content.streamed else "application/json"
         self.headers: Mapping[str, str] = {"content-type": kind}
         if plan.retry_after:
-            self.headers = {**self.headers, "retry-after": plan.retry_after}
+            self.headers = {**self.headers, "retry-after": str(plan.retry_after)}
 
     async def read(self, limit: int, memory: Memory) -> bytes:
         body = b"".join(self._content.pieces)

@@ -3,10 +3,9 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.upstream.mock import MockPlan, MockRequest, plan_of
-from gateway.upstream.mock_options import OPTIONS, Value, check, spelt
+from gateway.upstream.mock import MEANINGS, MockPlan, MockRequest, Option, check_options, plan_of, spelt
 
-GOOD: dict[str, Value] = {
+GOOD: dict[str, Option] = {
     "latency": 200.5,
     "speed": 50,
     "status": 503,
@@ -21,8 +20,8 @@ GOOD: dict[str, Value] = {
 
 
 def test_each_option_does_something() -> None:
-    assert {name.replace("-", "_") for name in GOOD} == set(OPTIONS)
-    check(GOOD)
+    assert {name.replace("-", "_") for name in GOOD} == set(MEANINGS)
+    check_options(GOOD)
     for name, value in GOOD.items():
         assert plan_of({name: value}, MockRequest()) != MockPlan(), name
 
@@ -30,7 +29,7 @@ def test_each_option_does_something() -> None:
 @pytest.mark.parametrize("name", ["nope", "", "500", "latency\x1b"])
 def test_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(BadRequest, match="latency, speed, status") as caught:
-        check({name: 1})
+        check_options({name: 1})
     assert caught.value.message.isprintable()
 
 
@@ -43,9 +42,9 @@ def test_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
         *(("auth", 1), ("html", "yes"), ("retry_after", ""), ("retry_after", -1)),
     ],
 )
-def test_a_value_without_a_meaning_is_refused_with_the_meaning(name: str, value: Value) -> None:
+def test_a_value_without_a_meaning_is_refused_with_the_meaning(name: str, value: Option) -> None:
     with pytest.raises(BadRequest, match=f"{name} is ") as caught:
-        check({name: value})
+        check_options({name: value})
     assert caught.value.param == "options"
 
 
