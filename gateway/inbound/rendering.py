@@ -32,8 +32,7 @@ from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.framing import FramedStream, WholeBody
-from gateway.upstream.text_pieces import is_long, pieces
+from gateway.upstream.framing import FramedStream, WholeBody, is_long, pieces
 
 _SHOWN = (Medium, TextPiece, ToolCallBegan)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.text_pieces import PIECE, pieces
+from gateway.upstream.framing import PIECE, pieces
 
 
 @given(

@@ -10,7 +10,7 @@ from gateway.domain.screen import Screen
 from gateway.domain.sse import BLANK
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.finish_words import REASONS
-from gateway.upstream.text_pieces import is_long, pieces
+from gateway.upstream.framing import is_long, pieces
 
 _LONG_TEXTS = ("reasoning_content", "reasoning", "content", "refusal")
 """The order of long texts: models think before they answer."""

@@ -18,9 +18,8 @@ import msgspec
 import yarl
 
 from gateway.domain.order import PreparedRequest
-from gateway.upstream.http.dial import DialTarget
-from gateway.upstream.http.errors import ConnectionBroken, text_of
-from gateway.upstream.http.parser import Parser, WireAnswer
+from gateway.upstream.http.dial import DialTarget, text_of
+from gateway.upstream.http.parser import ConnectionBroken, Parser, WireAnswer
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ that nothing else reads yet; if it fails, nothing was sent to the upstream.
 
 import asyncio
 import ipaddress
+import os
 import re
 import socket
 import ssl
@@ -22,7 +23,6 @@ import aiohappyeyeballs
 import msgspec
 
 from gateway.domain.urls import Proxy
-from gateway.upstream.http.errors import text_of
 
 LOOK_UP_S = 5.0
 
@@ -199,3 +199,22 @@ class Dialer:
             self._known = {key: kept for key, kept in self._known.items() if kept[0] > now}
             self._known[host, port] = (now + 300.0, found)  # seconds that they are believed
         return found
+
+
+def text_of(exc: Exception) -> str:
+    """Returns what went wrong, in a few words."""
+    if isinstance(exc, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {exc.verify_message}"
+    if isinstance(exc, ssl.SSLError):
+        return f"TLS failed: {exc.reason or exc}"
+    if isinstance(exc, OSError):
+        return _system_text(exc)
+    return str(exc) or type(exc).__name__
+
+
+def _system_text(exc: OSError) -> str:
+    """Returns the system's words, which asyncio replaces. Errors of look-ups have numbers of their own."""
+    if exc.errno and not isinstance(exc, socket.gaierror):
+        return os.strerror(exc.errno)
+    closed = "it closed the connection" if isinstance(exc, ConnectionError) else type(exc).__name__
+    return exc.strerror or str(exc) or closed

@@ -11,10 +11,22 @@ from typing import Protocol
 import httptools
 import msgspec
 
-from gateway.upstream.http.errors import ConnectionBroken
-
 HIGH_WATER = 32 * 1024
 """How many bytes may wait for their reader before the upstream has to wait."""
+
+
+class ConnectionBroken(ConnectionError):
+    """Why an answer will not come, or not completely."""
+
+    def __init__(self, text: str, *, sent: bool = True, spoke: bool = False, malformed: bool = False) -> None:
+        super().__init__(text)
+        self.text = text
+        self.sent = sent
+        """Whether the request may have reached the upstream."""
+        self.spoke = spoke
+        """Whether at least a byte of an answer came."""
+        self.malformed = malformed
+        """Whether it was not HTTP."""
 
 
 class WireLine(Protocol):

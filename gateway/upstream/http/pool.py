@@ -13,16 +13,18 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from weakref import WeakSet
 
+import msgspec
+
+from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import Unavailable
-from gateway.domain.failure import AttemptFailed
+from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.order import PreparedRequest
 from gateway.domain.urls import Proxy
 from gateway.upstream import failures
 from gateway.upstream.http.connection import READ_SIZE, RequestHeads, Target, UpstreamConnection, target_of
-from gateway.upstream.http.dial import Dialer
-from gateway.upstream.http.errors import ConnectionBroken, connect_failure, exchange_failure
-from gateway.upstream.http.parser import WireAnswer
+from gateway.upstream.http.dial import Dialer, text_of
+from gateway.upstream.http.parser import ConnectionBroken, WireAnswer
 from gateway.upstream.http.reply import DeadlineTimer, HttpReply
 
 KEEP_ALIVE_S = 30.0
@@ -235,3 +237,18 @@ class Pool:
         for wire in [wire for wire in self._idle if wire.idle_since <= oldest]:
             wire.abort()
         self._sweeping = self._loop.call_later(KEEP_ALIVE_S, self._sweep) if self._idle else None
+
+
+def connect_failure(channel: Channel, exc: Exception, seconds: float, address: str) -> Failure:
+    """Returns why there is no connection: nothing was sent. ``address`` is what was to be reached."""
+    if isinstance(exc, TimeoutError) and not exc.strerror:
+        slow = failures.too_slow(channel, "connect", seconds, sent=False)
+        return msgspec.structs.replace(slow, kind=FailureKind.NETWORK)
+    return failures.unreachable(channel, f"{text_of(exc)} ({address})", sent=False)
+
+
+def exchange_failure(channel: Channel, exc: ConnectionBroken) -> Failure:
+    """Returns why a request has no answer."""
+    if exc.malformed:
+        return failures.bad_response(channel, exc.text)
+    return failures.unreachable(channel, exc.text, sent=exc.sent)

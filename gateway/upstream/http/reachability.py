@@ -12,8 +12,7 @@ import msgspec
 
 from gateway.domain.urls import Proxy
 from gateway.upstream.http.connection import target_of
-from gateway.upstream.http.dial import Dialer, DialTarget, NameLookups
-from gateway.upstream.http.errors import text_of
+from gateway.upstream.http.dial import Dialer, DialTarget, NameLookups, text_of
 
 
 class Stage(StrEnum):

@@ -18,8 +18,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.upstream import failures
 from gateway.upstream.adapter import Memory, SignsOfLife
-from gateway.upstream.http.errors import ConnectionBroken
-from gateway.upstream.http.parser import Inflater, WireAnswer
+from gateway.upstream.http.parser import ConnectionBroken, Inflater, WireAnswer
 
 STREAM_LIMIT = 256 * 1024 * 1024
 """The most bytes of one streamed answer, decompressed."""

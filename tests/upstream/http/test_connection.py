@@ -17,8 +17,7 @@ import pytest
 from gateway.domain.failure import AttemptFailed
 from gateway.upstream.adapter import UnlimitedMemory
 from gateway.upstream.http.connection import AT_ONCE, READ_SIZE, UpstreamConnection
-from gateway.upstream.http.errors import ConnectionBroken
-from gateway.upstream.http.parser import HIGH_WATER, WireAnswer
+from gateway.upstream.http.parser import HIGH_WATER, ConnectionBroken, WireAnswer
 from gateway.upstream.http.pool import Pool
 from tests.fakes.wire import Socket, chunked
 from tests.upstream.http.makers import EMPTY, OK, Talk, hang, head_of, listening, pooled, question, saying, until

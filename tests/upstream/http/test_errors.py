@@ -8,7 +8,9 @@ import ssl
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.http.errors import ConnectionBroken, connect_failure, exchange_failure, text_of
+from gateway.upstream.http.dial import text_of
+from gateway.upstream.http.parser import ConnectionBroken
+from gateway.upstream.http.pool import connect_failure, exchange_failure
 from tests.upstream.makers import channel, error_of
 
 K = FailureKind

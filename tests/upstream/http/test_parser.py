@@ -6,10 +6,10 @@ import zlib
 
 import pytest
 
-from gateway.upstream.http.errors import ConnectionBroken
 from gateway.upstream.http.parser import (
     HEAD_LIMIT,
     HIGH_WATER,
+    ConnectionBroken,
     Inflater,
     Parser,
     WireAnswer,
