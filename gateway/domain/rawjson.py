@@ -95,6 +95,19 @@ def maybe(data: bytes | msgspec.Raw | None) -> Any:
         return None
 
 
+def at(found: Any, *names: str) -> Any:
+    """Returns what a decoded value has under these names, one inside the other; None if it is not there."""
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def text_at(found: Any, *names: str) -> str:
+    """Returns the text there; empty if there is none."""
+    text = at(found, *names)
+    return text if isinstance(text, str) else ""
+
+
 def is_null(data: msgspec.Raw | None) -> bool:
     """Returns whether a value is absent or null."""
     return data is None or data == NULL

@@ -283,7 +283,7 @@ def part_of(delta: dict[str, msgspec.Raw], choice: int = 0, position: int | None
             inner.get("input") if kind == "custom" else inner.get("arguments", inner.get("parameters"))
         ),
         custom=kind == "custom",
-        signature=_signature(delta.get("extra_content")),
+        signature=signature_in(delta.get("extra_content")),
         choice=choice,
     )
 
@@ -329,9 +329,7 @@ def calls_of(raw: msgspec.Raw) -> list[rawjson.Fields]:
 def label(value: msgspec.Raw | None) -> str:
     """Returns an id or a name: a number as its digits; empty for anything else but a string."""
     found = rawjson.maybe(value)
-    if type(found) is int:
-        return str(found)
-    return found if isinstance(found, str) else ""
+    return str(found) if type(found) is int else rawjson.text_at(found)
 
 
 def argument_text(value: msgspec.Raw | None) -> bytes:
@@ -342,9 +340,6 @@ def argument_text(value: msgspec.Raw | None) -> bytes:
     return data if data[:1] == b'"' else rawjson.encode(data.decode("utf-8", "replace"))
 
 
-def _signature(extra: msgspec.Raw | None) -> str:
-    """Returns Google's signature, as its compatible API sends it."""
-    found = rawjson.maybe(extra)
-    google = found.get("google") if isinstance(found, dict) else None
-    signature = google.get("thought_signature") if isinstance(google, dict) else None
-    return signature if isinstance(signature, str) else ""
+def signature_in(extra: msgspec.Raw | None) -> str:
+    """Returns Google's signature, as its compatible API has it."""
+    return rawjson.text_at(rawjson.maybe(extra), "google", "thought_signature")

@@ -73,8 +73,7 @@ def read_error(body: bytes) -> ErrorBody:
     found = rawjson.maybe(body)
     if found is None:
         found = _event_in(body)
-    if isinstance(found, list):  # Gemini's compatible surface
-        found = found[0] if found and isinstance(found[0], dict) else None
+    found = _first(found) if isinstance(found, list) else found  # Gemini's compatible surface
     if isinstance(found, dict):
         return read_object(found)
     if isinstance(found, str):
@@ -118,33 +117,27 @@ def read_object(found: Mapping[str, Any]) -> ErrorBody:
 
 def error_part(found: Mapping[str, Any]) -> Any:
     """Returns the object or text in which an answer reports an error, wherever it is; None if it reports none there."""
-    inner = [found.get(name) for name in ("x_groq", "response", "ResponseMetadata")]
-    holders = [found, *(holder for holder in inner if isinstance(holder, dict))]
-    choices = found.get("choices")
-    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-        holders.append(choices[0])
+    holders = [found, *map(found.get, ("x_groq", "response", "ResponseMetadata")), _first(found.get("choices"))]
     for holder in holders:
-        error = holder.get("error") or holder.get("Error")
-        if isinstance(error, list):
-            error = error[0] if error else None
+        error = rawjson.at(holder, "error") or rawjson.at(holder, "Error")
+        error = _first(error) if isinstance(error, list) else error
         if (isinstance(error, str) and error.strip()) or (isinstance(error, dict) and any(error.values())):
             return error
-    errors, base = found.get("errors"), found.get("base_resp")
-    if isinstance(errors, list) and errors and isinstance(errors[0], dict | str):
-        return errors[0]
-    if isinstance(base, dict) and base.get("status_code"):
-        return base
-    return None
+    if isinstance(error := _first(found.get("errors")), dict | str):
+        return error
+    return found["base_resp"] if rawjson.at(found, "base_resp", "status_code") else None
+
+
+def _first(found: Any) -> Any:
+    """Returns the first item of a list; None without one."""
+    return found[0] if isinstance(found, list) and found else None
 
 
 def _filter_error(choices: Any) -> Any:
     """Returns Azure's refusal of a prompt: an answer whose choice says only that the filter failed it."""
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or (isinstance(message, dict) and message.get("content")):
-        return None
-    results = choice.get("content_filter_results")
-    return results.get("error") if isinstance(results, dict) else None
+    choice = _first(choices)
+    said = rawjson.at(choice, "message", "content")
+    return None if said else rawjson.at(choice, "content_filter_results", "error")
 
 
 def _read_inner(inner: Mapping[str, Any]) -> ErrorBody:
@@ -163,7 +156,7 @@ def _read_inner(inner: Mapping[str, Any]) -> ErrorBody:
         hints=rawjson.encode(hints)[:2000].decode("utf-8", "replace") if hints else "",
         refused=_refused_fields(message) or _refused_fields(inner.get("detail")),
     )
-    nested = _inner_error(message) or _inner_error(_raw(inner))
+    nested = _inner_error(message) or _inner_error(rawjson.at(inner, "metadata", "raw"))
     return error if nested is None else _with_inner(error, nested)
 
 
@@ -216,24 +209,14 @@ def _message(message: Any, inner: Mapping[str, Any]) -> str:
     if isinstance(message, list):
         lines = [_detail(item) for item in message[:20]]
         return tidy("; ".join(line for line in lines if line))
-    if isinstance(message, str) and message.strip():
-        raw = _raw(inner)
-        return tidy(f"{message}: {raw}" if raw else message)
-    return ""
-
-
-def _raw(inner: Mapping[str, Any]) -> str:
-    """Returns the real reason that OpenRouter wraps: ``Provider returned error`` with the provider's words in the
-    metadata.
-    """
-    metadata = inner.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    return raw if isinstance(raw, str) else ""
+    if not isinstance(message, str) or not message.strip():
+        return ""
+    raw = rawjson.text_at(inner, "metadata", "raw")  # OpenRouter: what the provider said that returned an error
+    return tidy(f"{message}: {raw}" if raw else message)
 
 
 def _headers(inner: Mapping[str, Any]) -> dict[str, str]:
-    metadata = inner.get("metadata")
-    headers = metadata.get("headers") if isinstance(metadata, dict) else None
+    headers = rawjson.at(inner, "metadata", "headers")
     if not isinstance(headers, dict):
         return {}
     return {name.lower(): str(value) for name, value in list(headers.items())[:32] if isinstance(value, str | int)}
@@ -262,15 +245,14 @@ def _delay(inner: Mapping[str, Any]) -> float | None:
     """Returns the seconds to wait, as Google (``"retryDelay": "34s"`` in the details) and others write them."""
     details, metadata = inner.get("details"), inner.get("metadata")
     for holder in (*(details if isinstance(details, list) else (details,)), metadata, inner):
-        for name in _DELAYS if isinstance(holder, dict) else ():
-            match = _DELAY.fullmatch(str(holder.get(name)).strip())
-            if match:
+        for name in _DELAYS:
+            if match := _DELAY.fullmatch(str(rawjson.at(holder, name)).strip()):
                 return float(match[1])
     return None
 
 
 def _text(value: Any) -> str:
-    return plain(value.strip()) if isinstance(value, str) else ""
+    return plain(rawjson.text_at(value).strip())
 
 
 def excerpt(body: bytes) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from gateway.domain.rawjson import at, text_at
 from gateway.domain.usage import CITATIONS, LONGEST_WRITE, MODALITIES, OTHER_PARTS, PARTS, Usage, UsageSource
 
 PLAUSIBLE = 20_000_000
@@ -127,9 +128,9 @@ def parts_of(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, 
     for name, side in _LISTS.items():
         rows = report.get(name)
         for row in rows if isinstance(rows, list) else ():
-            kind = row.get("modality") if isinstance(row, dict) else None
-            if isinstance(kind, str) and kind.lower() in MODALITIES and type(count := row.get("tokenCount")) is int:
-                out[f"{side}_{kind.lower()}"] = out.get(f"{side}_{kind.lower()}", 0) + count
+            kind, count = text_at(row, "modality").lower(), at(row, "tokenCount")
+            if kind in MODALITIES and type(count) is int:
+                out[f"{side}_{kind}"] = out.get(f"{side}_{kind}", 0) + count
     uses = tool_uses(report)
     for name, count in uses.items():
         if "search" in name and name not in SEARCH_COUNTS:
@@ -150,7 +151,8 @@ def other_steps(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
     Empty without such a model, with several, or with an invalid count.
     """
     steps = report.get("iterations")
-    found = [step for step in steps if _is_others(step)] if isinstance(steps, list) else []
+    given = steps if isinstance(steps, list) else ()
+    found = [step for step in given if text_at(step, "type").startswith(OTHER_STEPS)]
     models = {str(step.get("model") or "") for step in found}
     counts = [_text_counts(step) for step in found]
     if (
@@ -164,16 +166,11 @@ def other_steps(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
     }
 
 
-def _is_others(step: object) -> bool:
-    return isinstance(step, dict) and str(step.get("type")).startswith(OTHER_STEPS)
-
-
 def _text_counts(step: Mapping[str, Any]) -> tuple[Any, ...]:
     """Returns input, cached, written for a short and a long time, and output; Anthropic's reports have these apart."""
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
     fresh, cached, write, output = (step.get(name) or 0 for name in names)
-    made = step.get("cache_creation")
-    long = (made.get("ephemeral_1h_input_tokens") or 0) if isinstance(made, dict) else 0
+    long = at(step, "cache_creation", "ephemeral_1h_input_tokens") or 0
     short = write - long if type(write) is int and type(long) is int else -1
     return fresh, cached, short, long, output
 
@@ -218,7 +215,7 @@ def variant_of(report: Mapping[str, Any]) -> str:
 
 def named_variant(name: object) -> str:
     """Returns the variant for a service tier's name: ``flex``, Gemini's ``ON_DEMAND_FLEX``; empty if unknown."""
-    last = name.lower().rsplit("_", 1)[-1] if isinstance(name, str) else ""
+    last = text_at(name).lower().rsplit("_", 1)[-1]
     return last if last in _VARIANTS else ""
 
 

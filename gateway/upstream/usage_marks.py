@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gateway.domain.price import Price, Rates, of_variant
+from gateway.domain.rawjson import at, text_at
 from gateway.domain.text import plain
 from gateway.domain.usage import CITATIONS, Usage
 from gateway.upstream.usage_counts import (
@@ -73,9 +74,7 @@ def reported_cost(report: Mapping[str, Any]) -> float | None:
     """Returns what the upstream says the call cost, in dollars: OpenRouter's, Perplexity's or xAI's; None if it does
     not.
     """
-    cost = report.get("cost")
-    if isinstance(cost, dict):
-        cost = cost.get("total_cost")
+    cost = at(report, "cost", "total_cost") if isinstance(report.get("cost"), dict) else report.get("cost")
     ticks = report.get("cost_in_usd_ticks")
     if cost is None and type(ticks) is int:
         cost = ticks / 10_000_000_000  # xAI's parts of a dollar
@@ -93,6 +92,5 @@ def _other_prices(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"inference_geo:{plain(place, 40)}"
     steps = report.get("iterations")
     for step in steps if isinstance(steps, list) else ():
-        kind = step.get("type") if isinstance(step, dict) else None
-        if isinstance(kind, str) and kind.startswith(OTHER_STEPS):
+        if (kind := text_at(step, "type")).startswith(OTHER_STEPS):
             yield f"iteration:{plain(kind, 40)}"

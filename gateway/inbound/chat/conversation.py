@@ -32,6 +32,7 @@ from gateway.inbound.api import OPENAI_DIALECTS
 from gateway.inbound.chat.tools import TOOL_FIELDS, ChatFunction, ChatTool, call_arguments, read_tools
 from gateway.inbound.json_body import read_typed
 from gateway.inbound.media import file_of, image_of, sound_of
+from gateway.upstream.call_book import signature_in
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.overrides import apply_overrides
 from gateway.upstream.translation import conversation_of
@@ -207,7 +208,7 @@ class _Reader:
             id=call.id,
             name=name,
             arguments=self.transcript.arguments(arguments),
-            signature="" if call.extra_content is NULL else _signature(call.extra_content),
+            signature="" if call.extra_content is NULL else signature_in(call.extra_content),
         )
 
     def _result(self, message: _Message, content: list[_Content], where: str) -> ResultPart:
@@ -258,14 +259,6 @@ def _is_mcp_error(text: str) -> bool:
     """Returns whether a text is the whole result of a call in the Model Context Protocol, and reports an error."""
     found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
     return isinstance(found, dict) and found.get("isError") is True and isinstance(found.get("content"), list)
-
-
-def _signature(extra: msgspec.Raw) -> str:
-    """Returns the signature in Google's place: ``{"google": {"thought_signature": …}}``."""
-    found = rawjson.maybe(extra)
-    google = found.get("google") if isinstance(found, dict) else None
-    signature = google.get("thought_signature") if isinstance(google, dict) else None
-    return signature if isinstance(signature, str) else ""
 
 
 def _is_thought(block: msgspec.Raw) -> bool:

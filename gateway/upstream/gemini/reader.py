@@ -44,9 +44,7 @@ _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 _BILLS_ANSWERS = re.compile(r"gemini-(?:pro|[12])(?:[.-]|$)")
 """Models with a price for each grounded answer, not for each query."""
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
-_PARTS = frozenset(
-    {"text", "inlineData", "inline_data", "fileData", "executableCode", "codeExecutionResult", "thoughtSignature"}
-)
+_PARTS = frozenset({"text", "inlineData", "fileData", "executableCode", "codeExecutionResult", "thoughtSignature"})
 """Fields read from parts without calls. Others belong to the vendor's own tools, and are not passed on."""
 
 
@@ -119,7 +117,7 @@ class ResponseReader(AnswerReader):
             raise AttemptFailed(failure)
         raw = response.get("candidates", rawjson.NULL)
         found = [] if rawjson.is_null(raw) else rawjson.objects(raw)
-        if not found and not self._candidates and _is_blocked(response):
+        if not (found or self._candidates) and rawjson.at(rawjson.maybe(response.get("promptFeedback")), "blockReason"):
             self._candidate(0).reason = BLOCKED
         yield UpstreamNamed(_string(response, "responseId"), began=False)
         for position, fields in enumerate(found):
@@ -133,9 +131,8 @@ class ResponseReader(AnswerReader):
         Each query is billed once; before Gemini 3 the whole answer is, however many there were.
         """
         grounding = rawjson.maybe(fields.get("groundingMetadata"))
-        lists = map(grounding.get, ("webSearchQueries", "imageSearchQueries")) if isinstance(grounding, dict) else ()
-        queries = [query for found in lists if isinstance(found, list) for query in found]
-        found = {query for query in queries if isinstance(query, str) and query}
+        lists = (rawjson.at(grounding, name) for name in ("webSearchQueries", "imageSearchQueries"))
+        found = {query for given in lists if isinstance(given, list) for query in map(rawjson.text_at, given) if query}
         if found - self._queries:
             self._queries |= found
             count = 1 if _BILLS_ANSWERS.search(model) else len(self._queries)
@@ -161,7 +158,7 @@ class ResponseReader(AnswerReader):
         index = candidate.index
         if piece := part.get("text"):
             yield ReasoningPiece(piece, index) if part.get("thought") else TextPiece(piece, choice=index)
-        for name in ("inlineData", "inline_data", "fileData"):
+        for name in ("inlineData", "fileData"):
             medium = part.get(name)
             if isinstance(medium, dict):
                 yield AnswerMark("medium_dropped") if part.get("thought") else _medium(medium, index)
@@ -239,7 +236,7 @@ def split(data: bytes) -> list[Fields]:
     return rawjson.objects(data) if data[:1] == b"[" else [rawjson.fields(data)]
 
 
-_SNAKES = (b'"finish_reason"', b'"usage_metadata"', b'"function_call"')
+_SNAKES = (b'"finish_reason"', b'"usage_metadata"', b'"function_call"', b'"inline_data"', b'"mime_type"', b'"file_uri"')
 """Names of fields as Google's Python library writes them, and relays that are made with it."""
 
 
@@ -274,14 +271,8 @@ def _values_in(part: Fields) -> dict[str, Any]:
 
 
 def _medium(found: dict[str, Any], index: int) -> AnswerPart:
-    kind = found.get("mimeType", found.get("mime_type"))
-    data, url = found.get("data"), found.get("fileUri", found.get("file_uri"))
-    return Medium(
-        kind if isinstance(kind, str) else "application/octet-stream",
-        data if isinstance(data, str) else "",
-        url if isinstance(url, str) else "",
-        index,
-    )
+    kind, data, url = (rawjson.text_at(found, name) for name in ("mimeType", "data", "fileUri"))
+    return Medium(kind or "application/octet-stream", data, url, index)
 
 
 def _set(arguments: Any, piece: dict[str, Any]) -> Any:
@@ -318,39 +309,34 @@ def _sources(candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
     """Returns the sources of the answer, each once."""
     grounding, cited = (rawjson.maybe(fields.get(name)) for name in ("groundingMetadata", "citationMetadata"))
     names = ("web", "retrievedContext", "maps", "image")
-    if isinstance(grounding, dict):
-        places = _places(grounding.get("groundingSupports"))
-        for number, chunk in enumerate(grounding.get("groundingChunks") or ()):
-            web = next(filter(None, map(chunk.get, names)), None) if isinstance(chunk, dict) else None
-            if isinstance(web, dict):
-                yield from _source(
-                    candidate, web.get("uri", web.get("sourceUri")), web.get("title"), places.get(number, {})
-                )
-    if isinstance(cited, dict):
-        for source in cited.get("citationSources") or cited.get("citations") or ():
-            if isinstance(source, dict):
-                yield from _source(candidate, source.get("uri"), source.get("title"), source)
+    places = _places(rawjson.at(grounding, "groundingSupports"))
+    for number, chunk in enumerate(rawjson.at(grounding, "groundingChunks") or ()):
+        web = next(filter(None, (rawjson.at(chunk, name) for name in names)), None)
+        yield from _source(candidate, web, places.get(number))
+    for source in rawjson.at(cited, "citationSources") or rawjson.at(cited, "citations") or ():
+        yield from _source(candidate, source, source)
 
 
 def _places(supports: Any) -> dict[int, dict[str, Any]]:
     """Returns where the text is that each source supports first."""
     places: dict[int, dict[str, Any]] = {}
     for support in supports if isinstance(supports, list) else ():
-        segment = support.get("segment") if isinstance(support, dict) else None
-        for number in (support.get("groundingChunkIndices") or ()) if isinstance(segment, dict) else ():
-            places.setdefault(number, segment or {})
+        for number in rawjson.at(support, "groundingChunkIndices") or ():
+            places.setdefault(number, rawjson.at(support, "segment"))
     return places
 
 
-def _source(candidate: _Candidate, url: Any, title: Any, place: dict[str, Any]) -> Iterator[AnswerPart]:
-    if not isinstance(url, str) or url in candidate.cited:
+def _source(candidate: _Candidate, source: Any, place: Any) -> Iterator[AnswerPart]:
+    """Returns a source, and where in the answer the text is that it supports."""
+    url = rawjson.text_at(source, "uri") or rawjson.text_at(source, "sourceUri")
+    if not url or url in candidate.cited:
         return
     candidate.cited.add(url)
-    start, end, cited = (place.get(name) for name in ("startIndex", "endIndex", "text"))
+    start, end = (rawjson.at(place, name) for name in ("startIndex", "endIndex"))
     yield Citation(
         url,
-        title if isinstance(title, str) else "",
-        cited if isinstance(cited, str) else "",
+        rawjson.text_at(source, "title"),
+        rawjson.text_at(place, "text"),
         start if type(start) is int else 0 if type(end) is int else None,
         end if type(end) is int else None,
         candidate.index,
@@ -359,13 +345,10 @@ def _source(candidate: _Candidate, url: Any, title: Any, place: dict[str, Any]) 
 
 def logprobs_of(result: Any) -> list[dict[str, Any]]:
     """Returns the probabilities of the text's tokens, in the words of chat completions."""
-    chosen = result.get("chosenCandidates") if isinstance(result, dict) else None
-    if not isinstance(chosen, list):
-        return []
-    tops = result.get("topCandidates") or []
+    chosen, tops = (rawjson.at(result, name) for name in ("chosenCandidates", "topCandidates"))
     return [
         {**_token(token), "top_logprobs": [_token(other) for other in _others(tops, i)]}
-        for i, token in enumerate(chosen)
+        for i, token in enumerate(chosen if isinstance(chosen, list) else ())
         if isinstance(token, dict)
     ]
 
@@ -381,15 +364,9 @@ def _token(token: dict[str, Any]) -> dict[str, Any]:
 
 
 def _others(tops: Any, i: int) -> list[dict[str, Any]]:
-    found = tops[i].get("candidates") if isinstance(tops, list) and i < len(tops) and isinstance(tops[i], dict) else ()
+    found = rawjson.at(tops[i], "candidates") if isinstance(tops, list) and i < len(tops) else ()
     return [token for token in found or () if isinstance(token, dict)]
 
 
-def _is_blocked(response: Fields) -> bool:
-    feedback = rawjson.maybe(response.get("promptFeedback"))
-    return isinstance(feedback, dict) and bool(feedback.get("blockReason"))
-
-
 def _string(fields: Fields, name: str) -> str:
-    found = rawjson.value(fields.get(name))
-    return found if isinstance(found, str) else ""
+    return rawjson.text_at(rawjson.value(fields.get(name)))
