@@ -18,6 +18,7 @@ import msgspec
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.price import Price, PriceRule, Tier, as_rule, multiply
 from gateway.domain.price_hours import DAY_MINUTES, DAYS, Day, PriceHours, zone_of
+from gateway.domain.rawjson import at
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import PICTURES
 from gateway.upstream.usage_counts import named_variant
@@ -82,9 +83,7 @@ def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
     if prices and all(price == prices[0] for price in prices):
         return prices[0]
     for place in _PLACES:
-        holder: Any = entry
-        for name in place:
-            holder = holder.get(name) if isinstance(holder, dict) else None
+        holder = at(entry, *place)
         if isinstance(holder, dict) and (price := _price_in(holder)) is not None:
             return price
     return None
@@ -185,7 +184,7 @@ _CONDITIONED = frozenset(
 
 def _start(step: object, name: str) -> int:
     """Returns the first length to which a step applies; 0 for none, and for the base."""
-    start = step.get(name) if isinstance(step, dict) else None
+    start = at(step, name)
     return start if type(start) is int and 1 < start < 1_000_000_000 else 0
 
 

@@ -303,8 +303,7 @@ def _refuse(fields: Fields) -> None:
     """Raises BadRequest for what would change the answer if it were left out."""
     if rawjson.maybe(fields.get("mcp_servers")):
         raise unsupported_param("mcp_servers", "only a channel of dialect anthropic can call MCP servers")
-    container = rawjson.maybe(fields.get("container"))
-    if isinstance(container, dict) and container.get("skills"):
+    if rawjson.at(rawjson.maybe(fields.get("container")), "skills"):
         raise unsupported_param("container.skills", "only a channel of dialect anthropic has skills")
 
 
@@ -340,9 +339,8 @@ def _translate_parameters(given: Fields) -> tuple[Fields, dict[str, str], list[s
 
 def _effort(given: Fields) -> str | None:
     """Returns the effort as a word; None if the client does not set it."""
-    thinking, config = rawjson.maybe(given.get("thinking")), rawjson.maybe(given.get("output_config"))
-    kind = thinking.get("type") if isinstance(thinking, dict) else None
-    word = config.get("effort") if isinstance(config, dict) else None
+    thinking = rawjson.maybe(given.get("thinking"))
+    kind = rawjson.at(thinking, "type")
     if kind == "disabled":
         return "none"
     if kind == "enabled":
@@ -350,23 +348,21 @@ def _effort(given: Fields) -> str | None:
         if not isinstance(budget, int):
             raise BadRequest("thinking.budget_tokens must be an integer", param="thinking.budget_tokens")
         return "low" if budget < 2048 else "medium" if budget < 8192 else "high"
-    return word if isinstance(word, str) else None
+    return rawjson.text_at(rawjson.maybe(given.get("output_config")), "effort") or None
 
 
 def _schema(fields: Fields) -> Any:
     """Returns the schema that the answer must have."""
-    config = rawjson.maybe(fields.get("output_config"))
-    form = config.get("format") if isinstance(config, dict) else None
+    form = rawjson.at(rawjson.maybe(fields.get("output_config")), "format")
     form = form or rawjson.maybe(fields.get("output_format"))
-    return form.get("schema") if isinstance(form, dict) and form.get("type") == "json_schema" else None
+    return rawjson.at(form, "schema") if rawjson.at(form, "type") == "json_schema" else None
 
 
 def _add_account(given: Fields, out: Fields) -> list[str]:
     """Adds the user's name and the service tier. Returns what cannot be expressed."""
     dropped = []
     metadata = rawjson.maybe(given.get("metadata"))
-    user = metadata.get("user_id") if isinstance(metadata, dict) else None
-    if isinstance(user, str) and user:  # it may hold ids of devices, and is too long there
+    if user := rawjson.text_at(metadata, "user_id"):  # it may hold ids of devices, and is too long there
         out["safety_identifier"] = rawjson.raw(hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()[:32])
     if metadata and not (isinstance(metadata, dict) and metadata.keys() <= {"user_id"}):
         dropped.append("metadata")

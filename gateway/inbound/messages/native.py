@@ -124,10 +124,10 @@ def _is_foreign(block: msgspec.Raw) -> bool:
     if not _FOREIGN.search(memoryview(block)):
         return False
     found = rawjson.maybe(block)
-    if not isinstance(found, dict) or found.get("type") != "thinking":
-        return False
-    signature = found.get("signature")
-    return isinstance(signature, str) and (not signature or signature.startswith(PREFIX))
+    signature = rawjson.at(found, "signature")
+    return rawjson.at(found, "type") == "thinking" and (
+        signature == "" or rawjson.text_at(signature).startswith(PREFIX)
+    )
 
 
 def native_request(order: Order, channel: Channel, served: ServedModel, path: str = PATH) -> PreparedRequest:
@@ -200,18 +200,14 @@ class MessagesRelay(Adapter):
 def _about_state(body: bytes) -> str | None:
     """Returns the upstream's error about something it no longer keeps, such as a thread; None for others."""
     found = rawjson.maybe(body)
-    error = found.get("error") if isinstance(found, dict) else None
-    if not isinstance(error, dict) or not isinstance(details := error.get("details"), dict):
-        return None
-    return str(error.get("message")) if details.get("error_code") else None
+    return str(rawjson.at(found, "error", "message")) if rawjson.at(found, "error", "details", "error_code") else None
 
 
 def _is_choice_ignored(order: Order, channel: Channel) -> bool:
     """Returns whether the request demands or forbids a tool, and the server ignores that."""
     if vendor_of(channel.preset, channel.base_url).heeds_tool_choice:
         return False
-    choice = rawjson.maybe(order.fields["tool_choice"])
-    return isinstance(choice, dict) and choice.get("type") != "auto"
+    return rawjson.at(rawjson.maybe(order.fields["tool_choice"]), "type") not in (None, "auto")
 
 
 _DEFERRED = "defer_loading"
@@ -266,7 +262,7 @@ def _with_texts(messages: msgspec.Raw) -> msgspec.Raw:
 
 
 def _objects(holder: object, name: str) -> list[dict[str, object]]:
-    inner = holder.get(name) if isinstance(holder, dict) else None
+    inner = rawjson.at(holder, name)
     return [part for part in inner if isinstance(part, dict)] if isinstance(inner, list) else []
 
 

@@ -114,8 +114,7 @@ class MessageTap(NativeTap):
 
     def _count(self, holder: Fields, data: bytes = b"") -> None:
         """Count the start of a block, or a piece of it, in this event: all of it if its kind is unknown."""
-        kind = rawjson.maybe(holder.get("type"))
-        kind = kind if isinstance(kind, str) else ""
+        kind = rawjson.text_at(rawjson.maybe(holder.get("type")))
         if kind.endswith("tool_use"):
             self.tally.tool()
             self._called = self._called or kind == "tool_use"
@@ -165,10 +164,9 @@ class MessageTap(NativeTap):
         elif mark != b"[":
             failure = failure_in(self._channel, message)
             raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure)
-        name, word = (rawjson.maybe(message.get(name)) for name in ("id", "stop_reason"))
-        word = word if isinstance(word, str) and word else "end_turn"
+        name, word = (rawjson.text_at(rawjson.maybe(message.get(name))) for name in ("id", "stop_reason"))
         self._called = word == "tool_use"
-        self.see((UsageSeen(message), UpstreamNamed(name if isinstance(name, str) else ""), StopWord(word)))
+        self.see((UsageSeen(message), UpstreamNamed(name), StopWord(word or "end_turn")))
         if self.failure is not None:
             raise AttemptFailed(self.failure)
         return message

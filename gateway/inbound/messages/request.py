@@ -5,7 +5,6 @@ It also reads the client's own name of the conversation, and picks the headers f
 
 import re
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -175,19 +174,14 @@ def session_of(headers: Mapping[str, str], fields: Fields) -> str:
     """Returns the client's own name of the conversation; empty if none. Claude Code sends it twice."""
     name = headers.get("x-claude-code-session-id", "")
     if not name and "metadata" in fields:
-        metadata = rawjson.maybe(fields["metadata"])
-        name = _session_in(metadata.get("user_id")) if isinstance(metadata, dict) else ""
+        name = _session_in(rawjson.text_at(rawjson.maybe(fields["metadata"]), "user_id"))
     return (name or headers.get("session-id", "") or headers.get("session_id", ""))[:512]
 
 
-def _session_in(user: Any) -> str:
+def _session_in(user: str) -> str:
     """Returns the session in a ``user_id``: JSON text with a ``session_id``, or the end of a longer name."""
-    if not isinstance(user, str):
-        return ""
     if user.startswith("{"):
-        found = rawjson.maybe(user.encode("utf-8", "replace"))
-        session = found.get("session_id") if isinstance(found, dict) else None
-        return session if isinstance(session, str) else ""
+        return rawjson.text_at(rawjson.maybe(user.encode("utf-8", "replace")), "session_id")
     match = _SESSION.search(user)
     return match[1] if match else ""
 

@@ -199,11 +199,9 @@ class MessageReader(AnswerReader):
         yield BlockStop(_KINDS.get(block.kind, BlockKind.TEXT), index)
 
     def _finish(self, fields: Fields) -> Iterator[AnswerPart]:
-        reason, details = rawjson.value(fields.get("stop_reason")), rawjson.maybe(fields.get("stop_details"))
-        explained = details.get("explanation") if isinstance(details, dict) else None
-        if isinstance(explained, str) and explained:
+        if explained := rawjson.text_at(rawjson.maybe(fields.get("stop_details")), "explanation"):
             yield RefusalPiece(rawjson.encode(explained))
-        if isinstance(reason, str) and reason:
+        if reason := _string(fields, "stop_reason"):
             hit = rawjson.value(fields.get("stop_sequence"))
             yield StopWord(reason, stop_sequence=hit if isinstance(hit, str) else None)
 
@@ -222,19 +220,16 @@ def _input(block: _Block, piece: bytes) -> Iterator[AnswerPart]:
 
 def _cite(found: Any, index: int) -> Iterator[AnswerPart]:
     """Returns a source with an address; others are named in the record."""
-    if not isinstance(found, dict):
-        return
-    url, title, cited = (found.get(name) for name in ("url", "title", "cited_text"))
-    if not isinstance(url, str):
+    url, title, cited = (rawjson.text_at(found, name) for name in ("url", "title", "cited_text"))
+    if url:
+        yield Citation(url, title, cited, block=index)
+    elif found:
         yield AnswerMark("citation_dropped")
-        return
-    yield Citation(url, title if isinstance(title, str) else "", cited if isinstance(cited, str) else "", block=index)
 
 
 def _keep(block: _Block, name: str, piece: bytes) -> None:
-    known = block.thought.get(name)
     block.thought.setdefault("type", "thinking")
-    block.thought[name] = (known if isinstance(known, str) else "") + rawjson.text(piece)
+    block.thought[name] = rawjson.text_at(block.thought, name) + rawjson.text(piece)
 
 
 def _inner(fields: Fields, name: str) -> Fields:
@@ -261,15 +256,12 @@ def _blocks(content: msgspec.Raw) -> list[Fields]:
 
 def _other(kind: str, source: Any) -> AnswerPart:
     """Takes a block of another kind: an image is passed on, the rest is named in the record."""
-    if kind != "image" or not isinstance(source, dict):
-        return AnswerMark("block_dropped")
-    made, data, url = (str(source.get(name) or "") for name in ("media_type", "data", "url"))
-    return Medium(made or "image", data, url)
+    made, data, url = (rawjson.text_at(source, name) for name in ("media_type", "data", "url"))
+    return Medium(made or "image", data, url) if kind == "image" and (data or url) else AnswerMark("block_dropped")
 
 
 def _string(fields: Fields, name: str) -> str:
-    found = rawjson.value(fields.get(name))
-    return found if isinstance(found, str) else ""
+    return rawjson.text_at(rawjson.value(fields.get(name)))
 
 
 def _index(fields: Fields) -> int:

@@ -240,7 +240,7 @@ def _thinking(parameters: Parameters) -> tuple[str | None, msgspec.Raw, str]:
     """
     effort, own = parameters.take("reasoning_effort", str), parameters.raw("thinking")
     given = rawjson.maybe(own)
-    if isinstance(given, dict) and given.get("type") == "enabled" and "budget_tokens" not in given:
+    if rawjson.at(given, "type") == "enabled" and "budget_tokens" not in given:
         return effort or "medium", rawjson.NULL, "reasoning_effort" if effort else "thinking"
     return effort, own, "reasoning_effort"
 
@@ -292,9 +292,8 @@ def _service(parameters: Parameters) -> dict[str, Any]:
 
 def _thinks(body: dict[str, Any]) -> bool:
     found = body.get("thinking")
-    if isinstance(found, msgspec.Raw):
-        found = rawjson.maybe(found)
-    return isinstance(found, dict) and found.get("type") in ("enabled", "adaptive")
+    found = rawjson.maybe(found) if isinstance(found, msgspec.Raw) else found
+    return rawjson.at(found, "type") in ("enabled", "adaptive")
 
 
 def _user_of(metadata: msgspec.Raw) -> Any:

@@ -118,21 +118,15 @@ def _merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _arguments(schema: Any) -> tuple[dict[str, Any], set[str]]:
     """Returns the arguments in a schema, and those that it requires."""
-    found = schema if isinstance(schema, dict) else {}
-    properties, required = found.get("properties"), found.get("required")
+    properties, required = (rawjson.at(schema, name) for name in ("properties", "required"))
     names = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
     return properties if isinstance(properties, dict) else {}, names
 
 
 def _resolve(part: Any, schema: dict[str, Any]) -> Any:
     """Returns a part of a schema, looked up if it is a reference to one of the schema's definitions."""
-    reference = part.get("$ref") if isinstance(part, dict) else None
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return part
-    found: Any = schema
-    for name in reference[2:].split("/"):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+    reference = rawjson.text_at(part, "$ref")
+    return rawjson.at(schema, *reference[2:].split("/")) if reference.startswith("#/") else part
 
 
 def _earlier_tool(name: str) -> dict[str, Any]:
