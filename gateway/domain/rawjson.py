@@ -53,6 +53,14 @@ def fields(data: bytes | msgspec.Raw) -> Fields:
         return {name: _dump(value) for name, value in _load_as(dict, data).items()}
 
 
+def fields_in(holder: Fields, name: str) -> Fields:
+    """Returns the values of an object in a field; nothing for anything else."""
+    try:
+        return fields(holder.get(name, NULL))
+    except ValueError:
+        return {}
+
+
 def items(data: bytes | msgspec.Raw) -> list[msgspec.Raw]:
     """Returns the elements of an array. Raises ValueError when the bytes are not a JSON array."""
     try:

@@ -79,7 +79,7 @@ def native_headers(order: Order, channel: Channel) -> dict[str, str]:
 
 
 ChatWords = Mapping[str, str | None]
-"""The name of a chat completion parameter in an API: the path of a field, ``output_config.effort``; None: it has no
+"""The name of a chat completion parameter in an API: a field, or one in it, ``output_config.effort``; None: it has no
 such parameter. A missing name is the same in both."""
 
 
@@ -94,55 +94,46 @@ def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, re
     fields, removed = dict(order.fields), []
     for name in overrides.remove:
         path = words.get(name, name)
-        if path is not None and path not in required and _remove(fields, path.split(".")):
+        if path is not None and path not in required and _remove(fields, path):
             removed.append(name)
     for name, value in overrides.default.items():
         path = words.get(name, name)
         if path is None:
             removed.append(name)
-        elif rawjson.is_null(_look(fields, path.split("."))):
-            fields = _put(fields, path.split("."), rawjson.raw(value))
+        elif rawjson.is_null(_look(fields, path)):
+            _put(fields, path, rawjson.raw(value))
     settings = sorted(overrides.set.items(), key=lambda item: item[0] == CAPS[0])  # of two caps the newer name's counts
     for name, value in settings:
         path = words.get(name, name)
         if path is None:
             removed.append(name)
         else:
-            fields = _put(fields, path.split("."), rawjson.raw(value))
+            _put(fields, path, rawjson.raw(value))
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
 
 
-def _look(fields: Fields, path: list[str]) -> msgspec.Raw | None:
-    value = fields.get(path[0])
-    if len(path) == 1 or value is None:
-        return value
-    return _look(_fields_of(value), path[1:])
+def _look(fields: Fields, path: str) -> msgspec.Raw | None:
+    holder, _, name = path.partition(".")
+    return rawjson.fields_in(fields, holder).get(name) if name else fields.get(holder)
 
 
-def _put(fields: Fields, path: list[str], value: msgspec.Raw) -> Fields:
-    if len(path) > 1:
-        value = rawjson.raw(_put(_fields_of(fields.get(path[0], rawjson.NULL)), path[1:], value))
-    return {**fields, path[0]: value}
+def _put(fields: Fields, path: str, value: msgspec.Raw) -> None:
+    holder, _, name = path.partition(".")
+    fields[holder] = rawjson.raw({**rawjson.fields_in(fields, holder), name: value}) if name else value
 
 
-def _remove(fields: Fields, path: list[str]) -> bool:
+def _remove(fields: Fields, path: str) -> bool:
     """Remove a field. Returns whether it existed. An object left empty is removed too."""
-    if len(path) == 1:
-        return fields.pop(path[0], None) is not None
-    inner = _fields_of(fields.get(path[0], rawjson.NULL))
-    found = _remove(inner, path[1:])
-    if found and inner:
-        fields[path[0]] = rawjson.raw(inner)
-    elif found:
-        del fields[path[0]]
-    return found
-
-
-def _fields_of(value: msgspec.Raw) -> Fields:
-    try:
-        return rawjson.fields(value)
-    except ValueError:
-        return {}
+    holder, _, name = path.partition(".")
+    if not name:
+        return fields.pop(holder, None) is not None
+    inner = rawjson.fields_in(fields, holder)
+    if inner.pop(name, None) is None:
+        return False
+    fields[holder] = rawjson.raw(inner)
+    if not inner:
+        del fields[holder]
+    return True
 
 
 def native_body(order: Order, changes: Fields) -> bytes:

@@ -331,17 +331,10 @@ class UsageReports:
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:
     """Returns a report that is not at the top: Groq's, Moonshot's."""
-    report = _member(chunk["x_groq"], "usage") if "x_groq" in chunk else None
+    report = rawjson.fields_in(chunk, "x_groq").get("usage") if "x_groq" in chunk else None
     if report is None and b'"usage"' in bytes(chunk.get("choices", rawjson.NULL)):
         report = _moonshot(chunk["choices"])
     return None if report is None or rawjson.is_null(report) else report
-
-
-def _member(holder: msgspec.Raw, name: str) -> msgspec.Raw | None:
-    try:
-        return rawjson.fields(holder).get(name)
-    except ValueError:
-        return None
 
 
 def _moonshot(choices: msgspec.Raw) -> msgspec.Raw | None:
