@@ -53,10 +53,10 @@ def fields(data: bytes | msgspec.Raw) -> Fields:
         return {name: _dump(value) for name, value in _load_as(dict, data).items()}
 
 
-def fields_in(holder: Fields, name: str) -> Fields:
-    """Returns the values of an object in a field; nothing for anything else."""
+def maybe_fields(data: bytes | msgspec.Raw | None) -> Fields:
+    """As ``fields``, but empty when the bytes are not a JSON object."""
     try:
-        return fields(holder.get(name, NULL))
+        return {} if data is None else fields(data)
     except ValueError:
         return {}
 

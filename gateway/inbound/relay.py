@@ -114,12 +114,12 @@ def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, re
 
 def _look(fields: Fields, path: str) -> msgspec.Raw | None:
     holder, _, name = path.partition(".")
-    return rawjson.fields_in(fields, holder).get(name) if name else fields.get(holder)
+    return rawjson.maybe_fields(fields.get(holder)).get(name) if name else fields.get(holder)
 
 
 def _put(fields: Fields, path: str, value: msgspec.Raw) -> None:
     holder, _, name = path.partition(".")
-    fields[holder] = rawjson.raw({**rawjson.fields_in(fields, holder), name: value}) if name else value
+    fields[holder] = rawjson.raw({**rawjson.maybe_fields(fields.get(holder)), name: value}) if name else value
 
 
 def _remove(fields: Fields, path: str) -> bool:
@@ -127,7 +127,7 @@ def _remove(fields: Fields, path: str) -> bool:
     holder, _, name = path.partition(".")
     if not name:
         return fields.pop(holder, None) is not None
-    inner = rawjson.fields_in(fields, holder)
+    inner = rawjson.maybe_fields(fields.get(holder))
     if inner.pop(name, None) is None:
         return False
     fields[holder] = rawjson.raw(inner)

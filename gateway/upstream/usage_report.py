@@ -331,7 +331,7 @@ class UsageReports:
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:
     """Returns a report that is not at the top: Groq's, Moonshot's."""
-    report = rawjson.fields_in(chunk, "x_groq").get("usage") if "x_groq" in chunk else None
+    report = rawjson.maybe_fields(chunk.get("x_groq")).get("usage") if "x_groq" in chunk else None
     if report is None and b'"usage"' in bytes(chunk.get("choices", rawjson.NULL)):
         report = _moonshot(chunk["choices"])
     return None if report is None or rawjson.is_null(report) else report

@@ -95,12 +95,12 @@ class MessageTap(NativeTap):
         fields = rawjson.fields(event.data)
         match rawjson.maybe(fields.get("type")):
             case "content_block_delta":
-                self._count(rawjson.fields_in(fields, "delta"), event.data)
+                self._count(rawjson.maybe_fields(fields.get("delta")), event.data)
             case "content_block_start":
                 index = rawjson.maybe(fields.get("index"))
                 self._open = index if type(index) is int else 0
                 self.reader.has_content = True
-                self._count(rawjson.fields_in(fields, "content_block"))
+                self._count(rawjson.maybe_fields(fields.get("content_block")))
             case "content_block_stop":
                 self._open = None
             case kind:
@@ -122,7 +122,7 @@ class MessageTap(NativeTap):
         self.tally.add("".join(texts) if texts or kind in _CONTENT else data.decode("utf-8", "replace"))
 
     def _start(self, fields: Fields) -> bytes | None:
-        message = rawjson.fields_in(fields, "message")
+        message = rawjson.maybe_fields(fields.get("message"))
         edited = self._renamed(message)
         if not self._order.screen.clean(fields) and edited == message:
             return None
@@ -134,7 +134,7 @@ class MessageTap(NativeTap):
         edited = {name: value for name, value in message.items() if name != "content"}
         screen.clean(edited)
         if "usage" in edited and screen.hides(edited["usage"]):
-            edited["usage"] = rawjson.raw(screen.cleaned(rawjson.fields_in(edited, "usage"), ()))
+            edited["usage"] = rawjson.raw(screen.cleaned(rawjson.maybe_fields(edited.get("usage")), ()))
         if "id" in message and not self.upstream_id:
             edited["id"] = rawjson.raw(self._order.answer_id)
         if self._model:
@@ -209,7 +209,9 @@ def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | Non
     """Returns an event without the secrets around its content; None if it has none. Unknown kinds have no content."""
     if not screen.hides(msgspec.Raw(event.data)):
         return None
-    parts = {name: inner for name in ("content_block", "delta", "usage") if (inner := rawjson.fields_in(fields, name))}
+    parts = {
+        name: inner for name in ("content_block", "delta", "usage") if (inner := rawjson.maybe_fields(fields.get(name)))
+    }
     out = screen.cleaned(fields, {"type", *parts})
     for name, inner in parts.items():
         out[name] = rawjson.raw(

@@ -75,13 +75,6 @@ _PERSONAL = re.compile(r".*@.*|\+?[\d\s()./-]{7,}")
 """What looks like an e-mail address or a telephone number, which the vendor does not want."""
 
 
-class _Metadata(msgspec.Struct):
-    user_id: msgspec.Raw = rawjson.NULL
-
-
-_METADATA = msgspec.json.Decoder(_Metadata)
-
-
 def prepare(
     order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, recall: Recall
 ) -> PreparedRequest:
@@ -274,7 +267,7 @@ def _service(parameters: Parameters) -> dict[str, Any]:
     """Adds the user's id and the service tier."""
     out, metadata = dict[str, Any](), parameters.raw("metadata")
     safety, user = (parameters.take(name, str) or "" for name in ("safety_identifier", "user"))
-    own = _user_of(metadata)
+    own = rawjson.maybe(rawjson.maybe_fields(metadata).get("user_id"))  # the rest may be large
     if own is not None:
         out["metadata"] = {"user_id": own}
     elif (name := safety or user) and not _PERSONAL.fullmatch(name):
@@ -294,11 +287,3 @@ def _thinks(body: dict[str, Any]) -> bool:
     found = body.get("thinking")
     found = rawjson.maybe(found) if isinstance(found, msgspec.Raw) else found
     return rawjson.at(found, "type") in ("enabled", "adaptive")
-
-
-def _user_of(metadata: msgspec.Raw) -> Any:
-    """Returns its ``user_id``; the rest may be large, and is not decoded."""
-    try:
-        return rawjson.maybe(_METADATA.decode(metadata).user_id)
-    except msgspec.DecodeError:
-        return None
