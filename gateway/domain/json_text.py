@@ -12,7 +12,6 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
 
-_BACKSLASH = ord("\\")
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 
 
@@ -44,7 +43,7 @@ def _outside_strings(text: bytes) -> Iterator[bytes]:
     inside = start = 0
     while start < len(text):
         end = start + (64 << 10)  # split at every quote at once
-        while end < len(text) and text[end - 1] == _BACKSLASH:  # no escape is cut
+        while end < len(text) and text[end - 1] == ord("\\"):  # no escape is cut
             end += 1
         part = text[start:end]
         if b"\\" in part:

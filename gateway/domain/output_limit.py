@@ -154,7 +154,7 @@ def read_limit(
     ``content``: fields that are skipped; ``caps``: the API's own names of the limit.
     """
     if not fields:
-        return _NO_LIMIT
+        return limit_of(None)
     found = _Findings()
     found.look({name: fields[name] for name in fields.keys() - content})
     own = [rawjson.maybe(fields.get(name)) for name in caps]
@@ -166,9 +166,6 @@ def read_limit(
     usual = min(max(DEFAULT_OUTPUT, within) + beside, MOST_TOKENS) if found.unbounded or not bounded else 0
     least = usual if found.unbounded else 0 if cap else min(max(1, within) + beside, MOST_TOKENS)
     return OutputLimit(capped=capped, expected=usual, choices=found.choices, minimum=least)
-
-
-_NO_LIMIT = limit_of(None)
 
 
 def may_limit(others: Fields) -> bool:

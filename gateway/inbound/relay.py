@@ -43,9 +43,6 @@ _NEVER_FORWARDED = re.compile(
     r"|x-client-request-id|openai-organization|openai-project|anthropic-dangerous-direct-browser-access"
 )
 """Headers that are the client's own, or meant for this gateway."""
-MOST_FORWARDED = 32
-LONGEST_FORWARDED = 8 << 10
-"""The most characters of one header with all its values."""
 _HEADER = re.compile(r"[\x20-\x7e]*")
 
 CLIENT_STATUSES = frozenset({400, 413, 422})
@@ -53,8 +50,6 @@ CLIENT_STATUSES = frozenset({400, 413, 422})
 _ABSENT = frozenset({405, 501})
 PING = b"ping"
 """The name of Anthropic's empty event."""
-MOST_LEADING = 64 << 10
-"""The most bytes of keep-alives before an answer that are passed on; the gateway sends its own."""
 
 
 def forwardable(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[str, str]:
@@ -65,7 +60,7 @@ def forwardable(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[st
         if not names.fullmatch(name) or _NEVER_FORWARDED.fullmatch(name) or not _HEADER.fullmatch(value):
             continue
         joined = f"{out[name]},{value}" if name in out else value
-        if len(joined) <= LONGEST_FORWARDED and (name in out or len(out) < MOST_FORWARDED):
+        if len(joined) <= 8192 and (name in out or len(out) < 32):  # characters, headers
             out[name] = joined
     return out
 
@@ -297,7 +292,7 @@ class NativeStream(SourceFacts, FramedStream):
         """Takes a comment or another keep-alive: it passes once the answer began."""
         if self.started:
             return None
-        if len(self._leading) + len(block) <= MOST_LEADING:
+        if len(self._leading) + len(block) <= 64 << 10:  # the gateway sends its own
             self._leading += block
         return b""
 

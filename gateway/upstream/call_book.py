@@ -26,8 +26,6 @@ from gateway.domain.rawjson import NULL
 _EMPTY = b'""'
 KEPT = 64 << 10
 """How many characters of arguments wait to be examined."""
-MOST_WAITING = 1 << 20
-"""The most bytes of pieces that wait for the name of their call."""
 
 MOST_CALLS = 512
 """The most calls of one answer: four times as many as any vendor allows."""
@@ -238,7 +236,7 @@ class CallBook:
             found = _Waiting(part.id, part.index, [])
             self._waiting.append(found)
         self._size += len(part.piece)
-        if self._size <= MOST_WAITING:
+        if self._size <= 1 << 20:  # bytes
             found.pieces.append(part.piece)
 
 

@@ -22,7 +22,6 @@ _KEY = re.compile(r"\b(?:sk|gsk|pk|xai|rk|AIza|Bearer)[-_ ][\w*.-]{6,}|\bAIza[\w
 _QUOTED = re.compile(r"['\"]input['\"]: .*?(?=, ['\"](?:ctx|url|type)['\"]: |\}, \{['\"]type|$)", re.DOTALL)
 """The refused value that pydantic repeats."""
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
-_GZIP = b"\x1f\x8b"
 
 _MESSAGES = ("message", "detail", "msg", "error_msg", "error_message", "status_msg", "Message", "title", "reason")
 _CODES = ("code", "Code", "error_code", "status_code", "errcode")
@@ -83,7 +82,7 @@ def read_error(body: bytes) -> ErrorBody:
 
 def _unpack(body: bytes) -> bytes:
     """Unpacks a body that was packed without a header saying so."""
-    if not body.startswith(_GZIP):
+    if not body.startswith(b"\x1f\x8b"):
         return body
     try:
         return zlib.decompressobj(wbits=31).decompress(body, BODY_LIMIT)

@@ -40,8 +40,6 @@ _MOMENT = lazy_pattern(
     r"(?:reset|regain|retry|try again|available|限额将在)\D{0,40}"
     r"(\d{4}-\d\d-\d\d)(?:t|\s+(?:at\s+)?)(\d\d:\d\d(?::\d\d)?)(?:\.\d+)?\s*(utc|z|[+-]\d\d:?\d\d)?"
 )
-_BEIJING = timezone(timedelta(hours=8))
-"""Zhipu is the only vendor that writes moments without a zone."""
 
 _COMBINED = lazy_pattern(r"(?:\breset|;\s*t)\s*=\s*\"?(\d+(?:\.\d+)?)")
 """Matches ``ratelimit``: ``limit=10, remaining=0, reset=12``, in the newer draft ``"default";r=0;t=12``."""
@@ -94,7 +92,8 @@ def told_s(words: str, headers: Mapping[str, str]) -> float | None:
     if moment is None:
         return None
     day, hour, zone = moment.groups()
-    parsed = _iso(f"{day}T{hour}{(zone or '').replace('utc', 'z').upper()}", _BEIJING)
+    beijing = timezone(timedelta(hours=8))  # Zhipu is the only vendor that writes moments without a zone
+    parsed = _iso(f"{day}T{hour}{(zone or '').replace('utc', 'z').upper()}", beijing)
     return _until(parsed, headers)
 
 

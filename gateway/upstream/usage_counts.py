@@ -184,7 +184,7 @@ def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
     out: dict[str, int] = {}
     for name, value in (
         *holder.items(),
-        *((name, report.get(name)) for name in (CITATION_TOKENS, *SEARCH_COUNTS, _AUDIO)),
+        *((name, report.get(name)) for name in (CITATION_TOKENS, *SEARCH_COUNTS, "prompt_audio_seconds")),
     ):
         count = next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
         if type(count) is int and 0 < count <= 1_000_000:
@@ -194,8 +194,6 @@ def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
 
 CITATION_TOKENS = "citation_tokens"
 """Perplexity's: tokens of sources that were read."""
-_AUDIO = "prompt_audio_seconds"
-"""Mistral's."""
 
 
 def kind_of_search(name: str) -> str:

@@ -35,9 +35,6 @@ ANSWER_LIMIT = 256 << 20
 LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
 """Texts may be given as their tokens: 300,000 numbers and more in one request."""
 
-CHAT_ONLY = STANDARD_FIELDS - {"model", "user"}
-"""Parameters that a channel's owner sets for chats, which are not sent here."""
-
 REPEATED = ("title", "task_type", "taskType")
 """Fields that a translated request repeats beside each of its texts."""
 _CHECKED = frozenset({"model", "input", "dimensions", "encoding_format", *REPEATED})
@@ -72,7 +69,7 @@ class Embeddings(ChatCompletions):
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """Returns the plan. The owner's parameters for chats and the system prompt do not apply."""
         if (overrides := channel.overrides) is not None:
-            fields = with_parameters(order.fields, without(overrides, CHAT_ONLY))
+            fields = with_parameters(order.fields, without(overrides, STANDARD_FIELDS - {"model", "user"}))
             removed = tuple(name for name in overrides.remove if name in order.fields)
             order = msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
         return AttemptPlan(_ADAPTERS[channel.dialect], order, native=isinstance(chat, OpenAIDialect))

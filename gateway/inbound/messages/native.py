@@ -60,8 +60,6 @@ WORDS: ChatWords = {
 REQUIRED = frozenset({"max_tokens"})
 CONTENT = frozenset({"model", "messages", "system", "tools", "tool_choice"})
 """Fields that the model reads."""
-CHOICE_IGNORED = "tool_choice_ignored"
-"""The mark of a call whose ``tool_choice`` the channel ignores."""
 
 _FOREIGN = re.compile(rb'"signature"\s*:\s*"(?:"|' + re.escape(PREFIX.encode()) + rb")")
 """Matches a seal that Anthropic did not make."""
@@ -193,7 +191,7 @@ class MessagesRelay(Adapter):
         model = order.model if self._renamed else ""
         tap = MessageTap(order, channel, self._dialect.reader(order, channel), model)
         if "tool_choice" in order.fields and _is_choice_ignored(order, channel):
-            tap.noted = (CHOICE_IGNORED,)
+            tap.noted = ("tool_choice_ignored",)
         return tap
 
 

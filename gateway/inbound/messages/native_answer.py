@@ -16,7 +16,7 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
-from gateway.domain.sse import SMALL_NUMBER, PieceDecoder, SSEEvent
+from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
@@ -154,7 +154,7 @@ class MessageTap(NativeTap):
     def _message(self, body: bytes) -> Fields:
         """Returns the fields of a whole answer. Raises AttemptFailed for anything else."""
         try:
-            message = rawjson.fields(body.strip().removeprefix(_BOM))
+            message = rawjson.fields(body.strip().removeprefix(BOM))
         except ValueError as error:
             raise no_answer(body, self._channel) from error
         mark = bytes(memoryview(message.get("content", NULL))[:1])
@@ -196,9 +196,6 @@ class MessageTap(NativeTap):
 
     def closing(self, usage: Usage, *, estimated: bool) -> bytes:
         return _event("message_stop")
-
-
-_BOM = b"\xef\xbb\xbf"
 
 
 def _event(kind: str, **fields: object) -> bytes:

@@ -45,8 +45,6 @@ from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.openai.completions import CompletionsDialect
 
 LATEST = ":latest"
-PYTHON_CLIENT = "ollama-python/"
-"""The start of its own name."""
 
 
 class _Ollama(InboundApi):
@@ -82,7 +80,7 @@ class OllamaChat(_Ollama):
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         found = read_chat_request(*fields_of(request.body))
-        if not request.headers.get("user-agent", "").startswith(PYTHON_CLIENT):
+        if not request.headers.get("user-agent", "").startswith("ollama-python/"):
             return found
         return msgspec.structs.replace(found, form=AnswerForm(image_objects=True))
 

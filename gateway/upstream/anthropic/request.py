@@ -35,7 +35,6 @@ from gateway.upstream.translation import Parameters, ResponseFormat, conversatio
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens for thinking. They count towards ``max_tokens`` and must stay below it."""
-LEAST_BUDGET = 1024
 
 
 def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, bound: bool) -> dict[str, Any] | None:
@@ -53,7 +52,7 @@ def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, b
     if row.thinking is AnthropicThinking.ADAPTIVE:
         thinking = {"type": "adaptive", "display": "summarized"}
         return {"thinking": thinking, "output_config": {"effort": _word(effort, row)}}
-    if bound or max_tokens <= LEAST_BUDGET:
+    if bound or max_tokens <= BUDGETS["minimal"]:
         return None
     budget = min(BUDGETS[effort], max_tokens - 1)
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
@@ -106,8 +105,6 @@ def prepare(
 CACHE_MARK = "cache_control"
 """The field of a block that is a mark."""
 
-_EPHEMERAL = {"type": "ephemeral"}
-
 
 def _mark(body: dict[str, Any]) -> None:
     """Set the marks in the body of a request, unless the client set one."""
@@ -120,7 +117,7 @@ def _mark(body: dict[str, Any]) -> None:
         asked = [message["content"][-1] for message in messages if message["role"] == "user"]
         ends += asked[-2:]
     for block in ends:
-        block[CACHE_MARK] = _EPHEMERAL
+        block[CACHE_MARK] = {"type": "ephemeral"}
 
 
 def _remove_marks(body: dict[str, Any]) -> bool:

@@ -35,8 +35,6 @@ from gateway.upstream.finish_words import is_broken
 from gateway.upstream.gemini.request import TOOLS, camel
 from gateway.upstream.translation import ToolNames
 
-BLOCKED = "PROHIBITED_CONTENT"
-"""The finish reason for a blocked prompt, which has no candidate."""
 REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 """Finish reasons by their numbers."""
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
@@ -118,7 +116,7 @@ class ResponseReader(AnswerReader):
         raw = response.get("candidates", rawjson.NULL)
         found = [] if rawjson.is_null(raw) else rawjson.objects(raw)
         if not (found or self._candidates) and rawjson.at(rawjson.maybe(response.get("promptFeedback")), "blockReason"):
-            self._candidate(0).reason = BLOCKED
+            self._candidate(0).reason = "PROHIBITED_CONTENT"
         yield UpstreamNamed(_string(response, "responseId"), began=False)
         for position, fields in enumerate(found):
             index = rawjson.value(fields.get("index"))
