@@ -38,7 +38,7 @@ from gateway.domain.order import Order
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.call_book import TOO_MANY, Arguments, BookedCall, CallBook
-from gateway.upstream.finish_words import REASONS, finish_reason, is_broken, unknown_word
+from gateway.upstream.finish_words import REASONS, finish_reason, meaning_of
 from gateway.upstream.usage_report import UsageReports
 
 Place = tuple[BlockKind, int]
@@ -338,9 +338,10 @@ class AnswerState:
             self.note(part.mark)
         else:
             choice = self._begun_choice(part.choice)
-            if isinstance(part, StopWord):
-                self._marks |= dict.fromkeys(unknown_word(part.word))
-            if isinstance(part, StopWord) and is_broken(part.word):
+            meaning = meaning_of(part.word) if isinstance(part, StopWord) else "stop"
+            if not meaning:
+                self.note("unknown_finish_reason")  # the word is the upstream's: it may contain anything
+            if isinstance(part, StopWord) and meaning == "broken":
                 self.broken = part.word
             elif isinstance(part, ToolCallPart) and choice.calls.full:
                 self.broken = TOO_MANY

@@ -24,42 +24,33 @@ _WORDS = {
         " blocklist recitation language prohibited_content spii other escalation model_armor pup_limited_disabled"
         " no_image guardrail_intervened guardrails guardrail moderation moderated error_toxic toxic risk"
     ),
+    "broken": (
+        "error abort aborted cancelled canceled failed failure exception timeout insufficient_system_resource"
+        " network_error engine_error internal_error server_error model_error model_failure upstream_error unknown_error"
+        " eos_error malformed_function_call malformed_response malformed_model_output malformed_tool_use"
+        " unexpected_tool_call too_many_tool_calls missing_thought_signature"
+    ),
 }
-REASONS = frozenset({*_WORDS, "function_call"})
+REASONS = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 """The words of chat completions."""
-_MEANINGS = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
-
-BROKEN = frozenset(
-    {
-        *("error", "abort", "aborted", "cancelled", "canceled", "failed", "failure", "exception", "timeout"),
-        *("insufficient_system_resource", "network_error", "engine_error", "internal_error", "server_error"),
-        *("model_error", "model_failure", "upstream_error", "unknown_error", "eos_error"),
-        *("malformed_function_call", "malformed_response", "malformed_model_output", "malformed_tool_use"),
-        *("unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature"),
-    }
-)
-"""Words that mean a failure of the upstream."""
+_MEANINGS = {"": "stop"} | {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 _PREFIXES = ("finish_reason_", "finishreason.", "stopreason.", "stop_reason_")
 _ODD = re.compile(r"[^a-z_.]+")
 
 
-def normal_word(word: str) -> str:
-    """Returns the word in the spelling of the table."""
-    return _normal(word[:100])  # it is the upstream's, may be megabytes, and is kept
+def meaning_of(word: str) -> str:
+    """Returns the ``finish_reason`` that a word stands for; ``broken`` if an answer that ended with it failed; empty
+    for an unknown word.
+    """
+    return _meaning_of(word[:100])  # it is the upstream's, may be megabytes, and is kept
 
 
 @lru_cache(maxsize=64)
-def _normal(word: str) -> str:
+def _meaning_of(word: str) -> str:
     low = _ODD.sub("_", word.strip().lower())
-    for prefix in _PREFIXES:
-        if low.startswith(prefix) and low not in _MEANINGS:
-            return low.removeprefix(prefix)
-    return low
-
-
-def is_broken(word: str) -> bool:
-    """Returns whether an answer that ended with this word failed."""
-    return normal_word(word) in BROKEN
+    prefix = next((prefix for prefix in _PREFIXES if low.startswith(prefix) and low not in _MEANINGS), "")
+    low = low.removeprefix(prefix)
+    return "content_filter" if low.startswith("image_") else _MEANINGS.get(low, "")
 
 
 def finish_reason(word: str, *, tools: bool) -> str:
@@ -67,15 +58,5 @@ def finish_reason(word: str, *, tools: bool) -> str:
 
     ``tools``: the answer has tool calls, which ``stop`` then means; without tool calls their word is the plain end.
     """
-    low = normal_word(word)
-    reason = _MEANINGS.get(low, "content_filter" if low.startswith("image_") else "stop")
-    if reason in ("stop", "tool_calls"):
-        return "tool_calls" if tools else "stop"
-    return reason
-
-
-def unknown_word(word: str) -> tuple[str, ...]:
-    """Returns the mark of an unknown word; nothing for a known one."""
-    low = normal_word(word)
-    known = not low or low in _MEANINGS or low in BROKEN or low.startswith("image_")
-    return () if known else ("unknown_finish_reason",)  # the word is the upstream's: it may contain anything
+    meaning = meaning_of(word)
+    return meaning if meaning in ("length", "content_filter") else "tool_calls" if tools else "stop"

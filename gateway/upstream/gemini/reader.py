@@ -31,7 +31,7 @@ from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.call_book import made_id
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import bad_response
-from gateway.upstream.finish_words import is_broken
+from gateway.upstream.finish_words import meaning_of
 from gateway.upstream.gemini.request import TOOLS, camel
 from gateway.upstream.translation import ToolNames
 
@@ -212,7 +212,7 @@ class ResponseReader(AnswerReader):
         for candidate in self._candidates.values():
             yield from self._close(candidate)
         for _, candidate in sorted(self._candidates.items()):
-            if not is_broken(candidate.reason):
+            if meaning_of(candidate.reason) != "broken":
                 yield StopWord(candidate.reason, candidate.index)
             elif candidate.produced:
                 yield AnswerMark("failed_at_end")
