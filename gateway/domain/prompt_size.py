@@ -186,14 +186,7 @@ class PromptParts(msgspec.Struct):
     @property
     def media(self) -> PromptMedia:
         """Returns what is not text."""
-        return PromptMedia(
-            pictures=self.pictures,
-            picture_bytes=self.picture_bytes,
-            pages=self.pages,
-            sound_bytes=self.sound_bytes,
-            film_bytes=self.film_bytes,
-            fetched=self.fetched,
-        )
+        return PromptMedia(**{name: getattr(self, name) for name in PromptMedia.__struct_fields__})
 
 
 def read_prompt(values: Iterable[msgspec.Raw]) -> PromptParts:

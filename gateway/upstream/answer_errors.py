@@ -26,29 +26,21 @@ _TEXTS = frozenset({"message", "msg", "error_msg", "error_message", "errmsg", "d
 _GOOD = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
 """Codes of success, in lower case."""
 
-_STATUSES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "timeout_error": 504,
-    "api_error": 500,
-    "overloaded_error": 529,
-    "invalid_argument": 400,
-    "failed_precondition": 400,
-    "out_of_range": 400,
-    "unauthenticated": 401,
-    "permission_denied": 403,
-    "not_found": 404,
-    "resource_exhausted": 429,
-    "cancelled": 499,
-    "internal": 500,
-    "unavailable": 503,
-    "deadline_exceeded": 504,
+_TYPES = {
+    400: "invalid_request_error invalid_argument failed_precondition out_of_range",
+    401: "authentication_error unauthenticated",
+    402: "billing_error",
+    403: "permission_error permission_denied",
+    404: "not_found_error not_found",
+    413: "request_too_large",
+    429: "rate_limit_error resource_exhausted",
+    499: "cancelled",
+    500: "api_error internal",
+    503: "unavailable",
+    504: "timeout_error deadline_exceeded",
+    529: "overloaded_error",
 }
+_STATUSES = {name: status for status, names in _TYPES.items() for name in names.split()}
 """The statuses of error types that come without one: Anthropic's list of errors, and google.rpc.Code."""
 _WORDS = (
     (400, ("invalid_request", "bad_request", "bad request", "invalid params", "invalid parameter", "invalidparameter")),

@@ -6,7 +6,6 @@ in common. The model's name, the channel's options, and words beginning with ``!
 """
 
 import asyncio
-import base64
 import math
 import re
 import struct
@@ -26,6 +25,7 @@ from gateway.domain.prompt_size import prompt_tokens
 from gateway.domain.text import plain
 from gateway.upstream.adapter import Memory, Reply, SignsOfLife
 from gateway.upstream.failures import bad_response, too_slow
+from gateway.upstream.openai.embeddings import pack_vector
 
 Sleep = Callable[[float], Awaitable[object]]
 
@@ -311,7 +311,8 @@ def _vectors(request: MockRequest) -> dict[str, Any]:
     vectors = [_vector(text, size) for text in request.inputs[:2048]]
     packed = request.encoding_format == "base64"
     data = [
-        {"object": "embedding", "index": i, "embedding": _pack(one) if packed else one} for i, one in enumerate(vectors)
+        {"object": "embedding", "index": i, "embedding": pack_vector(one) if packed else one}
+        for i, one in enumerate(vectors)
     ]
     return {"object": "list", "data": data, "model": request.model}
 
@@ -325,10 +326,6 @@ def _vector(text: str, size: int) -> tuple[float, ...]:
     if not length:  # its words cancel each other out
         return (1.0, *values[1:])
     return struct.unpack(f"<{size}f", struct.pack(f"<{size}f", *(value / length for value in values)))
-
-
-def _pack(vector: tuple[float, ...]) -> str:
-    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
 
 
 class MockReply(Reply):

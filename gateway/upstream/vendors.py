@@ -15,16 +15,6 @@ from msgspec.structs import force_setattr
 
 from gateway.domain.channel import Dialect, TokenLimitField
 
-
-class ValueName(msgspec.Struct, frozen=True):
-    """A value with another name there. Values are JSON texts."""
-
-    field: str
-    """Top-level field."""
-    found: bytes
-    instead: bytes
-
-
 _OPENAI_ONLY = frozenset(
     {
         *("audio", "metadata", "modalities", "moderation", "prediction", "prompt_cache_key", "prompt_cache_retention"),
@@ -60,7 +50,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     suspects: tuple[frozenset[str], ...] = (_OPENAI_ONLY,)
     """Top-level fields that are refused together: if it refuses one of a set for a model, the whole set is left out for
     a while."""
-    swaps: tuple[ValueName, ...] = ()
+    swaps: tuple[tuple[str, bytes, bytes], ...] = ()
+    """Top-level fields, values, and their names there. Values are JSON texts."""
     message_allow: frozenset[str] = frozenset()
     """If not empty: only these fields of a message are accepted there."""
     message_deny: frozenset[str] = frozenset()
@@ -152,7 +143,7 @@ GEMINI = _remote("gemini", "https://generativelanguage.googleapis.com/v1beta", d
 OPENROUTER = _remote(
     "openrouter",
     "https://openrouter.ai/api/v1",
-    swaps=(ValueName("reasoning_effort", b'"max"', b'"xhigh"'),),
+    swaps=(("reasoning_effort", b'"max"', b'"xhigh"'),),
     responses=True,
 )
 
@@ -190,7 +181,7 @@ PRESETS = {
             hosts=("api.mistral.ai", "codestral.mistral.ai"),
             token_limit_field=TokenLimitField.MAX_TOKENS,
             rename=(("seed", "random_seed"),),
-            swaps=(ValueName("tool_choice", b'"required"', b'"any"'),),
+            swaps=(("tool_choice", b'"required"', b'"any"'),),
             stream_options=False,  # usage comes on the last chunk, unasked
             allow=frozenset(
                 {
@@ -277,7 +268,7 @@ PRESETS = {
         _local(
             "lmstudio",
             1234,
-            swaps=(ValueName("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
+            swaps=(("response_format", b'{"type":"json_object"}', b'{"type":"text"}'),),
             reads_developer=False,
             responses=True,
         ),

@@ -148,9 +148,9 @@ def _translate(fields: Fields, traits: Vendor) -> None:
     for here, there in traits.rename:
         if here in fields:
             fields[there] = fields.pop(here)
-    for swap in traits.swaps:
-        if swap.field in fields and rawjson.maybe(fields[swap.field]) == rawjson.value(swap.found):
-            fields[swap.field] = msgspec.Raw(swap.instead)
+    for name, found, instead in traits.swaps:
+        if name in fields and rawjson.maybe(fields[name]) == rawjson.value(found):
+            fields[name] = msgspec.Raw(instead)
 
 
 def _admit(fields: Fields, traits: Vendor) -> list[str]:

@@ -6,9 +6,8 @@ answer with too few of them is an error.
 """
 
 import base64
-import sys
-from array import array
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -34,8 +33,6 @@ NO_PATH = frozenset({404, 405, 501})
 """Statuses of a server without this path, if they are not about the model."""
 
 _FLOATS = msgspec.json.Decoder(list[float])
-_TYPE = "f"
-"""32 bits each, little-endian in base64."""
 
 
 class EmbeddingsAdapter(Adapter):
@@ -190,22 +187,17 @@ def numbers(embedding: msgspec.Raw) -> list[float]:
         raise ValueError(msg) from error
 
 
-def pack_vector(values: list[float]) -> str:
-    """Returns the numbers in base64."""
-    return base64.b64encode(_little_endian(array(_TYPE, values)).tobytes()).decode()
+def pack_vector(values: Sequence[float]) -> str:
+    """Returns the numbers in base64: 32 bits each, little-endian."""
+    return base64.b64encode(struct.pack(f"<{len(values)}f", *values)).decode()
 
 
 def unpack_vector(text: str) -> list[float]:
     """Returns the reverse. Raises ValueError if it is not base64 of whole numbers."""
-    values: array[float] = array(_TYPE)
-    values.frombytes(base64.b64decode(text, validate=True))
-    return list(_little_endian(values))
-
-
-def _little_endian(values: "array[float]") -> "array[float]":
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values
+    data = base64.b64decode(text, validate=True)
+    if len(data) % 4:
+        raise ValueError("a vector is not a number of whole floats")
+    return list(struct.unpack(f"<{len(data) // 4}f", data))
 
 
 def usage_of(report: msgspec.Raw | None) -> Usage | None:
