@@ -8,6 +8,7 @@ be refused again in every later turn, and no text is lost.
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -130,16 +131,12 @@ class Transcript:
 
 def object_of(text: str) -> dict[str, object]:
     """Returns an object with the text's content."""
-    try:
-        found = json.loads(text, strict=False, parse_constant=lambda _: None)
-    except (ValueError, RecursionError):
-        return {INVALID_ARGUMENTS: text}
-    if isinstance(found, str):  # an object may be in there once more
+    found: Any = text
+    for _ in range(2):  # an object may be in a string
         try:
-            inner = json.loads(found, strict=False, parse_constant=lambda _: None)
+            found = json.loads(found, strict=False, parse_constant=lambda _: None) if isinstance(found, str) else found
         except (ValueError, RecursionError):
-            inner = None
-        found = inner if isinstance(inner, dict) else text
+            break
     if isinstance(found, dict):
         return found
     return {} if found in (None, []) else {INVALID_ARGUMENTS: text}

@@ -15,7 +15,7 @@ from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
-from gateway.domain.output_limit import MOST_TOKENS, OutputLimit, larger, read_limit
+from gateway.domain.output_limit import MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, text_count
 from gateway.domain.rawjson import Fields
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
@@ -43,18 +43,6 @@ LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
 """Prompts may be given as their tokens."""
 NATIVE = frozenset({Dialect.OPENAI})
 
-_CHAT_ONLY = (
-    *("messages", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "response_format"),
-    *("reasoning_effort", "verbosity", "modalities", "audio", "store", "metadata", "service_tier", "top_logprobs"),
-    *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "web_search_options", "moderation"),
-)
-_WORDS: dict[str, str | None] = {
-    **dict.fromkeys(_CHAT_ONLY),
-    "logprobs": None,  # there it is a flag, here a number
-    "max_completion_tokens": "max_tokens",
-}
-"""The owner's parameters, which have the names of chats."""
-_REQUIRED = frozenset({"model", "prompt", "suffix", "stream"})
 _TO_CHAT = frozenset(
     {
         *("model", "max_tokens", "temperature", "top_p", "stop", "seed", "stream", "stream_options", "user"),
@@ -62,6 +50,12 @@ _TO_CHAT = frozenset(
     }
 )
 """Fields that mean the same in a chat."""
+_WORDS: dict[str, str | None] = {
+    **dict.fromkeys(STANDARD_FIELDS - _TO_CHAT - {"n", "safety_identifier", "top_k"}),
+    "max_completion_tokens": "max_tokens",
+}
+"""The owner's parameters, which have the names of chats. ``logprobs`` is a flag there, and a number here."""
+_REQUIRED = frozenset({"model", "prompt", "suffix", "stream"})
 _MEANINGLESS = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
 """Fields that a chat can omit if they say nothing; see ``_beyond_chat``."""
 

@@ -18,11 +18,7 @@ from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
-_TOLD = frozenset(
-    {
-        *("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name"),
-    }
-)
+_TOLD = ("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name")
 """Fields of a vendor's tool inputs and results that a model can read."""
 _SERVER = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")
 _SCREEN = ("computer", "browser")
@@ -36,6 +32,11 @@ def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]
 _TEXT = {"type": "string"}
 _RANGE = {"type": "array", "items": {"type": "integer"}}
 _EDITS = ["view", "create", "str_replace", "insert"]
+_EDITED = {
+    **dict.fromkeys(("path", "file_text", "old_str", "new_str"), _TEXT),
+    "insert_line": {"type": "integer"},
+    "insert_text": _TEXT,
+}
 _KNOWN: dict[str, tuple[str, dict[str, Any]]] = {
     "bash": (
         "Run a command in a persistent bash session.",
@@ -43,29 +44,14 @@ _KNOWN: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "text_editor": (
         "View, create and edit files.",
-        _object(
-            ["command", "path"],
-            command={"type": "string", "enum": _EDITS},
-            path=_TEXT,
-            file_text=_TEXT,
-            old_str=_TEXT,
-            new_str=_TEXT,
-            insert_line={"type": "integer"},
-            insert_text=_TEXT,
-            view_range=_RANGE,
-        ),
+        _object(["command", "path"], command={**_TEXT, "enum": _EDITS}, **_EDITED, view_range=_RANGE),
     ),
     "memory": (
         "View and edit files in the memory directory /memories.",
         _object(
             ["command"],
-            command={"type": "string", "enum": [*_EDITS, "delete", "rename"]},
-            path=_TEXT,
-            file_text=_TEXT,
-            old_str=_TEXT,
-            new_str=_TEXT,
-            insert_line={"type": "integer"},
-            insert_text=_TEXT,
+            command={**_TEXT, "enum": [*_EDITS, "delete", "rename"]},
+            **_EDITED,
             old_path=_TEXT,
             new_path=_TEXT,
             view_range=_RANGE,
