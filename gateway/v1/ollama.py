@@ -20,7 +20,7 @@ from gateway.domain.patterns import is_embedding_model
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
 from gateway.inbound.ollama.api import LATEST, OLLAMA_GENERATE
-from gateway.inbound.ollama.render import CHAT_LINES, GENERATE_LINES, load_answer
+from gateway.inbound.ollama.render import load_answer
 from gateway.v1.call import answer_call
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
@@ -100,8 +100,7 @@ async def answer_generation(
             return None
         name = _model_of(found)
         entry_named(name, token, engine.catalog)
-        shape = GENERATE_LINES if visit.api is OLLAMA_GENERATE else CHAT_LINES
-        return _json(load_answer(name, visit.ts, shape))
+        return _json(load_answer(name, visit.ts, chat=visit.api is not OLLAMA_GENERATE))
 
     return await answer_call(engine, request, visit, load)
 

@@ -25,14 +25,7 @@ from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
 from gateway.inbound.json_body import fields_of, unmask
-from gateway.inbound.ollama.render import (
-    CHAT_LINES,
-    GENERATE_LINES,
-    EmbeddingLines,
-    LineRenderer,
-    LineShape,
-    WholeLineRenderer,
-)
+from gateway.inbound.ollama.render import EmbeddingLines, LineRenderer, WholeLineRenderer
 from gateway.inbound.ollama.request import (
     completion_fields,
     embedding_fields,
@@ -75,7 +68,7 @@ class _Ollama(InboundApi):
 class OllamaChat(_Ollama):
     """``POST /api/chat`` as an ``InboundApi``."""
 
-    shape: ClassVar[LineShape] = CHAT_LINES
+    chat: ClassVar[bool] = True
     caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:
@@ -90,16 +83,13 @@ class OllamaChat(_Ollama):
 
     def rendered(self, chat: DialectAdapter) -> RenderingAdapter:
         """Returns the adapter that writes a chat's answers as lines."""
-        shape = self.shape
-        return RenderingAdapter(
-            chat, lambda order: LineRenderer(order, shape), lambda order: WholeLineRenderer(order, shape)
-        )
+        return RenderingAdapter(chat, partial(LineRenderer, chat=self.chat), partial(WholeLineRenderer, chat=self.chat))
 
 
 class OllamaGenerate(OllamaChat):
     """``POST /api/generate`` as an ``InboundApi``: a prompt is a chat, but with ``suffix`` or ``raw`` a completion."""
 
-    shape = GENERATE_LINES
+    chat = False
     selective = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:

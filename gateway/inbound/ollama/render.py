@@ -34,29 +34,17 @@ _MS = 1_000_000
 Json = dict[str, Any]
 
 
-class LineShape(msgspec.Struct, frozen=True):
-    """Where a path's answers have their parts."""
-
-    message: bool
-    """Whether text and thoughts are in a ``message``; otherwise they are beside the model's name."""
-
-    def parts(self, content: object, more: Mapping[str, object]) -> Json:
-        """Returns the part of a line with content."""
-        if self.message:
-            return {"message": {"role": "assistant", "content": content, **more}}
-        return {"response": content, **more}
-
-
-CHAT_LINES = LineShape(message=True)
-GENERATE_LINES = LineShape(message=False)
+def _parts(content: object, more: Mapping[str, object], *, chat: bool) -> Json:
+    """Returns the part of a line with content: text and thoughts of a chat are in a ``message``."""
+    return {"message": {"role": "assistant", "content": content, **more}} if chat else {"response": content, **more}
 
 
 class WholeLineRenderer(WholeRenderer):
-    """A whole answer: one line."""
+    """A whole answer, of a ``chat`` or of a prompt: one line."""
 
-    def __init__(self, order: Order, shape: LineShape) -> None:
+    def __init__(self, order: Order, *, chat: bool) -> None:
         super().__init__(order)
-        self._shape = shape
+        self._chat = chat
         self._first = 0
         """When the first part of the answer came."""
 
@@ -74,7 +62,7 @@ class WholeLineRenderer(WholeRenderer):
         """Returns images in base64. A response has a place for one."""
         if not images:
             return {}
-        if not self._shape.message:
+        if not self._chat:
             return {"image": images[0], "images": images if len(images) > 1 else None}
         objects = self._order.form.image_objects
         return {"images": [{"value": data} for data in images] if objects else images}
@@ -88,7 +76,8 @@ class WholeLineRenderer(WholeRenderer):
         self._first = self._first or now
         said = {name: value for name, value in more.items() if value is not None}
         head = {"model": self._order.model, "created_at": _moment(now)}
-        return rawjson.encode({**head, **self._shape.parts(_EMPTY if content is None else content, said), **end})
+        parts = _parts(_EMPTY if content is None else content, said, chat=self._chat)
+        return rawjson.encode({**head, **parts, **end})
 
     def _totals(self, usage: Usage) -> Json:
         """Returns the last line's times and tokens. No time is zero, because clients divide by them."""
@@ -166,7 +155,7 @@ class EmbeddingLines(EmbeddingsAdapter):
         return msgspec.structs.replace(found, render=write)
 
 
-def load_answer(model: str, now: int, shape: LineShape) -> Json:
+def load_answer(model: str, now: int, *, chat: bool) -> Json:
     """Returns the answer to a request without a prompt, with which clients load a model."""
     head = {"model": model, "created_at": _moment(now)}
-    return {**head, **shape.parts("", {}), "done": True, "done_reason": "load"}
+    return {**head, **_parts("", {}, chat=chat), "done": True, "done_reason": "load"}
