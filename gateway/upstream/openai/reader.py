@@ -31,7 +31,7 @@ from gateway.domain.text import plain
 from gateway.upstream.adapter import AnswerReader, no_answer
 from gateway.upstream.answer_errors import failure_in, failure_named, failure_told, reports_error
 from gateway.upstream.call_book import TOO_MANY, TooManyCalls, calls_of, part_of, says_something
-from gateway.upstream.finish_words import finish_reason, normal_word
+from gateway.upstream.finish_words import finish_reason
 from gateway.upstream.openai.contents import items_in, media_in, normalize_texts
 from gateway.upstream.openai.template import Template, learn
 
@@ -221,7 +221,7 @@ class ChatReader(AnswerReader):
                 self._parts.append(UpstreamNamed(self._name, choice=choice.index))
             self._add_message(choice)
             word = None if fields.get("finish_reason", NULL) == NULL else rawjson.value(fields["finish_reason"])
-            if isinstance(word, str) and normal_word(word) not in _NO_WORDS:
+            if isinstance(word, str) and word.strip().lower() not in _NO_WORDS:
                 self._cite(choice.index)
                 hit = rawjson.maybe(fields.get("stop_reason"))  # vLLM's
                 self._parts.append(StopWord(word, choice.index, hit if isinstance(hit, str) else None))
