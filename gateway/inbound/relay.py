@@ -264,11 +264,9 @@ class NativeStream(SourceFacts, FramedStream):
         """Returns what the client gets instead of one decoded event; None: the event as it came."""
         text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
         event = parse(text.strip(b"\n"))
-        if event is None:
-            self.comments += has_comment(text)
-            return self._wait(block)
-        if event.name == PING and not self.started:
-            self.events += 1
+        if event is None or (event.name == PING and not self.started):
+            self.events += event is not None
+            self.comments += event is None and has_comment(text)
             return self._wait(block)
         self.events += 1
         if event.data.strip() == b"[DONE]":  # of another API: some relays send it
