@@ -165,9 +165,13 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def allowed_tools(self) -> tuple[ToolOffer, ...]:
-        """Returns the tools that may be called."""
+        """Returns the tools that may be called, each name once: some vendors refuse a name that comes twice."""
         allowed = self.choice.allowed
-        return self.tools if allowed is None else tuple(tool for tool in self.tools if tool.name in allowed)
+        first = {tool.name: tool for tool in reversed(self.tools)}
+        found = (
+            self.tools if len(first) == len(self.tools) else [tool for tool in self.tools if first[tool.name] is tool]
+        )
+        return tuple(tool for tool in found if allowed is None or tool.name in allowed)
 
     @property
     def called(self) -> list[str]:

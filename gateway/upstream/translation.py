@@ -32,6 +32,10 @@ _STOPS = msgspec.json.Decoder(list[str] | str | None)
 _NO_CONVERSATION = Conversation(turns=())
 
 
+FORMS = frozenset({"json_object", "json_schema"})
+"""Types of forms that are JSON."""
+
+
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
     """The form that the answer must have."""
 
@@ -44,12 +48,14 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     type: str = "text"
     json_schema: JsonSchema | None = None
+    bare: msgspec.Raw = msgspec.field(name="schema", default=NULL)
+    """The schema in its place in Responses, and at llama.cpp and Together."""
 
     @property
     def schema(self) -> msgspec.Raw:
         """Returns the schema of the answer with the description of the answer, or null."""
-        form = self.json_schema
-        if form is None or self.type != "json_schema":
+        form = self.json_schema or JsonSchema(schema=self.bare)
+        if self.type not in FORMS:
             return NULL
         if not form.description or bytes(memoryview(form.schema)[:1]) != b"{":
             return form.schema
@@ -113,11 +119,22 @@ class Parameters:
         new, old = (self.take(name, int) for name in ("max_completion_tokens", "max_tokens"))
         return old if new is None else new
 
-    @property
-    def stops(self) -> list[str]:
-        """Returns the stop sequences, however they were given."""
+    def stops(self, fits: Callable[[str], object], most: int | None = None) -> list[str]:
+        """Returns the stop sequences that fit, and not more than ``most``."""
         found: list[str] | str | None = self._read("stop", _STOPS)
-        return [found] if isinstance(found, str) else found or []
+        given = [found] if isinstance(found, str) else found or []
+        kept = [stop for stop in given if fits(stop)][:most]
+        if len(kept) < len(given):
+            self.drop("stop")
+        return kept
+
+    @property
+    def form(self) -> ResponseFormat:
+        """Returns the form that the answer must have. A schema in a place of its own is not read."""
+        form = self.take("response_format", ResponseFormat) or ResponseFormat()
+        if form.type == "json_schema" and rawjson.is_null(form.schema):
+            self.drop("response_format")
+        return form
 
 
 @lru_cache(maxsize=64)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.conversation import Conversation
@@ -24,7 +25,7 @@ def _parameters(learned: LearnedRefusals = NOTHING, **fields: Any) -> Parameters
 def test_a_parameter_has_its_type() -> None:
     parameters = _parameters(seed=3, temperature=1, stop="a", modalities=["text"])
     assert (parameters.take("seed", int), parameters.take("temperature", float)) == (3, 1.0)
-    assert (parameters.stops, parameters.take("modalities", list[str])) == (["a"], ["text"])
+    assert (parameters.stops(bool), parameters.take("modalities", list[str])) == (["a"], ["text"])
     assert parameters.take("seed", int) is None
     assert parameters.left_out == ()
 
@@ -44,9 +45,45 @@ def test_errors_and_what_is_left_out_are_in_the_clients_words() -> None:
     given = order({"stop": [1], "seed": 2})
     parameters = Parameters(Order(fields=given.fields, model="m", conversation=words), NOTHING)
     with pytest.raises(BadRequest) as caught:
-        _ = parameters.stops
+        parameters.stops(bool)
     assert caught.value.param == "stop_sequences[0]"
     assert parameters.left_out == ("options.seed", "keep_alive")
+
+
+SCHEMA = {"type": "object", "title": "T"}
+
+
+@pytest.mark.parametrize(
+    ("form", "schema", "named"),
+    [
+        ({"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}, SCHEMA, ()),
+        ({"type": "json_schema", "name": "n", "schema": SCHEMA}, SCHEMA, ()),
+        ({"type": "json_object", "schema": SCHEMA}, SCHEMA, ()),
+        ({"type": "json_object"}, None, ()),
+        ({"type": "json_schema", "json_schema": SCHEMA}, None, ("response_format",)),
+        ({"type": "text"}, None, ()),
+    ],
+)
+def test_the_schema_of_the_answer_is_found_or_named(form: Any, schema: Any, named: tuple[str, ...]) -> None:
+    parameters = _parameters(response_format=form)
+    assert rawjson.value(parameters.form.schema) == schema
+    assert parameters.left_out == named
+
+
+@pytest.mark.parametrize(
+    ("given", "most", "sent", "named"),
+    [
+        ("a", 2, ["a"], ()),
+        (["a", "b", "c"], 2, ["a", "b"], ("stop",)),
+        (["", "a"], None, ["a"], ("stop",)),
+        ([], None, [], ()),
+    ],
+)
+def test_stop_sequences_that_the_api_refuses_are_named(
+    given: Any, most: int | None, sent: list[str], named: tuple[str, ...]
+) -> None:
+    parameters = _parameters(stop=given)
+    assert (parameters.stops(bool, most), parameters.left_out) == (sent, named)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import read_typed, unread_in
-from gateway.inbound.messages.tools import read_tools, texts_told
+from gateway.inbound.messages.tools import TOOL_CHANGES, changed_tools, read_tools, texts_told
 from gateway.inbound.sealed import PLAIN_SEAL, unwrap
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.openai.request import OPENAI_TOOLS
@@ -54,12 +54,17 @@ class ContentBlock(msgspec.Struct, gc=False):
     source: msgspec.Raw = NULL
     """An object, or the address of a search result."""
     title: msgspec.Raw = NULL
+    context: msgspec.Raw = NULL
+    citations: msgspec.Raw = NULL
     content: msgspec.Raw = NULL
     id: str = ""
     name: str = ""
     input: msgspec.Raw = NULL
     tool_use_id: str = ""
     tool_name: str = ""
+    server_name: str = ""
+    tool: msgspec.Raw = NULL
+    """A tool that is added or removed from here on."""
     is_error: bool | None = None
     thinking: msgspec.Raw = NULL
     signature: str = ""
@@ -173,7 +178,7 @@ def translate_messages(order: Order) -> MessagesTranslation:
     for position, turn in enumerate(turns):
         reader.read(turn, f"messages.{position}")
     parameters, words, dropped = _translate_parameters(given)
-    tools = read_tools(given)
+    tools = read_tools({**given, "tools": changed_tools(given.get("tools", NULL), reader.changes)})
     if tools.single:
         parameters["parallel_tool_calls"] = msgspec.Raw(b"false")
     extras = [name for name, raw in given.items() if name not in _READ and not is_nothing(raw)]
@@ -183,7 +188,7 @@ def translate_messages(order: Order) -> MessagesTranslation:
         tools=tools.offers,
         choice=tools.choice,
         words=words,
-        extras=(*tools.dropped, *dropped, *extras),
+        extras=(*tools.dropped, *dropped, *reader.lost, *extras),
         marks=transcript.marks,
     )
     called = {name for turn in conversation.turns for name in (call.name for call in turn.calls)}
@@ -204,6 +209,10 @@ class _Reader:
         self.transcript = Transcript()
         self.spelled: dict[str, str] = {}
         """The sent names of tools that were called, if these differ from their own."""
+        self.changes: list[tuple[str, msgspec.Raw]] = []
+        """Tools that are added and removed on the way: the type of the block, and the tool."""
+        self.lost: dict[str, None] = {}
+        """The client's names of what is left out."""
 
     def read_system(self, content: msgspec.Raw) -> None:
         """Read the leading system text."""
@@ -214,7 +223,14 @@ class _Reader:
 
     def read(self, turn: MessagesTurn, where: str) -> None:
         """Read a turn. Raises BadRequest."""
-        blocks = blocks_in(turn.content, f"{where}.content")
+        blocks = []
+        for block in blocks_in(turn.content, f"{where}.content"):
+            if block.type in TOOL_CHANGES:
+                self.changes.append((block.type, block.tool))
+            else:
+                blocks.append(block)
+            if not is_nothing(block.citations):
+                self.lost["messages[].citations"] = None
         if turn.role == "assistant":
             self.transcript.add("assistant", self._assistant(blocks, where))
         elif turn.role == "system":
@@ -269,9 +285,11 @@ def _parts(block: ContentBlock, where: str) -> list[TextPart | MediaPart]:
             inner = [b.text for b in blocks_in(block.content, where) if has_text(b)]
             texts = [string_or_empty(block.title), string_or_empty(block.source), *inner]
             return [TextPart(raw=join_texts(texts), cache=block.cache_control)]
-    label = f"[{block.type} {block.name or block.tool_name}".rstrip() + "]"
-    found = [*texts_told(rawjson.maybe(block.input)), *texts_told(rawjson.maybe(block.content))]
-    return [TextPart(raw=rawjson.raw("\n\n".join([label, *found])))]
+    label = " ".join(filter(None, (f"[{block.type}", block.server_name, block.name or block.tool_name))) + "]"
+    given, found = rawjson.maybe(block.input), rawjson.maybe(block.content)
+    asked = [rawjson.encode(given).decode()] if block.type == "mcp_tool_use" else texts_told(given)
+    brought = [found] if isinstance(found, str) else texts_told(found)  # the summary of a compaction is a text
+    return [TextPart(raw=rawjson.raw("\n\n".join([label, *asked, *brought])))]
 
 
 def _thought(block: ContentBlock, seal: Seal | None) -> ThoughtPart:
@@ -288,7 +306,7 @@ def _text(block: ContentBlock) -> TextPart:
 
 def _document(block: ContentBlock, where: str) -> TextPart | MediaPart:
     source = read_typed(SOURCE, block.source, f"{where}.source")
-    title = [string_or_empty(block.title)]
+    title = [string_or_empty(block.title), string_or_empty(block.context)]
     if source.type == "text":
         return TextPart(raw=join_texts([*title, source.data]), cache=block.cache_control)
     if source.type == "content":

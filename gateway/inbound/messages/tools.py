@@ -13,7 +13,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest, unsupported_param
-from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.inbound.json_body import read_typed
 from gateway.upstream.openai.request import OPENAI_TOOLS
@@ -67,6 +67,7 @@ class _Tool(msgspec.Struct, gc=False):
     description: str | None = None
     cache_control: msgspec.Raw = NULL
     input_schema: msgspec.Raw = NULL
+    input_examples: msgspec.Raw = NULL
     strict: bool | None = None
 
 
@@ -76,6 +77,15 @@ class _Choice(msgspec.Struct, gc=False):
     disable_parallel_tool_use: bool | None = None
 
 
+class _Change(msgspec.Struct, gc=False):
+    """A tool that is added or removed: its definition, or the name of one that is defined elsewhere."""
+
+    name: str = ""
+    definition: msgspec.Raw = NULL
+
+
+_CHANGE = msgspec.json.Decoder(_Change)
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _TOOLS = msgspec.json.Decoder(list[_Tool] | None)
 _CHOICE = msgspec.json.Decoder(_Choice | None)
 
@@ -90,7 +100,7 @@ class ReadTools(msgspec.Struct, frozen=True):
     names: dict[str, str] = {}
     """The client's names by the sent ones, if they differ."""
     dropped: tuple[str, ...] = ()
-    """Tools that the vendor runs."""
+    """The client's names of what is left out: tools that the vendor runs, and examples."""
 
 
 def read_tools(fields: Fields) -> ReadTools:
@@ -110,8 +120,37 @@ def read_tools(fields: Fields) -> ReadTools:
         _choice(choice) if choice is not None and offers else ToolChoice(),
         single=bool(choice is not None and offers and choice.disable_parallel_tool_use),
         names={offer.name: tool.name for tool, offer in found if offer is not None and offer.name != tool.name},
-        dropped=tuple(f"tools.{tool.name or tool.type}" for tool in lost),
+        dropped=(
+            *(f"tools.{tool.name or tool.type}" for tool in lost),
+            *(("tools[].input_examples",) if any(not is_nothing(tool.input_examples) for tool in tools) else ()),
+        ),
     )
+
+
+TOOL_CHANGES = frozenset({"tool_addition", "tool_removal"})
+"""Types of blocks that change which tools are offered."""
+
+
+def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) -> msgspec.Raw:
+    """Returns the tools that are on offer at the end of the conversation. Raises BadRequest."""
+    if not changes:
+        return tools
+    defined = {_name_of(tool): tool for tool in read_typed(_RAWS, tools, "tools") or ()}
+    offered = dict(defined)
+    for kind, raw in changes:
+        change = read_typed(_CHANGE, raw, f"messages[].{kind}.tool")
+        name = change.name or _name_of(change.definition)
+        if kind == "tool_removal":
+            offered.pop(name, None)
+        elif not rawjson.is_null(change.definition):
+            defined[name] = offered[name] = change.definition
+        elif name in defined:
+            offered[name] = defined[name]
+    return rawjson.raw([*offered.values()])
+
+
+def _name_of(tool: msgspec.Raw) -> str:
+    return read_typed(_CHANGE, tool, "tools").name
 
 
 def _offer(tool: _Tool, where: str) -> ToolOffer | None:

@@ -93,6 +93,8 @@ class InputReader:
     def __init__(self, tools: ToolTable) -> None:
         self.transcript = Transcript()
         self.tools = tools
+        self.lost: dict[str, None] = {}
+        """The client's names of what is left out."""
         self._signatures: dict[str, str] = {}
         """Gemini's signatures, by the ids of their calls."""
 
@@ -118,7 +120,7 @@ class InputReader:
             self._message(item, where)
         elif kind in _SEARCHES and item.call_id is None:  # OpenAI's servers made it
             self.tools.add(item.tools or (), f"{where}.tools")
-            self._say(TextPart(raw=rawjson.raw(_describe_tool(kind, rawjson.value(raw)))))
+            self._tell(kind, raw)
         elif kind in _CALLS:
             self._say(self._call(item, _CALLS[kind], where))
         elif kind in _OUTPUTS:
@@ -130,7 +132,7 @@ class InputReader:
         elif kind == "additional_tools":
             self.tools.add(item.tools or (), f"{where}.tools")
         elif kind in _TOLD:
-            self._say(TextPart(raw=rawjson.raw(_describe_tool(kind, rawjson.value(raw)))))
+            self._tell(kind, raw)
         elif kind == "item_reference":
             msg = f"{where}: the item '{plain(item.id or '', 80)}' is not kept here; send the whole input"
             raise BadRequest(msg, code="previous_response_not_found", param=where)
@@ -144,11 +146,18 @@ class InputReader:
         if role is None:
             msg = f"{where}.role: must be user, assistant, system or developer"
             raise BadRequest(msg, param=f"{where}.role")
+        if item.role == "assistant" and b'"url_citation"' in bytes(item.content):
+            self.lost["input[].annotations"] = None
         self.transcript.add(role, read_content(item.content, f"{where}.content"))
 
     def _say(self, *blocks: Block) -> None:
         if blocks:
             self.transcript.add("assistant", blocks)
+
+    def _tell(self, kind: str, raw: msgspec.Raw) -> None:
+        if kind == "image_generation_call":
+            self.lost["input[].image_generation_call.result"] = None
+        self._say(TextPart(raw=rawjson.raw(_describe_tool(kind, rawjson.value(raw)))))
 
     def _call(self, item: InputItem, kind: ToolKind, where: str) -> CallPart:
         if not item.call:
@@ -220,7 +229,7 @@ def _reasoning_text(item: InputItem) -> msgspec.Raw:
     return rawjson.raw("")
 
 
-_ASKED = ("name", "query", "queries", "url", "pattern", "arguments", "code", "revised_prompt")
+_ASKED = ("server_label", "name", "query", "queries", "url", "pattern", "arguments", "code", "revised_prompt")
 _BROUGHT = ("filename", "title", "url", "text", "logs")
 
 
@@ -228,11 +237,9 @@ def _describe_tool(kind: str, item: Any) -> str:
     """Returns what a vendor's own tool did, and its result."""
     holders = [holder for holder in (item, item.get("action")) if isinstance(holder, dict)]
     lines = [" ".join([f"[{kind}]", *_texts(holders, _ASKED)])]
-    for name in ("results", "outputs"):
-        found = item.get(name)
+    for found in (holder.get(name) for holder in holders for name in ("results", "outputs", "sources")):
         lines += _texts(found if isinstance(found, list) else [], _BROUGHT)
-    if isinstance(item.get("output"), str):
-        lines.append(item["output"])
+    lines += _texts([item], ("output", "result") if kind != "image_generation_call" else ())
     return "\n".join(lines)
 
 

@@ -257,6 +257,7 @@ def translate_responses(order: Order, found: ResponsesFields) -> tuple[Order, To
     extras = [name for name, raw in given.items() if name not in _TRANSLATED | _QUIET and not _is_default(name, raw)]
     extras += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
     extras += [name for holder in _READ_IN for name in unread_in(given, holder, _READ_IN[holder])]
+    extras += reader.lost
     transcript = reader.transcript
     conversation = Conversation(
         turns=transcript.turns,

@@ -31,7 +31,7 @@ from gateway.upstream.anthropic import tools
 from gateway.upstream.anthropic.messages import Recall, dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translation import Parameters, ResponseFormat, conversation_of, read_caps, refusal_of
+from gateway.upstream.translation import Parameters, conversation_of, read_caps, refusal_of
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens for thinking. They count towards ``max_tokens`` and must stay below it."""
@@ -190,13 +190,13 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
     plan = plan_thinking(effort, row, thinking_room, bound=bound)
     kit = tools.equip(
         conversation,
-        take("response_format", ResponseFormat),
+        parameters.form,
         row,
         thinking=_thinks(plan or {}),
         single=take("parallel_tool_calls", bool) is False,
     )
     system = [*talk.system, *([{"type": "text", "text": kit.line}] if kit.line else [])]
-    stops = [stop for stop in parameters.stops if stop.strip()]  # blank ones are refused
+    stops = parameters.stops(str.strip)  # blank ones are refused
     body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}
     body |= {"tools": kit.tools, "tool_choice": kit.choice, "stop_sequences": stops}
     body |= plan or {}

@@ -13,7 +13,7 @@ from gateway.domain.errors import unsupported_param
 from gateway.domain.order import Order
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.anthropic.models import AnthropicModel
-from gateway.upstream.translation import ResponseFormat, conversation_of, schema_fields
+from gateway.upstream.translation import FORMS, ResponseFormat, conversation_of, schema_fields
 
 JSON_TOOL = "json_response"
 JSON_LINE = "Reply with one JSON object and nothing else."
@@ -33,7 +33,7 @@ class Equipment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def equip(
-    conversation: Conversation, form: ResponseFormat | None, row: AnthropicModel, *, thinking: bool, single: bool
+    conversation: Conversation, form: ResponseFormat, row: AnthropicModel, *, thinking: bool, single: bool
 ) -> Equipment:
     """Returns tools, choice and form. ``single``: the client wants no parallel calls.
 
@@ -47,8 +47,7 @@ def equip(
     if not tools:
         tools = [_earlier_tool(name) for name in conversation.called]
         choice = {"type": "none"} if tools else None
-    form = form or ResponseFormat()
-    schema, plain = form.schema, form.type in ("json_object", "json_schema")
+    schema, plain = form.schema, form.type in FORMS
     held = not rawjson.is_null(schema)
     if held and not row.structured:
         tools.append({"name": JSON_TOOL, "description": "Gives the answer.", "input_schema": schema})
@@ -72,7 +71,7 @@ def answers_by_tool(order: Order) -> bool:
     """Returns whether a call of ``json_response`` in the answer is the answer itself."""
     form = rawjson.maybe(order.fields.get("response_format"))
     named = any(tool.name == JSON_TOOL for tool in conversation_of(order).tools)
-    return isinstance(form, dict) and form.get("type") == "json_schema" and not named
+    return isinstance(form, dict) and form.get("type") in FORMS and not named
 
 
 def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:

@@ -32,7 +32,15 @@ from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.domain.rawjson import Fields
 from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translation import Parameters, ResponseFormat, Spelling, read_caps, refusal_of, schema_fields
+from gateway.upstream.translation import (
+    FORMS,
+    Parameters,
+    ResponseFormat,
+    Spelling,
+    read_caps,
+    refusal_of,
+    schema_fields,
+)
 
 _EFFORTS = {"minimal": 0, "low": 1, "medium": 2, "high": 3, "xhigh": 3, "max": 3}
 """The level of each word, as an index of ``LEVELS``."""
@@ -47,7 +55,7 @@ def config_of(parameters: Parameters, row: GeminiModel, cap: int | None, *, own_
     choices = parameters.take("n", int)
     out: dict[str, Any] = {
         "maxOutputTokens": cap,
-        "stopSequences": parameters.stops or None,
+        "stopSequences": parameters.stops(bool, 5) or None,
         "candidateCount": choices if choices != 1 else None,
         "seed": parameters.take("seed", int),
     }
@@ -56,7 +64,7 @@ def config_of(parameters: Parameters, row: GeminiModel, cap: int | None, *, own_
     out |= _rename_values(parameters, sampling, supported=row.sampling)
     out |= _rename_values(parameters, penalties, supported=row.penalties)
     out |= _probabilities(parameters, row)
-    out |= _form(parameters.take("response_format", ResponseFormat))
+    out |= _form(parameters.form)
     out |= _modalities(parameters)
     effort = parameters.take("reasoning_effort", str)
     thinking = _thinking(effort, row)
@@ -96,9 +104,9 @@ def _probabilities(parameters: Parameters, row: GeminiModel) -> dict[str, Any]:
     return {"responseLogprobs": True, "logprobs": alternatives}
 
 
-def _form(form: ResponseFormat | None) -> dict[str, Any]:
+def _form(form: ResponseFormat) -> dict[str, Any]:
     """Sets the form of the answer. A JSON schema is sent unchanged: ``responseSchema`` would accept a subset only."""
-    if form is None or form.type not in {"json_object", "json_schema"}:
+    if form.type not in FORMS:
         return {}
     schema = {} if rawjson.is_null(form.schema) else {"responseJsonSchema": form.schema}
     return {"responseMimeType": "application/json", **schema}

@@ -168,7 +168,8 @@ def test_documents_and_other_blocks_become_what_text_they_have() -> None:
         "title": "a.pdf",
         "source": {"type": "base64", "media_type": "application/pdf", "data": "QQ=="},
     }
-    plain = {"type": "document", "title": "T", "source": {"type": "text", "media_type": "text/plain", "data": "body"}}
+    source = {"type": "text", "media_type": "text/plain", "data": "body"}
+    plain = {"type": "document", "title": "T", "context": "C", "source": source}
     inner = {"type": "document", "source": {"type": "content", "content": [text("in")]}}
     found = {"type": "search_result", "title": "T", "source": "http://x", "content": [text("hit")]}
     server = {
@@ -180,16 +181,19 @@ def test_documents_and_other_blocks_become_what_text_they_have() -> None:
     page = {"type": "document", "title": "P", "source": {"type": "text", "media_type": "text/plain", "data": "page"}}
     fetched = {"type": "web_fetch_tool_result", "content": {"type": "web_fetch_result", "url": "v", "content": page}}
     ran = {"type": "code_execution_tool_result", "content": {"type": "code_execution_result", "stdout": "4"}}
-    (turn,) = turns(user(pdf, plain, inner, found, made, server, fetched, ran))
+    summary = {"type": "compaction", "content": "So far"}
+    asked = {"type": "mcp_tool_use", "id": "m", "server_name": "s", "name": "look", "input": {"at": "x"}}
+    (turn,) = turns(user(pdf, plain, inner, found, made, server, fetched, ran, summary, asked))
     file = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}
     assert turn["content"] == [
         {"type": "file", "file": file},
         *map(
             text,
             (
-                *("T\n\nbody", "in", "T\n\nhttp://x\n\nhit", "[server_tool_use web_search]\n\ntolls"),
+                *("T\n\nC\n\nbody", "in", "T\n\nhttp://x\n\nhit", "[server_tool_use web_search]\n\ntolls"),
                 *("[web_search_tool_result]\n\nu\n\nTolls", "[web_fetch_tool_result]\n\nv\n\nP\n\npage"),
                 "[code_execution_tool_result]\n\n4",
+                *("[compaction]\n\nSo far", '[mcp_tool_use s look]\n\n{"at":"x"}'),
             ),
         ),
     ]
@@ -265,6 +269,30 @@ def test_a_long_name_is_shortened_everywhere() -> None:
     sent = tool["function"]["name"]
     assert (len(sent), found.names) == (64, {sent: name})
     assert json.loads(bytes(found.order.fields["messages"]))[1]["tool_calls"][0]["function"]["name"] == sent
+
+
+def change(kind: str, tool: Doc) -> Doc:
+    return {"role": "system", "content": [{"type": kind, "tool": tool}]}
+
+
+def test_tools_that_are_added_and_removed_on_the_way() -> None:
+    added = {"type": "tool_definition", "definition": {**TOOL, "name": "late"}}
+    gone, back = ({"type": "tool_reference", "name": name} for name in ("f", "g"))
+    found = translated(
+        tools=[TOOL, {**TOOL, "name": "g"}],
+        messages=[
+            *(*HELLO, change("tool_removal", gone), change("tool_removal", back), assistant(text("a"))),
+            *(change("tool_addition", added), change("tool_addition", back), user(text("b"))),
+        ],
+    )
+    assert [tool["function"]["name"] for tool in found["tools"]] == ["late", "g"]
+    assert [turn["content"] for turn in found["messages"]] == ["Hi", "a", "b"]
+
+
+def test_citations_and_examples_are_named() -> None:
+    cited = text("a", citations=[{"type": "web_search_result_location", "url": "https://a.example"}])
+    found = translation(messages=[*HELLO, assistant(cited)], tools=[{**TOOL, "input_examples": [{"x": 1}]}])
+    assert found.order.removed == ("tools[].input_examples", "messages[].citations")
 
 
 def test_tools_that_the_vendor_runs() -> None:

@@ -213,15 +213,39 @@ def test_the_clients_own_tools_and_their_outputs() -> None:
     assert names == ["local_shell", "shell", "apply_patch"]
 
 
-def test_what_a_vendors_tool_did_is_reported_in_a_line() -> None:
-    search = {
-        "type": "web_search_call",
-        "id": "ws",
-        "status": "completed",
-        "action": {"type": "search", "query": "tolls"},
-        "results": [{"title": "T", "url": "https://x.test"}],
-    }
-    assert messages(search) == [{"role": "assistant", "content": "[web_search_call] tolls\nT\nhttps://x.test"}]
+@pytest.mark.parametrize(
+    ("item", "line"),
+    [
+        (
+            {
+                "type": "web_search_call",
+                "id": "ws",
+                "status": "completed",
+                "action": {"type": "search", "query": "tolls", "sources": [{"type": "url", "url": "https://y.test"}]},
+                "results": [{"title": "T", "url": "https://x.test"}],
+            },
+            "[web_search_call] tolls\nT\nhttps://x.test\nhttps://y.test",
+        ),
+        (
+            {"type": "mcp_call", "id": "mcp", "server_label": "s", "name": "f", "arguments": "{}", "output": "done"},
+            "[mcp_call] s f {}\ndone",
+        ),
+        ({"type": "program_output", "id": "po", "call_id": "c", "result": "4"}, "[program_output]\n4"),
+        (
+            {"type": "image_generation_call", "id": "ig", "result": "aW1n", "revised_prompt": "a toll"},
+            "[image_generation_call] a toll",
+        ),
+    ],
+)
+def test_what_a_vendors_tool_did_is_reported_in_a_line(item: dict[str, Any], line: str) -> None:
+    assert messages(item) == [{"role": "assistant", "content": line}]
+
+
+def test_what_cannot_be_sent_back_is_named() -> None:
+    cited = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 1}
+    said = {"role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": [cited]}]}
+    image = {"type": "image_generation_call", "id": "ig", "result": "aW1n"}
+    assert read([USER, said, image])[0].extras == ("input[].annotations", "input[].image_generation_call.result")
 
 
 def reasoning(seal: Seal | None = None, text: str = "") -> dict[str, Any]:

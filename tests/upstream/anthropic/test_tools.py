@@ -10,7 +10,7 @@ from gateway.domain.errors import BadRequest
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.anthropic.tools import JSON_LINE, JSON_TOOL, answers_by_tool, equip
 from gateway.upstream.learned_params import NOTHING
-from gateway.upstream.translation import Parameters, ResponseFormat
+from gateway.upstream.translation import Parameters
 from tests.cases.conversations import call, function
 from tests.upstream.makers import translated
 
@@ -24,7 +24,7 @@ SOME = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": 
 
 def _equip(row: AnthropicModel = NATIVE, *, thinking: bool = False, **fields: Any) -> dict[str, Any]:
     parameters = Parameters(translated({"messages": [], **fields}), NOTHING)
-    form, parallel = parameters.take("response_format", ResponseFormat), parameters.take("parallel_tool_calls", bool)
+    form, parallel = parameters.form, parameters.take("parallel_tool_calls", bool)
     kit = equip(parameters.conversation, form, row, thinking=thinking, single=parallel is False)
     found: dict[str, Any] = msgspec.json.decode(rawjson.encode(kit))
     return found
