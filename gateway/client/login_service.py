@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 from xml.sax.saxutils import escape
 
 import msgspec
@@ -40,28 +39,6 @@ class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     """The file that describes it; empty if there is none."""
 
 
-class ServiceManager(Protocol):
-    """One operating system's services."""
-
-    system: str
-
-    def install(self, config: Config) -> ServiceState:
-        """Start the gateway now and at every login. Raises ServiceFailed."""
-
-    def remove(self) -> ServiceState:
-        """Stop and remove the service. Raises ServiceFailed."""
-
-    def state(self) -> ServiceState:
-        """Returns the state of the service."""
-
-
-def service_manager() -> ServiceManager:
-    """Returns this system's service manager."""
-    if sys.platform == "win32":
-        return Scheduler()
-    return Launchd() if sys.platform == "darwin" else Systemd()
-
-
 class Systemd:
     """A unit of the user's own systemd."""
 
@@ -74,27 +51,22 @@ class Systemd:
         """The link by which systemd knows that it is enabled."""
 
     def install(self, config: Config) -> ServiceState:
+        """Start the gateway now and at every login. Raises ServiceFailed."""
         with _write_unit(unit(command(config)), self.file, self.link):
-            self._ask("daemon-reload")
-            self._ask("enable", "--now", NAME)
+            _ask("systemctl --user daemon-reload")
+            _ask(f"systemctl --user enable --now {NAME}")
         return self.state()
 
     def remove(self) -> ServiceState:
+        """Stop and remove the service. Raises ServiceFailed."""
         if self.file.exists():
             with _delete_unit(self.file, self.link):
-                self._ask("disable", "--now", NAME)
-            self._ask("daemon-reload")
+                _ask(f"systemctl --user disable --now {NAME}")
+            _ask("systemctl --user daemon-reload")
         return self.state()
 
     def state(self) -> ServiceState:
-        installed = self.file.exists()
-        running = installed and _run(["systemctl", "--user", "is-active", "--quiet", NAME]).returncode == 0
-        return ServiceState(system=self.system, installed=installed, running=running, file=str(self.file))
-
-    def _ask(self, *words: str) -> None:
-        done = _run(["systemctl", "--user", *words])
-        if done.returncode:
-            raise ServiceFailed(f"systemctl --user {' '.join(words)} failed: {_last(done)}")
+        return _state_of(self.file, self.system, f"systemctl --user is-active --quiet {NAME}")
 
 
 class Launchd:
@@ -107,24 +79,17 @@ class Launchd:
 
     def install(self, config: Config) -> ServiceState:
         with _write_unit(plist(command(config), config), self.file):
-            self._ask("load", "-w")
+            _ask("launchctl load -w", str(self.file))
         return self.state()
 
     def remove(self) -> ServiceState:
         if self.file.exists():
             with _delete_unit(self.file):
-                self._ask("unload", "-w")
+                _ask("launchctl unload -w", str(self.file))
         return self.state()
 
     def state(self) -> ServiceState:
-        installed = self.file.exists()
-        running = installed and _run(["launchctl", "list", LABEL]).returncode == 0
-        return ServiceState(system=self.system, installed=installed, running=running, file=str(self.file))
-
-    def _ask(self, *words: str) -> None:
-        done = _run(["launchctl", *words, str(self.file)])
-        if done.returncode:
-            raise ServiceFailed(f"launchctl {' '.join(words)} failed: {_last(done)}")
+        return _state_of(self.file, self.system, f"launchctl list {LABEL}")
 
 
 class Scheduler:
@@ -134,14 +99,14 @@ class Scheduler:
 
     def install(self, config: Config) -> ServiceState:
         line = subprocess.list2cmdline(command(config))
-        self._ask("/Create", "/F", "/SC", "ONLOGON", "/RL", "LIMITED", "/TN", NAME, "/TR", line)
-        self._ask("/Run", "/TN", NAME)
+        _ask(f"schtasks /Create /F /SC ONLOGON /RL LIMITED /TN {NAME} /TR", line)
+        _ask(f"schtasks /Run /TN {NAME}")
         return self.state()
 
     def remove(self) -> ServiceState:
         if self.state().installed:
-            self._ask("/End", "/TN", NAME)
-            self._ask("/Delete", "/F", "/TN", NAME)
+            _ask(f"schtasks /End /TN {NAME}")
+            _ask(f"schtasks /Delete /F /TN {NAME}")
         return self.state()
 
     def state(self) -> ServiceState:
@@ -149,10 +114,12 @@ class Scheduler:
         running = b"Running" in done.stdout
         return ServiceState(system=self.system, installed=done.returncode == 0, running=running, file="")
 
-    def _ask(self, *words: str) -> None:
-        done = _run(["schtasks", *words])
-        if done.returncode:
-            raise ServiceFailed(f"schtasks {' '.join(words)} failed: {_last(done)}")
+
+def service_manager() -> Systemd | Launchd | Scheduler:
+    """Returns this system's service manager."""
+    if sys.platform == "win32":
+        return Scheduler()
+    return Launchd() if sys.platform == "darwin" else Systemd()
 
 
 def unit(words: Sequence[str]) -> str:
@@ -238,6 +205,20 @@ def _delete_unit(*files: Path) -> Iterator[None]:
     finally:
         for file in files:
             file.unlink(missing_ok=True)
+
+
+def _state_of(file: Path, system: str, question: str) -> ServiceState:
+    """Returns the state of a service with a file. ``question`` is the command line that succeeds while it runs."""
+    installed = file.exists()
+    running = installed and _run(question.split()).returncode == 0
+    return ServiceState(system=system, installed=installed, running=running, file=str(file))
+
+
+def _ask(line: str, *arguments: str) -> None:
+    """Runs a command line, with arguments that may contain spaces. Raises ServiceFailed if it fails."""
+    done = _run([*line.split(), *arguments])
+    if done.returncode:
+        raise ServiceFailed(f"{line} failed: {_last(done)}")
 
 
 def _run(words: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
