@@ -22,7 +22,7 @@ from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import accept_option, confirm, json_option, yes_option
-from gateway.commands.output import out_done, out_json, out_list, out_view, words
+from gateway.commands.output import Column, out_done, out_json, out_list, out_view, words
 from gateway.commands.session import run
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.errors import BadRequest
@@ -37,21 +37,19 @@ from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView
 
 COLUMNS = [
-    ("Name", lambda c: c.name),
-    ("State", formatting.channel_state),
-    ("Dialect", lambda c: c.dialect),
-    ("Base URL", lambda c: c.base_url),
-    ("Groups", lambda c: formatting.some(c.groups)),
-    (">Models", lambda c: str(len(c.models))),
-    (">Priority", lambda c: str(c.priority)),
-    (">Weight", lambda c: str(c.weight)),
-    (">Calls", lambda c: f"{c.calls:,}"),
-    (">Errors", lambda c: f"{c.errors:,}"),
-    (">Spent", lambda c: brief_dollars(c.spent_nanos)),
-    ("Reason", lambda c: plain(reason_text(c.reason) or c.missing_text(options.now()), 60)),
+    Column("Name", lambda c: c.name, "name"),
+    Column("State", formatting.channel_state, "state"),
+    Column("Dialect", lambda c: c.dialect, drop=4),
+    Column("Base URL", lambda c: c.base_url, drop=3),
+    Column("Groups", lambda c: formatting.some(c.groups), drop=5),
+    Column("Models", lambda c: str(len(c.models)), "number", drop=7),
+    Column("Priority", lambda c: str(c.priority), "number", drop=2),
+    Column("Weight", lambda c: str(c.weight), "number", drop=1),
+    Column("Calls", lambda c: f"{c.calls:,}", "number"),
+    Column("Errors", lambda c: f"{c.errors:,}", "number"),
+    Column("Spent", lambda c: brief_dollars(c.spent_nanos), "number", drop=6),
+    Column("Reason", lambda c: plain(reason_text(c.reason) or c.missing_text(options.now()), 60)),
 ]
-DROP = ("Weight", "Priority", "Base URL", "Dialect", "Groups", "Spent", "Models")
-"""Columns that a narrow terminal omits, the first one first."""
 
 
 KEY_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key")
@@ -78,7 +76,7 @@ def list_channels(*, as_json: bool) -> None:
     'tollkeeper incident list' shows them too.
     """
     found = run(lambda client: client.channels())
-    out_list(found, COLUMNS, as_json=as_json, empty="no channels yet; see: tollkeeper channel add --help", drop=DROP)
+    out_list(found, COLUMNS, as_json=as_json, empty="no channels yet; see: tollkeeper channel add --help")
 
 
 @channel.command("show", examples=["tollkeeper channel show openai"])

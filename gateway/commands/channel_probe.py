@@ -11,7 +11,7 @@ from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.formatting import moment, price_notes, unpriced_notes
 from gateway.commands.options import Patch, json_option, now
-from gateway.commands.output import cells, fit, out, out_json, out_list, words
+from gateway.commands.output import Column, cells, fit, out, out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.human_values import brief_context, brief_span, count_text, first_of
@@ -46,13 +46,25 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
     until_ms: Millis | None = None
     """Until when it is not requested, because the upstream said that it lacks it."""
 
+    @property
+    def offered(self) -> str:
+        """Returns the names under which it is offered; ``yes`` for its own."""
+        return ", ".join(
+            ["yes" if self.public == self.name else self.public, *self.more_names] if self.served else ["no"]
+        )
+
+    @property
+    def state_text(self) -> str:
+        """Returns its state, and until when it is not requested."""
+        return self.state.replace("_", " ") + (f", paused until {moment(self.until_ms)}" if self.until_ms else "")
+
 
 COLUMNS = [
-    ("Model", lambda m: m.name),
-    ("Offered", lambda m: ", ".join(["yes" if m.public == m.name else m.public, *m.more_names]) if m.served else "no"),
-    ("State", lambda m: m.state.replace("_", " ") + (f", paused until {moment(m.until_ms)}" if m.until_ms else "")),
-    (">Context", lambda m: brief_context(m.context, m.context_source)),
-    (
+    Column("Model", lambda m: m.name, "name", least=16),
+    Column("Offered", lambda m: m.offered),
+    Column("State", lambda m: m.state_text, "state"),
+    Column("Context", lambda m: brief_context(m.context, m.context_source), "number"),
+    Column(
         "Upstream price",
         lambda m: "" if m.input_nanos is None else f"{dollars(m.input_nanos)} / {dollars(m.output_nanos or 0)}",
     ),
@@ -60,10 +72,10 @@ COLUMNS = [
 
 
 PRESET_COLUMNS = [
-    ("Preset", lambda p: p.name),
-    ("Dialect", lambda p: p.dialect),
-    ("Base URL", lambda p: p.base_url or "your own: give --base-url"),
-    ("Key", lambda p: f"env:{p.key_variable}" if p.key_variable else "none needed" if p.local else ""),
+    Column("Preset", lambda p: p.name),
+    Column("Dialect", lambda p: p.dialect),
+    Column("Base URL", lambda p: p.base_url or "your own: give --base-url"),
+    Column("Key", lambda p: f"env:{p.key_variable}" if p.key_variable else "none needed" if p.local else "", "whole"),
 ]
 
 

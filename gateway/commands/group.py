@@ -11,7 +11,7 @@ from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
 from gateway.commands.field_options import copy_of, field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, yes_option
-from gateway.commands.output import out_done, out_list, out_view, words
+from gateway.commands.output import Column, out_done, out_list, out_view, words
 from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields, hidden_aliases
@@ -22,17 +22,15 @@ from gateway.domain.text import plain, word
 from gateway.domain.views import ChannelView, GroupView, ModelView
 
 COLUMNS = [
-    ("Name", lambda g: g.name),
-    (">Price", lambda g: formatting.multiplier(g.multiplier)),
-    ("Tokens", lambda g: formatting.some(g.tokens)),
-    ("Channels", lambda g: formatting.some(g.channels)),
-    ("Models", lambda g: formatting.some(g.sees)),
-    (">Calls", lambda g: f"{g.calls:,}"),
-    (">Spent", lambda g: brief_dollars(g.spent_nanos)),
-    ("Budget", lambda g: formatting.budgets(g.budgets)),
+    Column("Name", lambda g: g.name, "name"),
+    Column("Price", lambda g: formatting.multiplier(g.multiplier), "number"),
+    Column("Tokens", lambda g: formatting.some(g.tokens)),
+    Column("Channels", lambda g: formatting.some(g.channels), drop=2),
+    Column("Models", lambda g: formatting.some(g.sees), drop=1),
+    Column("Calls", lambda g: f"{g.calls:,}", "number"),
+    Column("Spent", lambda g: brief_dollars(g.spent_nanos), "number"),
+    Column("Budget", lambda g: formatting.budgets(g.budgets)),
 ]
-DROP = ("Models", "Channels")
-"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -45,7 +43,7 @@ def group() -> None:
 def list_groups(*, as_json: bool) -> None:
     """List all groups."""
     found = run(lambda client: client.groups())
-    out_list(found, COLUMNS, as_json=as_json, empty="no groups yet; create one: tollkeeper group add NAME", drop=DROP)
+    out_list(found, COLUMNS, as_json=as_json, empty="no groups yet; create one: tollkeeper group add NAME")
 
 
 @group.command("show", examples=["tollkeeper group show default"])

@@ -7,32 +7,30 @@ import msgspec
 
 from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
-from gateway.commands.output import Columns, TextWithEnd, more_text, out, out_json, out_list, out_view, words
+from gateway.commands.output import Column, TextWithEnd, more_text, out, out_json, out_list, out_view, words
 from gateway.commands.session import run
 from gateway.domain.config_views import Difference
 from gateway.domain.errors import Conflict
-from gateway.domain.history import HistoryView, UndoDoubt, UndoView, undo_text
+from gateway.domain.history import UndoDoubt, UndoView, undo_text
 from gateway.domain.human_values import local_time
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 
 KINDS = ("account", "settings", "token", "group", "channel", "price", "grant")
 
-_COLUMNS: Columns[HistoryView] = (
-    (">Id", lambda entry: str(entry.id)),
-    ("Time", lambda entry: local_time(entry.time_ms)),
-    ("By", lambda entry: entry.source.brief()),
-    ("Change", lambda entry: _change(entry.text)),
-    ("Fields", lambda entry: plain(entry.edited, 80)),
-    ("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else ""),
+_COLUMNS = (
+    Column("Id", lambda entry: str(entry.id), "number"),
+    Column("Time", lambda entry: local_time(entry.time_ms), "whole"),
+    Column("By", lambda entry: entry.source.brief(), drop=1, least=19),
+    Column("Change", lambda entry: _change(entry.text), least=28),
+    Column("Fields", lambda entry: plain(entry.edited, 80), drop=3),
+    Column("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else "", "state", drop=2),
 )
 
 SHOWN = 20
 """How many changes are listed by default."""
 NAME_END = len("-linux'")
 """Places for the end of a quoted name, which distinguishes it from similar ones."""
-DROP = ("By", "State", "Fields")
-"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -81,7 +79,7 @@ def list_history(
 ) -> None:
     """List the changes, newest first."""
     found = run(lambda client: client.history(kind=kinds, name=names, since=since, until=until, limit=limit))
-    out_list(found, _COLUMNS, as_json=as_json, empty="no changes", drop=DROP)
+    out_list(found, _COLUMNS, as_json=as_json, empty="no changes")
     if len(found) == limit == SHOWN and not as_json:
         words(more_text(SHOWN, "changes"))
 

@@ -6,7 +6,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import SINCE, WholeNumber, json_option, now
-from gateway.commands.output import out_list
+from gateway.commands.output import Column, out_list
 from gateway.commands.session import run
 from gateway.domain.budget import BALANCE_ID
 from gateway.domain.call import FailureKind
@@ -49,7 +49,7 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
     """
     found = run(lambda client: client.incidents(*channels))
     recent = [one for one in found if one.lasts(now()) or _end_of(one) >= (since or 0)]
-    out_list(recent[:limit], COLUMNS, as_json=as_json, empty="no incidents", drop=DROP, below=BELOW)
+    out_list(recent[:limit], COLUMNS, as_json=as_json, empty="no incidents")
 
 
 def _end_of(one: Incident) -> int:
@@ -96,16 +96,12 @@ def _cause(one: Incident) -> str:
 
 
 COLUMNS = [
-    ("Began", lambda i: formatting.moment(i.began)),
-    ("Last", lambda i: formatting.moment(i.last)[11:]),
-    ("Where", _subject),
-    ("Cause", _cause),
-    (">Failures", lambda i: f"{i.failures:,}" if i.failures else ""),
-    ("State", _state),
-    ("Calls", _calls),
-    ("Message", lambda i: plain(reason_text(i.reason), 200)),
+    Column("Began", lambda i: formatting.moment(i.began), "whole", drop=4),
+    Column("Last", lambda i: formatting.moment(i.last)[11:], drop=1),
+    Column("Where", _subject, "name"),
+    Column("Cause", _cause, "whole"),
+    Column("Failures", lambda i: f"{i.failures:,}" if i.failures else "", "number", drop=2),
+    Column("State", _state, "state", drop=5),
+    Column("Calls", _calls, drop=3, below=True),
+    Column("Message", lambda i: plain(reason_text(i.reason), 200), below=True),
 ]
-BELOW = ("Calls", "Message")
-"""Columns that a narrow terminal shows under the others."""
-DROP = ("Last", "Failures", "Calls", "Began", "State")
-"""Columns that a narrow terminal omits, the first one first."""

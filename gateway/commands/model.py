@@ -9,7 +9,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.options import SOME, json_option
-from gateway.commands.output import out, out_json, out_list, out_pairs, table, terminal_width, words
+from gateway.commands.output import Column, out, out_json, out_list, out_pairs, table, terminal_width, words
 from gateway.commands.session import run
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import brief_context, brief_count, state_word
@@ -21,16 +21,18 @@ from gateway.domain.upstream_views import ModelDetail
 from gateway.domain.views import ModelView
 
 COLUMNS = [
-    ("Model", lambda m: m.name),
-    ("Channels", lambda m: f"as {m.stands_for}" if m.stands_for else formatting.some(m.channels)),
-    ("Groups", lambda m: formatting.some(m.groups)),
-    ("Input / output", lambda m: formatting.price_range(m.prices) or formatting.price_text(m.price, m.told)),
-    (">Context", lambda m: brief_count(m.context) if m.context else ""),
-    (">Calls", lambda m: f"{m.calls:,}"),
-    (">Spent", lambda m: brief_dollars(m.spent_nanos)),
+    Column("Model", lambda m: m.name, "name", least=16),
+    Column("Channels", lambda m: f"as {m.stands_for}" if m.stands_for else formatting.some(m.channels)),
+    Column("Groups", lambda m: formatting.some(m.groups), drop=3),
+    Column(
+        "Input / output",
+        lambda m: formatting.price_range(m.prices) or formatting.price_text(m.price, m.told),
+        "whole",
+    ),
+    Column("Context", lambda m: brief_count(m.context) if m.context else "", "number", drop=1),
+    Column("Calls", lambda m: f"{m.calls:,}", "number"),
+    Column("Spent", lambda m: brief_dollars(m.spent_nanos), "number", drop=2),
 ]
-DROP = ("Context", "Spent", "Groups")
-"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -56,22 +58,22 @@ def list_models(token: str | None, *, as_json: bool) -> None:
         return found, nobody, (await client.account()).status
 
     found, nobody, account = run(work)
-    out_list(found, COLUMNS, as_json=as_json, empty=nobody, drop=DROP)
+    out_list(found, COLUMNS, as_json=as_json, empty=nobody)
     if account == AccountStatus.SUSPENDED:
         words("note: the account is suspended, so all calls are rejected; tollkeeper account set --status active")
 
 
 ROUTE_COLUMNS = [
-    ("Group", lambda r: r.group or "none"),
-    (">Order", lambda r: str(r.order) if r.order else "not tried"),
-    ("Channel", lambda r: r.channel),
-    ("Because", lambda r: r.place),
-    (">Weight", lambda r: str(r.weight)),
-    ("State", lambda r: f"{state_word(r.state)} {plain(r.reason, 60)}".rstrip()),
-    ("Upstream model", lambda r: r.upstream_model),
-    (">Context", lambda r: brief_context(r.context, r.context_source)),
-    (">Output", lambda r: brief_count(r.max_output) if r.max_output else ""),
-    ("Limits", lambda r: limits_text(r.limits)),
+    Column("Group", lambda r: r.group or "none", "name"),
+    Column("Order", lambda r: str(r.order) if r.order else "not tried", "number"),
+    Column("Channel", lambda r: r.channel, "name"),
+    Column("Because", lambda r: r.place),
+    Column("Weight", lambda r: str(r.weight), "number", drop=4),
+    Column("State", lambda r: f"{state_word(r.state)} {plain(r.reason, 60)}".rstrip(), "state"),
+    Column("Upstream model", lambda r: r.upstream_model, "name", least=16),
+    Column("Context", lambda r: brief_context(r.context, r.context_source), "number", drop=3),
+    Column("Output", lambda r: brief_count(r.max_output) if r.max_output else "", "number", drop=2),
+    Column("Limits", lambda r: limits_text(r.limits), drop=1),
 ]
 
 
@@ -91,7 +93,7 @@ def show_model(name: str, *, as_json: bool) -> None:
         return
     out_pairs(_pairs(found, refused=refused))
     if found.routes:
-        out("\n" + table(found.routes, ROUTE_COLUMNS, terminal_width(), ("Limits", "Output", "Context", "Weight")))
+        out("\n" + table(found.routes, ROUTE_COLUMNS, terminal_width()))
 
 
 def _pairs(found: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:

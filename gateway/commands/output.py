@@ -11,34 +11,53 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import click
+import msgspec
 
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.field_kinds import json_value
 from gateway.domain.text import plain
 
 T = TypeVar("T")
-Columns = Sequence[tuple[str, Callable[[T], str]]]
-"""Heading and cell of each column. A heading that begins with ``>`` is aligned to the right."""
 
 MARGIN = "  "
 NOTHING = "-"
 """An empty cell, so that columns can be counted."""
 
-NARROWEST = 10
-"""The minimum width of a narrowed column, in terminal cells."""
 
-FLOORS = {"Model": 16, "Upstream model": 16, "By": len("command: token edit"), "Change": 28}
-"""The narrowest width of some other columns, by heading."""
+class Column(msgspec.Struct, frozen=True):
+    """One column of a table, and what a narrow terminal does with it."""
 
-STATES = frozenset({"State", "Status"})
-WHOLE = frozenset(
-    {"Id", "Time", "Began", "Cause", "Key", "Expires", "Last used", "Updated", "Input / output", "Now", "Listed"}
-)
-NAMES = frozenset({"Name", "Token", "Model", "Upstream model", "Channel", "Group", "Where"})
-"""Headings of columns with names: long names lose their middle, so that similar ones stay distinct."""
+    heading: str
+    cell: Callable[[Any], str]
+    """Returns the text of a row's cell."""
+    kind: Literal["text", "name", "whole", "number", "state"] = "text"
+    """Texts may be cut: names in the middle, so that similar ones stay distinct, others at the end. Whole ones are
+    moments, ids and the like; numbers are aligned to the right, states have colours."""
+    drop: int = 0
+    """Its turn to be omitted, from 1 on; 0: it stays."""
+    least: int = 10
+    """The width below which columns are omitted before it is cut further."""
+    below: bool = False
+    """Whether it may be shown on a line of its own under the row. Only the last columns may."""
+
+    @property
+    def elastic(self) -> bool:
+        """Returns whether its cells may be cut."""
+        return self.kind in ("text", "name")
+
+    def draw(self, text: str, width: int, end: str = "") -> str:
+        """Returns a cell of this width. ``end`` is the end of the text that stays when it is cut."""
+        if self.kind == "number":
+            return fit(text, -width)
+        shown = fit((cut_middle if self.kind == "name" else cut)(text, width, end) if self.elastic else text, width)
+        return color_state(shown) if self.kind == "state" else shown
+
+
+Columns = Sequence[Column]
+
 STATE_NAMES = frozenset({"state", "status", "result"})
 STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
     (("ok", "active", "serving", "equal", "2"), "green"),
@@ -130,27 +149,15 @@ def out_json_list(values: Iterable[object]) -> None:
     out("[]" if before == "[" else "\n]")
 
 
-def out_list(
-    rows: Sequence[T],
-    columns: Columns[T],
-    *,
-    as_json: bool,
-    empty: str,
-    drop: Sequence[str] = (),
-    below: Sequence[str] = (),
-) -> None:
-    """Write a listing: a table for people (``empty`` says on stderr what to do if there is nothing), or a JSON array.
-
-    ``drop``: headings of the columns that a narrow terminal omits, the first one first. ``below``: headings of the last
-    columns, which such a terminal shows on a line of their own under the row.
-    """
+def out_list(rows: Sequence[T], columns: Columns, *, as_json: bool, empty: str) -> None:
+    """Write a listing: a JSON array, or a table for people. ``empty`` says on stderr what to do if it is empty."""
     if as_json:
         out_json_list(rows)
     elif rows:
-        text, left_out = _draw(rows, columns, terminal_width(), drop, below)
+        text, omitted = _draw(rows, columns, terminal_width())
         out(text)
-        if left_out:
-            words(f"columns left out: {', '.join(left_out)}; see --json, or a wider terminal")
+        if omitted:
+            words(f"columns left out: {', '.join(omitted)}; see --json, or a wider terminal")
     else:
         words(empty)
 
@@ -197,77 +204,73 @@ class ProgressLine:
             self._width = cells(line)
 
 
-def table(rows: Sequence[T], columns: Columns[T], width: int | None = None, drop: Sequence[str] = ()) -> str:
+def table(rows: Sequence[T], columns: Columns, width: int | None = None) -> str:
     """Returns aligned columns under their headings. Every cell is escaped. States have colours, which a pipe never
     gets.
 
-    To fit ``width`` places (None: unlimited) texts are cut, the widest first; if that is not enough, the columns with
-    the headings of ``drop`` are left out one after the other, empty ones before anything is cut.
+    To fit ``width`` places (None: unlimited) texts are cut, the widest first; if that is not enough, columns are
+    omitted, empty ones before anything is cut.
     """
-    return _draw(rows, columns, width, drop)[0]
+    return _draw(rows, columns, width)[0]
 
 
-def _draw(
-    rows: Sequence[T], columns: Columns[T], width: int | None, drop: Sequence[str], below: Sequence[str] = ()
-) -> tuple[str, list[str]]:
-    """Returns the table, and the headings that were left out."""
-    heads = [head.lstrip(">") for head, _ in columns]
-    found = [[cell(row) for _, cell in columns] for row in rows]
-    lines = [heads, *([plain(text) or NOTHING for text in line] for line in found)]
-    ends = [[""] * len(heads), *([end_of(text) for text in line] for line in found)]
+def _draw(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, list[str]]:
+    """Returns the table, and the headings of the columns that were omitted although they are not empty."""
+    texts = [[column.cell(row) for column in columns] for row in rows]
+    lines = [[column.heading for column in columns], *([plain(text) or NOTHING for text in line] for line in texts)]
+    ends = [[""] * len(columns), *([end_of(text) for text in line] for line in texts)]
     widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]
-    empty = {i for i, head in enumerate(heads) if head in drop and all(line[i] == NOTHING for line in lines[1:])}
-    shown = list(range(len(columns)))
-    under: list[int] = []
+    empty = {i for i, column in enumerate(columns) if column.drop and all(line[i] == NOTHING for line in lines[1:])}
+    shown, under = list(range(len(columns))), list[int]()
     if width is not None:
-        if _total(widths, shown) > width:
-            shown = [i for i in shown if i not in empty]
-        excess = max(0, widths[-1] - 40)  # the last column may be cut so far
-        for last in [i for i in reversed(shown) if heads[i] in below]:
-            if _total(widths, shown) > width + excess:
-                shown.remove(last)
-                under, excess = [last, *under], 0
-        longest = [max(cells(line[i]) for line in ends) for i in range(len(columns))]
-        # names in the first column must stay distinct
-        floors = [20, *(FLOORS.get(head, NARROWEST) for head in heads[1:])]
-        floors = [max(floor, end and end + 6) for floor, end in zip(floors, longest, strict=True)]
-        least = [
-            min(size, floor) if _is_text(head) else size
-            for (head, _), size, floor in zip(columns, widths, floors, strict=True)
-        ]
-        for head in drop:
-            if _total(least, shown) > width:
-                shown = [i for i in shown if heads[i] != head]
-        elastic = [i for i in shown if _is_text(columns[i][0])]
-        _narrow(widths, elastic, _total(widths, shown) - width, floors)
-        _narrow(widths, elastic, _total(widths, shown) - width, [NARROWEST] * len(columns))
+        floors = [_floor(columns[i], max(cells(line[i]) for line in ends), first=not i) for i in shown]
+        shown, under = _choose_columns(columns, widths, floors, empty, width)
+        elastic = [i for i in shown if columns[i].elastic]
+        for least in (floors, [10] * len(columns)):
+            narrow_widths(widths, elastic, _total(widths, shown) - width, least)
     drawn = []
-    for number, line in enumerate(lines):
-        parts = {
-            i: (cut_middle if number and heads[i] in NAMES else cut)(line[i], widths[i], ends[number][i]) for i in shown
-        }
-        texts = [fit(parts[i], -widths[i] if columns[i][0][0] == ">" else widths[i]) for i in shown]
-        if number:
-            texts = [color_state(text) if heads[i] in STATES else text for i, text in zip(shown, texts, strict=True)]
-        drawn.append(MARGIN.join(texts).rstrip())
-        if number and (more := MARGIN.join(line[i] for i in under if line[i] != NOTHING)):
-            drawn.append(f"{MARGIN}{cut(more, max(NARROWEST, (width or 0) - len(MARGIN)))}")
-    return "\n".join(drawn), [head for i, head in enumerate(heads) if i not in {*shown, *under, *empty}]
+    for line, end in zip(lines, ends, strict=True):
+        drawn.append(MARGIN.join(columns[i].draw(line[i], widths[i], end[i]) for i in shown).rstrip())
+        more = MARGIN.join(line[i] for i in under if line[i] != NOTHING)
+        if more and line is not lines[0]:
+            drawn.append(f"{MARGIN}{cut(more, max(10, (width or 0) - len(MARGIN)))}")
+    return "\n".join(drawn), [column.heading for i, column in enumerate(columns) if i not in {*shown, *under, *empty}]
 
 
-def _is_text(head: str) -> bool:
-    """Returns whether the column's cells may be cut: numbers, moments, states and ids are whole or left out."""
-    return head[0] != ">" and head not in STATES | WHOLE
+def _floor(column: Column, end: int, *, first: bool) -> int:
+    """Returns the width below which columns are omitted before it is cut further: the first one tells the rows apart,
+    and the ends of texts, at most ``end`` places wide, stay.
+    """
+    return max(20 if first else column.least, end and end + 6)
+
+
+def _choose_columns(
+    columns: Columns, widths: Sequence[int], floors: Sequence[int], empty: set[int], width: int
+) -> tuple[list[int], list[int]]:
+    """Returns the columns that are shown, and those that are shown under the rows."""
+    shown, under = list(range(len(columns))), list[int]()
+    if _total(widths, shown) > width:
+        shown = [i for i in shown if i not in empty]
+    excess = max(0, widths[-1] - 40)  # the last column may be cut so far
+    for last in [i for i in reversed(shown) if columns[i].below]:
+        if _total(widths, shown) > width + excess:
+            shown.remove(last)
+            under, excess = [last, *under], 0
+    least = [min(widths[i], floors[i]) if column.elastic else widths[i] for i, column in enumerate(columns)]
+    for turn in sorted({column.drop for column in columns} - {0}):
+        if _total(least, shown) > width:
+            shown = [i for i in shown if columns[i].drop != turn]
+    return shown, under
 
 
 def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
     return sum(widths[i] for i in shown) + len(MARGIN) * (len(shown) - 1)
 
 
-def _narrow(widths: list[int], texts: Sequence[int], excess: int, floors: Sequence[int]) -> None:
+def narrow_widths(widths: list[int], elastic: Sequence[int], excess: int, floors: Sequence[int]) -> None:
     """Take so many places from these columns, each from the widest one that has more than its minimum."""
     for _ in range(excess):
-        widest = max((i for i in texts if widths[i] > floors[i]), key=lambda i: widths[i], default=None)
+        widest = max((i for i in elastic if widths[i] > floors[i]), key=lambda i: widths[i], default=None)
         if widest is None:
             return
         widths[widest] -= 1

@@ -9,7 +9,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, several
 from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
-from gateway.commands.output import out, out_json, out_list, out_pairs, table, terminal_width, words
+from gateway.commands.output import Column, out, out_json, out_list, out_pairs, table, terminal_width, words
 from gateway.commands.price_news import news_of, show_news
 from gateway.commands.price_rule import extra_rows
 from gateway.commands.price_set import set_price
@@ -28,16 +28,14 @@ from gateway.domain.upstream_views import ModelRoute, PriceProposal
 from gateway.domain.views import ChannelView, ModelView
 
 IMPORT_COLUMNS = [
-    ("Model", lambda p: p.model),
-    ("Change", lambda p: p.change),
-    ("Now", lambda p: formatting.price(p.now)),
-    ("Listed", lambda p: formatting.price(p.listed)),
-    ("Source", lambda p: formatting.source(p.listed)),
-    ("Channel", lambda p: p.channel),
-    ("Note", lambda p: _note(p)),  # noqa: PLW0108 - it is below
+    Column("Model", lambda p: p.model, "name", least=16),
+    Column("Change", lambda p: p.change),
+    Column("Now", lambda p: formatting.price(p.now), "whole", drop=4),
+    Column("Listed", lambda p: formatting.price(p.listed), "whole"),
+    Column("Source", lambda p: formatting.source(p.listed), drop=2),
+    Column("Channel", lambda p: p.channel, "name", drop=1),
+    Column("Note", lambda p: _note(p), drop=3),  # noqa: PLW0108 - it is below
 ]
-IMPORT_DROP = ("Channel", "Source", "Note", "Now")
-"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.command(
@@ -77,7 +75,7 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
     if not found:
         every = run(lambda client: client.channels())
         empty += _why_nothing([one for one in every if channel in (None, one.name, one.preset)], wanted, channel)
-    out_list(found, IMPORT_COLUMNS, as_json=as_json, empty=empty, drop=IMPORT_DROP)
+    out_list(found, IMPORT_COLUMNS, as_json=as_json, empty=empty)
     for line in _summary(found, dry_run=dry_run, accept=accept) if found else []:
         words(line)
 
@@ -124,35 +122,33 @@ def _summary(found: list[PriceProposal], *, dry_run: bool, accept: bool) -> list
 
 
 COLUMNS = [
-    ("Model", lambda p: p.model),
-    (">Input", lambda p: dollars(p.input_nanos)),
-    (">Cached", lambda p: _optional(p.cached_input_nanos)),
-    (">Cache write", lambda p: _optional(p.cache_write_nanos)),
-    (">Long write", lambda p: _optional(p.cache_write_long_nanos)),
-    (">Output", lambda p: dollars(p.output_nanos)),
-    (">A call", lambda p: _optional(p.per_call_nanos or None)),
-    ("Source", lambda p: "free" if p.free and p.source == MANUAL else formatting.source(p)),
-    ("Updated", lambda p: formatting.moment(p.updated_ms)),
+    Column("Model", lambda p: p.model, "name", least=16),
+    Column("Input", lambda p: dollars(p.input_nanos), "number"),
+    Column("Cached", lambda p: _optional(p.cached_input_nanos), "number"),
+    Column("Cache write", lambda p: _optional(p.cache_write_nanos), "number", drop=5),
+    Column("Long write", lambda p: _optional(p.cache_write_long_nanos), "number", drop=3),
+    Column("Output", lambda p: dollars(p.output_nanos), "number"),
+    Column("A call", lambda p: _optional(p.per_call_nanos or None), "number", drop=4),
+    Column("Source", lambda p: "free" if p.free and p.source == MANUAL else formatting.source(p), drop=6),
+    Column("Updated", lambda p: formatting.moment(p.updated_ms), "whole", drop=2),
 ]
-CHANNEL = ("Channel", lambda p: p.channel)
-RULES = ("Other prices", lambda p: "; ".join(map(written_rule, p.rules)))
-TIERS = ("Longer inputs", lambda p: ", ".join(map(written_tier, p.tier_prices)))
+CHANNEL = Column("Channel", lambda p: p.channel, "name")
+RULES = Column("Other prices", lambda p: "; ".join(map(written_rule, p.rules)), drop=1)
+TIERS = Column("Longer inputs", lambda p: ", ".join(map(written_tier, p.tier_prices)), drop=7)
 """These three columns are shown only if a price needs them. Tiers are written as ``--tier`` takes them."""
-DROP = ("Other prices", "Updated", "Long write", "A call", "Cache write", "Source", "Longer inputs")
-"""Columns that a narrow terminal omits, the first one first."""
 
 
 ROUTE_COLUMNS = [
-    ("Channel", lambda r: r.channel),
-    ("Calls there cost", lambda r: formatting.price(r.price)),
-    ("Source", lambda r: "" if r.price is None else formatting.source(r.price)),
+    Column("Channel", lambda r: r.channel, "name"),
+    Column("Calls there cost", lambda r: formatting.price(r.price)),
+    Column("Source", lambda r: "" if r.price is None else formatting.source(r.price)),
 ]
 
 UNPRICED_COLUMNS = [
-    ("Model", lambda m: m.name),
-    ("Channels", lambda m: formatting.some(m.channels)),
-    ("Upstream price", lambda m: f"{dollars(m.told.input)} / {dollars(m.told.output)}" if m.told else ""),
-    (">Calls", lambda m: f"{m.calls:,}"),
+    Column("Model", lambda m: m.name, "name", least=16),
+    Column("Channels", lambda m: formatting.some(m.channels)),
+    Column("Upstream price", lambda m: f"{dollars(m.told.input)} / {dollars(m.told.output)}" if m.told else ""),
+    Column("Calls", lambda m: f"{m.calls:,}", "number"),
 ]
 
 
@@ -171,7 +167,7 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
     if unpriced:
         models, news = run(_models_and_news)
         hints = {hint.model: hint.text for hint in news.hints}
-        columns = [*UNPRICED_COLUMNS, ("List price", lambda m: plain(hints.get(m.name, "")))]
+        columns = [*UNPRICED_COLUMNS, Column("List price", lambda m: plain(hints.get(m.name, "")))]
         empty = "every offered model has a price"
         out_list([m for m in models if m.price is None], columns, as_json=as_json, empty=empty)
         return
@@ -179,7 +175,7 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
     columns = [COLUMNS[0], CHANNEL, *COLUMNS[1:]] if any(p.channel for p in found) else COLUMNS
     columns = [*columns, TIERS] if any(p.tier_prices for p in found) else columns
     columns = [*columns, RULES] if any(p.rules for p in found) else columns
-    out_list(found, columns, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help", drop=DROP)
+    out_list(found, columns, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
     for line in news_lines(news):
         words(f"note: {line}")
 
@@ -213,7 +209,7 @@ def show_price(model: str, *, as_json: bool) -> None:
         return
     out_pairs(_details(found, model, refused=refused))
     if routes := run(lambda client: _priced_routes(client, model)):
-        out("\n" + table(routes, ROUTE_COLUMNS, terminal_width(), ()))
+        out("\n" + table(routes, ROUTE_COLUMNS, terminal_width()))
 
 
 async def _priced_routes(client: ControlClient, model: str) -> list[ModelRoute]:

@@ -13,7 +13,7 @@ from gateway.commands.batch import change_together, confirm_removal, find_each, 
 from gateway.commands.completion import TOKENS
 from gateway.commands.field_options import copy_of, field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, now, yes_option
-from gateway.commands.output import demand_stdout, json_text, out_done, out_list, out_once, out_view, words
+from gateway.commands.output import Column, demand_stdout, json_text, out_done, out_list, out_once, out_view, words
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.human_values import count_text, expiry_time
@@ -24,18 +24,16 @@ from gateway.domain.token import TokenFields
 from gateway.domain.views import NewToken, TokenView
 
 COLUMNS = [
-    ("Name", lambda t: t.name),
-    ("Group", lambda t: t.group),
-    ("State", lambda t: t.state),
-    ("Key", lambda t: t.hint),
-    (">Calls", lambda t: f"{t.calls:,}"),
-    (">Spent", lambda t: brief_dollars(t.spent_nanos)),
-    ("Budget", lambda t: formatting.budgets(t.budgets)),
-    ("Expires", lambda t: "" if t.expires is None else expiry_time(t.expires)),
-    ("Last used", lambda t: formatting.moment(t.last_used_ms)),
+    Column("Name", lambda t: t.name, "name"),
+    Column("Group", lambda t: t.group, "name", drop=4),
+    Column("State", lambda t: t.state, "state"),
+    Column("Key", lambda t: t.hint, "whole", drop=1),
+    Column("Calls", lambda t: f"{t.calls:,}", "number"),
+    Column("Spent", lambda t: brief_dollars(t.spent_nanos), "number"),
+    Column("Budget", lambda t: formatting.budgets(t.budgets)),
+    Column("Expires", lambda t: "" if t.expires is None else expiry_time(t.expires), "whole", drop=3),
+    Column("Last used", lambda t: formatting.moment(t.last_used_ms), "whole", drop=2),
 ]
-DROP = ("Key", "Last used", "Expires", "Group")
-"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -62,7 +60,7 @@ def list_tokens(*, search: str | None, every: bool, as_json: bool) -> None:
         found = [token for token in found if all(word in token.searched.casefold() for word in wanted)]
     shown = [token for token in found if every or not token.outlived]
     empty = "no tokens yet; create one: tollkeeper token add NAME" if search is None else "no token fits"
-    out_list(shown, COLUMNS, as_json=as_json, empty=empty, drop=DROP)
+    out_list(shown, COLUMNS, as_json=as_json, empty=empty)
     if hidden := len(found) - len(shown):
         words(f"and {count_text(hidden, 'token')} of programs that have ended: tollkeeper token list --all")
 

@@ -12,7 +12,7 @@ from gateway.commands.base import Noun
 from gateway.commands.call_filters import CallQuery, filter_options, first_calls, newest_calls, no_match, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber, json_option, now
-from gateway.commands.output import Columns, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
+from gateway.commands.output import Column, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_summary import summary
@@ -40,21 +40,19 @@ LAST = "last"
 """Instead of an id: the first call of the list."""
 
 COLUMNS = [
-    ("Time", lambda c: formatting.moment(c.time_ms)),
-    ("Token", lambda c: c.token),
-    ("Model", formatting.what),
-    ("API", lambda c: c.api),
-    ("Channel", lambda c: c.channel),
-    ("Status", formatting.status),
-    (">Duration", formatting.duration),
-    (">First token", lambda c: formatting.span(c.first_byte_ms)),
-    (">In", lambda c: formatting.at_most(brief_count(c.input_tokens), c)),
-    (">Out", lambda c: brief_count(c.output_tokens)),
-    (">Cost", formatting.cost),
-    ("Id", lambda c: c.id),
+    Column("Time", lambda c: formatting.moment(c.time_ms), "whole"),
+    Column("Token", lambda c: c.token, "name", drop=5),
+    Column("Model", formatting.what, "name", least=16),
+    Column("API", lambda c: c.api, drop=1),
+    Column("Channel", lambda c: c.channel, "name", drop=4),
+    Column("Status", formatting.status, "state"),
+    Column("Duration", formatting.duration, "number", drop=8),
+    Column("First token", lambda c: formatting.span(c.first_byte_ms), "number", drop=2),
+    Column("In", lambda c: formatting.at_most(brief_count(c.input_tokens), c), "number", drop=7),
+    Column("Out", lambda c: brief_count(c.output_tokens), "number", drop=6),
+    Column("Cost", formatting.cost, "number"),
+    Column("Id", lambda c: c.id, "whole", drop=3),
 ]
-DROP = ("API", "First token", "Id", "Channel", "Token", "Out", "In", "Duration")
-"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -105,21 +103,16 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **given: Any) -> 
         return calls, NO_CALLS if wanted == CallQuery() else "" if calls else await no_match(client, wanted)
 
     calls, note = run(work)
-    out_list(calls, _columns(calls), as_json=as_json, empty=note, drop=DROP)
+    out_list(calls, _columns(calls), as_json=as_json, empty=note)
     if len(calls) == limit == SHOWN and not (as_json or sort):
         words(more_text(SHOWN, "calls"))
 
 
-def _columns(calls: Sequence[CallView]) -> Columns[CallView]:
+def _columns(calls: Sequence[CallView]) -> list[Column]:
     """Returns the columns of a list; the status of a call says whether the client tried again."""
     again = set(repeated_calls(calls).values())
-    return [
-        (
-            name,
-            (lambda c: f"{formatting.status(c)}{', retried' if c.id in again else ''}") if name == "Status" else cell,
-        )
-        for name, cell in COLUMNS
-    ]
+    status = Column("Status", lambda c: formatting.status(c) + (", retried" if c.id in again else ""), "state")
+    return [status if column.heading == status.heading else column for column in COLUMNS]
 
 
 @usage.command("show", examples=["tollkeeper usage show last", "tollkeeper usage show req_019aa0c3d2f15b8e3c5e4d6a7b"])

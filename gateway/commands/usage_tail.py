@@ -1,9 +1,8 @@
 """``usage tail``: prints a line for every call as it ends."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
-from datetime import datetime
 from typing import Any
 
 import click
@@ -18,11 +17,11 @@ from gateway.commands.options import WholeNumber
 from gateway.commands.output import (
     MARGIN,
     NOTHING,
+    Column,
     cells,
     cut,
-    cut_middle,
     end_of,
-    fit,
+    narrow_widths,
     out,
     out_json_line,
     terminal_width,
@@ -32,7 +31,7 @@ from gateway.commands.session import run
 from gateway.config import Config
 from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, EntityChanged, Snapshot, Stopping
-from gateway.domain.human_values import brief_count
+from gateway.domain.human_values import brief_count, local_time
 from gateway.domain.present_names import PresentNames, present_names_of
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
@@ -52,10 +51,19 @@ MOST_MISSED = 100_000
 AGAIN_S = 0.5
 """Seconds before reconnecting to a server that dropped this reader because it did not read."""
 
-WIDTHS = (8, 17, 24, 12, 12, -6, -6, -10, -6)
-"""The widths of the cells of a line, negative to align them right. Longer cells push the rest, except on a terminal."""
-TEXTS = (1, 2, 3, 4)
-"""The cells that get narrower on a narrow terminal."""
+COLUMNS = (
+    Column("Time", lambda c: local_time(c.time_ms)[11:], "whole", least=8),
+    Column("Status", formatting.status, least=17),
+    Column("Model", formatting.what, "name", least=24),
+    Column("Token", lambda c: c.token, "name", least=12),
+    Column("Channel", lambda c: c.channel, "name", least=12),
+    Column("In", lambda c: brief_count(c.input_tokens), "number", least=6),
+    Column("Out", lambda c: brief_count(c.output_tokens), "number", least=6),
+    Column("Cost", formatting.cost, "number", least=10),
+    Column("Duration", lambda c: formatting.span(c.duration_ms), "number", least=6),
+)
+"""The cells of a line, whose headings are not shown, with their widths. Longer cells push the rest, except texts on a
+terminal, which get narrower there."""
 
 
 @click.command(
@@ -203,43 +211,22 @@ class EventFeed:
 
 def line_of(call: CallView, width: int | None = None) -> str:
     """Returns one call on one line, or on two if it failed and the line has at most ``width`` places."""
-    texts = (
-        datetime.fromtimestamp(call.time_ms / 1000).astimezone().strftime("%H:%M:%S"),
-        formatting.status(call),
-        formatting.what(call),
-        call.token,
-        call.channel,
-        brief_count(call.input_tokens),
-        brief_count(call.output_tokens),
-        formatting.cost(call),
-        formatting.span(call.duration_ms),
-    )
+    texts = [column.cell(call) for column in COLUMNS]
     shown, error = [plain(text) or NOTHING for text in texts], plain(call.error)
+    sizes = [max(column.least, cells(text)) for column, text in zip(COLUMNS, shown, strict=True)]
+    if width is not None:
+        elastic = [at for at, column in enumerate(COLUMNS) if column.elastic]
+        for at in elastic:
+            sizes[at] = COLUMNS[at].least
+        narrow_widths(sizes, elastic, sum(sizes) + len(MARGIN) * (len(sizes) - 1) - width, [6] * len(sizes))
+    line = MARGIN.join(COLUMNS[at].draw(shown[at], size, end_of(texts[at])) for at, size in enumerate(sizes))
     if width is None:
-        padded = [fit(text, size) for text, size in zip(shown, WIDTHS, strict=True)]
-        return f"{MARGIN.join(padded)}{MARGIN}{error}".rstrip()
-    sizes = _sizes(shown, width)
-    parts = list(shown)
-    for n in TEXTS:
-        # a status loses its end, a name its middle
-        parts[n] = (cut if n == 1 else cut_middle)(shown[n], sizes[n], end_of(texts[n]))
-    line = cut(MARGIN.join(map(fit, parts, sizes)), width)
+        return f"{line}{MARGIN}{error}".rstrip()
+    line = cut(line, width)
     left = width - cells(line) - len(MARGIN)
     if not error:
         return line.rstrip()
     if left >= min(30, cells(error)):  # with less room it has a line of its own
         return f"{line}{MARGIN}{cut(error, left)}"
-    indent = " " * (WIDTHS[0] + len(MARGIN))
+    indent = " " * (COLUMNS[0].least + len(MARGIN))
     return f"{line}\n{indent}{cut(error, width - len(indent))}"
-
-
-def _sizes(shown: Sequence[str], width: int) -> list[int]:
-    """Returns the widths of the cells; the widest texts are narrowed if the line would be too long."""
-    sizes = list(WIDTHS)
-    taken = sum(abs(size) if n in TEXTS else max(abs(size), cells(shown[n])) for n, size in enumerate(sizes))
-    for _ in range(taken + len(MARGIN) * (len(sizes) - 1) - width):
-        widest = max(TEXTS, key=lambda number: sizes[number])
-        if sizes[widest] <= 6:
-            break
-        sizes[widest] -= 1
-    return sizes

@@ -1,6 +1,6 @@
 """``why``: what a call would get and by which rules, without making it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -11,7 +11,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit, exit_for
 from gateway.commands.options import SOME, WholeNumber, json_option, now
-from gateway.commands.output import Columns, cells, out, out_json, out_pairs, table, terminal_width
+from gateway.commands.output import Column, cells, out, out_json, out_pairs, table, terminal_width
 from gateway.commands.session import run
 from gateway.domain.call import CHAT_API, is_call_id
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why, request_like, size_text
@@ -29,30 +29,28 @@ def _state(route: RouteView) -> str:
     return f"{state_word(route.state)}{left}"
 
 
-REQUEST: tuple[str, Callable[[RouteView], str]] = ("Request", lambda r: r.conversion)
+REQUEST = Column("Request", lambda r: r.conversion, drop=3)
 """Empty for chat completions."""
 
-COLUMNS: Columns[RouteView] = [
-    ("Channel", lambda r: r.channel),
-    ("Order", lambda r: r.place),
-    (">Weight", lambda r: str(r.weight)),
-    (">First choice", lambda r: f"{r.chance:.0%}" if r.chance else ""),
-    ("State", _state),
-    (">Running", lambda r: str(r.in_flight)),
-    (
+COLUMNS = [
+    Column("Channel", lambda r: r.channel, "name"),
+    Column("Order", lambda r: r.place, drop=4),
+    Column("Weight", lambda r: str(r.weight), "number", drop=2),
+    Column("First choice", lambda r: f"{r.chance:.0%}" if r.chance else "", "number", drop=5),
+    Column("State", _state, "state"),
+    Column("Running", lambda r: str(r.in_flight), "number", drop=1),
+    Column(
         "Model",
         lambda r: r.upstream_model if r.upstream_model in ("", r.model) else f"{r.model} = {r.upstream_model}",
+        "name",
+        least=16,
     ),
     REQUEST,
-    (
+    Column(
         "Skipped because",
         lambda r: f"not skipped, because it is the only one: {r.passed}" if r.last_resort else r.passed,
     ),
 ]
-
-
-DROP = ("Running", "Weight", "Request", "Order", "First choice")
-"""Columns that a narrow terminal omits, the first one first."""
 
 
 @click.command(
@@ -109,13 +107,13 @@ def _routes(found: Why, width: int | None) -> str:
     drawn = table(found.routes, columns)
     if width is None or max(map(cells, drawn.splitlines())) <= width:
         return drawn
-    *others, (_, reason) = columns
+    *others, reason = columns
     reasons = [
-        f"{plain(route.channel)}: {'' if route.last_resort else 'skipped: '}{plain(reason(route))}"
+        f"{plain(route.channel)}: {'' if route.last_resort else 'skipped: '}{plain(reason.cell(route))}"
         for route in found.routes
-        if reason(route)
+        if reason.cell(route)
     ]
-    return "\n".join([table(found.routes, others, width, DROP), *reasons])
+    return "\n".join([table(found.routes, others, width), *reasons])
 
 
 def _pairs(found: Why) -> Iterator[tuple[str, str]]:
