@@ -15,7 +15,7 @@ LIBRARIES = {
     "aiohttp": ("gateway.web", "gateway.v1", "gateway.control", "gateway.server"),
     "click": ("cli", "gateway.commands"),
     "genai_prices": ("gateway.commands", "gateway.control", "gateway.server"),
-    "httptools": ("gateway.client.http", "gateway.upstream.http"),
+    "httptools": ("gateway.upstream.http",),
     "msgspec": ("gateway", "tui"),
     "platformdirs": ("gateway.config", "gateway.client.launch"),
     "rich": ("tui", "gateway.commands"),

@@ -1,7 +1,7 @@
 """Http: a small HTTP/1.1 client over a Unix socket or TCP, so that front ends start without a web framework.
 
-It uses one connection for each request and speaks only to our own server: no redirects, no compression, no TLS.
-httptools parses the answers. Lines of a stream are yielded as they become complete.
+It uses one connection for each request and speaks only to our own server: no redirects, no compression, no TLS. Lines
+of a stream are yielded as they become complete.
 """
 
 import asyncio
@@ -10,10 +10,9 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
-import httptools
 import msgspec
 
-from gateway.domain.errors import BadRequest, GatewayError, TooLarge, Unavailable
+from gateway.domain.errors import BadRequest, TooLarge, Unavailable
 
 TIMEOUT_S = 30.0
 """Seconds for a whole exchange, by default."""
@@ -61,93 +60,19 @@ class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class _Parser:
-    """Parses the answer. httptools calls the methods named ``on_``."""
-
-    def __init__(self) -> None:
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self.complete = False
-        """Whether the whole body arrived, though perhaps unread."""
-        self._begun = False
-        """Whether the head is complete."""
-        self._size = 0
-        """Bytes that came before the head was complete."""
-        self._parts: list[bytes] = []
-        self._http = httptools.HttpResponseParser(self)
-
-    async def head(self, reader: asyncio.StreamReader) -> None:
-        """Read until the head is complete."""
-        while not self._begun:
-            await self._read(reader)
-
-    async def body(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-        """Yields the body as it arrives. Raises EOFError if it ends early."""
-        while True:
-            while self._parts:
-                yield self._parts.pop(0)
-            if self.complete:
-                return
-            await self._read(reader)
-
-    def close(self) -> None:
-        """Release the parser. httptools keeps our methods: otherwise only the garbage collector would free both."""
-        del self._http
-
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        data = await reader.read(64 * 1024)
-        if data:
-            self._feed(data)
-        elif self._begun and "content-length" not in self.headers and "transfer-encoding" not in self.headers:
-            self.complete = True
-        else:
-            raise EOFError
-
-    def _feed(self, data: bytes) -> None:
-        try:
-            self._http.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
-            if not self.complete:  # bytes after the answer are ignored
-                raise _strange(str(exc) or "it switches to another protocol") from exc
-        self._size += 0 if self._begun else len(data)
-        if self._size > HEAD_LIMIT:
-            raise _strange(f"its head has more than {HEAD_LIMIT >> 10} KiB")
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes a header of the head; trailers are ignored."""
-        if not self._begun:
-            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
-
-    def on_headers_complete(self) -> None:
-        """Takes the status of the answer itself, not of a preceding 1xx."""
-        status = self._http.get_status_code()
-        if status < 200:
-            self.headers.clear()
-        elif not self._begun:
-            self.status, self._begun = status, True
-
-    def on_body(self, data: bytes) -> None:
-        if not self.complete:
-            self._parts.append(data)
-
-    def on_message_complete(self) -> None:
-        self.complete = self._begun
-
-
 class Stream:
     """An answer whose head has arrived."""
 
-    def __init__(self, place: Address, parser: _Parser, reader: asyncio.StreamReader) -> None:
-        self.status = parser.status
-        self.headers = parser.headers
+    def __init__(self, place: Address, reader: asyncio.StreamReader, status: int, headers: dict[str, str]) -> None:
+        self.status = status
+        self.headers = headers
         self._place = place
-        self._parser = parser
         self._reader = reader
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yields the body as it arrives. Raises Unavailable when it ends early."""
         async with _translate_errors(self._place):
-            async for part in self._parser.body(self._reader):
+            async for part in _body(self._reader, self.headers):
                 yield part
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
@@ -186,15 +111,13 @@ async def exchange(place: Address, ask: ClientRequest, *, timeout_s: float = TIM
     """
     async with _translate_errors(place):
         reader, writer = await _connect(place)
-    parser = _Parser()
     try:
         async with _translate_errors(place), asyncio.timeout(timeout_s):
             writer.write(_head_of(place, ask) + ask.body)
             await writer.drain()
-            await parser.head(reader)
-        yield Stream(place, parser, reader)  # errors of the block are not the connection's
+            status, headers = await _read_head(reader)
+        yield Stream(place, reader, status, headers)  # errors of the block are not the connection's
     finally:
-        parser.close()
         writer.transport.abort()
 
 
@@ -217,6 +140,8 @@ async def _translate_errors(place: Address) -> AsyncIterator[None]:
         raise Unavailable(f"the server at {place} does not answer in time", code="server_slow") from exc
     except EOFError as exc:
         raise Unavailable(f"the server at {place} is gone: the connection was lost", code="server_gone") from exc
+    except (ValueError, asyncio.LimitOverrunError) as exc:
+        raise Unavailable(f"this answer is not from a Tollkeeper server: {exc}", code="server_strange") from exc
     except OSError as exc:
         if exc.errno in FULL_TABLE:
             raise too_many_files(exc) from exc
@@ -267,6 +192,44 @@ async def _connect_unix(path: str) -> tuple[asyncio.StreamReader, asyncio.Stream
         raise
 
 
+async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+    """Returns status and headers of the answer itself, not of a preceding 1xx. Raises ValueError and EOFError."""
+    while True:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        line, *fields = head.removesuffix("\r\n\r\n").split("\r\n")
+        if not line.startswith("HTTP/1."):
+            raise ValueError("it does not begin with a version of HTTP")
+        if (status := int(line.partition(" ")[2][:3])) >= 200:
+            pairs = (field.partition(":") for field in fields)
+            return status, {name.lower(): value.strip() for name, _, value in pairs}
+
+
+async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+    """Yields the body as it arrives. Raises ValueError, and EOFError if it ends early."""
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+            async for part in _exactly(reader, size):
+                yield part
+            await reader.readexactly(2)
+        while await reader.readuntil(b"\r\n") != b"\r\n":
+            pass  # a trailer
+    elif "content-length" in headers:
+        async for part in _exactly(reader, int(headers["content-length"])):
+            yield part
+    else:
+        while part := await reader.read(HEAD_LIMIT):
+            yield part
+
+
+async def _exactly(reader: asyncio.StreamReader, size: int) -> AsyncIterator[bytes]:
+    while size > 0:
+        part = await reader.read(min(size, HEAD_LIMIT))
+        if not part:
+            raise EOFError
+        size -= len(part)
+        yield part
+
+
 def _head_of(place: Address, ask: ClientRequest) -> bytes:
     lines = [f"{ask.method} {ask.path} HTTP/1.1", f"Host: {place.host_header}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in ask.headers.items()]
@@ -275,7 +238,3 @@ def _head_of(place: Address, ask: ClientRequest) -> bytes:
     if any("\r" in line or "\n" in line for line in lines):
         raise BadRequest("a header of the request holds a line break")
     return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
-
-
-def _strange(why: str) -> GatewayError:
-    return Unavailable(f"this answer is not from a Tollkeeper server: {why}", code="server_strange")
