@@ -1,12 +1,14 @@
 """Test call: tiny real calls through /v1, as any client makes them, for the doctor's last check."""
 
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from gateway import __version__
-from gateway.client.http import Address, ClientRequest, HttpAnswer, exchange, request
+from gateway.client.http import Address, ClientRequest, HttpAnswer, Stream, exchange, request
 from gateway.client.request import error_of
 from gateway.domain.advice import WAIT_AND_START
 from gateway.domain.call import CHAT_API
@@ -77,12 +79,20 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
     app: str = "tollkeeper-test"
     """The calling program's name in lists and sums of calls."""
 
-    async def ask(self, method: str, path: str, body: bytes = b"") -> HttpAnswer:
-        """Make one whole exchange."""
-        answer = await request(self.place, self._ask(method, path, body), timeout_s=180.0)
+    async def ask(self, method: str, path: str, body: bytes = b"", *, timeout_s: float = 180.0) -> HttpAnswer:
+        """Make one whole exchange. A local model may have to be loaded first."""
+        answer = await request(self.place, self._ask(method, path, body), timeout_s=timeout_s)
         if answer.status != 200:
-            raise error_of(answer.status, answer.body)
+            raise _refusal(answer.status, answer.headers, answer.body)
         return answer
+
+    @asynccontextmanager
+    async def stream(self, path: str, body: bytes, *, timeout_s: float = 180.0) -> AsyncIterator[Stream]:
+        """Make a call and yield its streamed answer."""
+        async with exchange(self.place, self._ask("POST", path, body), timeout_s=timeout_s) as stream:
+            if stream.status != 200:
+                raise _refusal(stream.status, stream.headers, await stream.read())
+            yield stream
 
     async def models(self) -> list[str]:
         """Returns the names that the key sees."""
@@ -106,11 +116,8 @@ class PublicApi(msgspec.Struct, frozen=True, kw_only=True):
     async def streamed_call(self, model: str, api: str = CHAT_API) -> str:
         """Make a streamed call and read it to its end. Returns its id."""
         tested = TESTED[api]
-        ask = self._ask("POST", tested.path, _question(tested, model, stream=True))
         last = b""
-        async with exchange(self.place, ask, timeout_s=180.0) as stream:  # a local model may have to be loaded
-            if stream.status != 200:
-                raise error_of(stream.status, await stream.read())
+        async with self.stream(tested.path, _question(tested, model, stream=True)) as stream:
             async for line in stream.lines():
                 last = line.strip() or last
         if (failed := _failure(last)) is not None:
@@ -137,10 +144,19 @@ def demand_serving(status: Status) -> Status:
     return status
 
 
-def public_api(address: str, key: str = "") -> PublicApi:
+def public_api(address: str, key: str = "", *, app: str = "tollkeeper-test") -> PublicApi:
     """Returns /v1 at the base URL in a server's status."""
     parts = urlsplit(address)
-    return PublicApi(place=Address(host=parts.hostname or "127.0.0.1", port=parts.port or 80), base=parts.path, key=key)
+    place = Address(host=parts.hostname or "127.0.0.1", port=parts.port or 80)
+    return PublicApi(place=place, base=parts.path, key=key, app=app)
+
+
+def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
+    """Returns /v1's error, which says when to try again if waiting helps."""
+    error, wait = error_of(status, body), headers.get("retry-after", "")
+    if wait.isdecimal() and "again in" not in error.message:
+        error.message += f"; try again in {wait} s"
+    return error
 
 
 def _question(tested: TestedApi, model: str, *, stream: bool) -> bytes:

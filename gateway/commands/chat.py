@@ -1,17 +1,16 @@
 """``chat``: one prompt through the gateway's own /v1, sent as by any client, streamed as the answer comes."""
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 import click
 import msgspec
 
-from gateway import __version__
 from gateway.client.apps import key_in
 from gateway.client.control import ControlClient
-from gateway.client.http import ClientRequest, Stream, exchange, request
+from gateway.client.http import Stream
 from gateway.client.model_choice import usual_model
 from gateway.client.request import encode_body, error_of
 from gateway.client.test_call import PublicApi, demand_serving, public_api
@@ -77,7 +76,7 @@ def chat(
 
     async def work(client: ControlClient) -> None:
         status = demand_serving(await client.status())
-        way = public_api(status.address, await _key(client, token))
+        way = public_api(status.address, await _key(client, token), app="tollkeeper-chat")
         body: dict[str, Any] = {"model": model or await chat_model(client, way), "messages": messages}
         body |= {} if max_tokens is None else {"max_tokens": max_tokens}
         try:
@@ -150,17 +149,13 @@ async def whole(way: PublicApi, body: dict[str, Any]) -> str:
 
 async def whole_answer(way: PublicApi, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Returns the message of the answer and the call's id. Raises /v1's error."""
-    answer = await request(way.place, _chat_request(way, body), timeout_s=900.0)
-    if answer.status != 200:
-        raise _refusal(answer.status, answer.headers, answer.body)
+    answer = await way.ask("POST", "/chat/completions", encode_body(body), timeout_s=900.0)
     return msgspec.json.decode(answer.body)["choices"][0]["message"], answer.headers.get("x-request-id", "")
 
 
 async def print_stream(way: PublicApi, body: dict[str, Any]) -> str:
     """Send the prompt and print the answer while it arrives. Returns the call's id. Raises /v1's error."""
-    async with exchange(way.place, _chat_request(way, body | {"stream": True}), timeout_s=900.0) as stream:
-        if stream.status != 200:
-            raise _refusal(stream.status, stream.headers, await stream.read())
+    async with way.stream("/chat/completions", encode_body(body | {"stream": True}), timeout_s=900.0) as stream:
         last = "\n"
         try:
             async with aclosing(texts(stream)) as pieces:
@@ -192,23 +187,6 @@ async def texts(stream: Stream) -> AsyncGenerator[str, None]:
                 if text := choice.get("delta", {}).get("content"):
                     yield text
     raise UpstreamError("the answer was cut off; try again")
-
-
-def _chat_request(way: PublicApi, body: dict[str, Any]) -> ClientRequest:
-    headers = {
-        "Authorization": f"Bearer {way.key}",
-        "Content-Type": "application/json",
-        "User-Agent": f"tollkeeper-chat/{__version__}",
-    }
-    return ClientRequest(method="POST", path=f"{way.base}/chat/completions", headers=headers, body=encode_body(body))
-
-
-def _refusal(status: int, headers: Mapping[str, str], body: bytes) -> GatewayError:
-    """Returns /v1's error, which says when to try again if waiting helps."""
-    error, wait = error_of(status, body), headers.get("retry-after", "")
-    if wait.isdecimal() and "again in" not in error.message:
-        error.message += f"; try again in {wait} s"
-    return error
 
 
 async def _add_advice(client: ControlClient, error: GatewayError) -> None:
