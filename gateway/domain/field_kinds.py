@@ -114,8 +114,12 @@ class Kind(Generic[T]):
 
     def options(self, field: Field) -> Sequence[Option]:
         """Returns the options of ``add`` and ``edit`` that set the field."""
-        option = Option(flags=field.flags, name=field.name, help=field.help, metavar=self.metavar, read=self.read)
-        return [msgspec.structs.replace(option, completes=self.completes)]
+        return [self.option(field)]
+
+    def option(self, field: Field, **changes: Any) -> Option:
+        """Returns the option with the field's flags, changed in this way."""
+        usual = {"name": field.name, "metavar": self.metavar, "read": self.read, "completes": self.completes}
+        return Option(flags=field.flags, help=field.help, **(usual | changes))
 
     def change(self, field: Field, given: Mapping[str, Any], before: T) -> Any:
         """Returns the value that the options set; UNSET if none was given."""
@@ -179,8 +183,7 @@ class Text(Kind[str]):
         self._none = none
 
     def options(self, field: Field) -> Sequence[Option]:
-        (option,) = super().options(field)
-        return [option if self.required or self._none else msgspec.structs.replace(option, read=None)]
+        return [self.option(field, read=self.read if self.required or self._none else None)]
 
     def read(self, text: str, now: Millis) -> str:
         if self.required and not text.strip():
@@ -314,11 +317,8 @@ class Names(Kind[tuple[str, ...]]):
         self.completes = completes
 
     def options(self, field: Field) -> Sequence[Option]:
-        (option,) = super().options(field)
-        option = msgspec.structs.replace(option, read=self._read_option, multiple=True)
-        if not self._none_option:
-            return [option]
-        return [option, Option(flags=self._none_option, name=parameter(self._none_option), help=self._none_help)]
+        option = self.option(field, read=self._read_option, multiple=True)
+        return [option, *_switch(self._none_option, self._none_help)]
 
     def _read_option(self, text: str, now: Millis) -> str:
         """Returns at least one name: an empty list, such as from an unset variable, would mean all or none."""
@@ -328,7 +328,7 @@ class Names(Kind[tuple[str, ...]]):
 
     def change(self, field: Field, given: Mapping[str, Any], before: tuple[str, ...]) -> Any:
         texts = given.get(field.name)
-        none = bool(self._none_option and given.get(parameter(self._none_option)))
+        none = _is_given(self._none_option, given)
         if none and texts:
             raise BadRequest(f"{self._none_option} and {field.flags} exclude each other")
         if not (none or texts):
@@ -403,21 +403,18 @@ class Pairs(Kind[T]):
     metavar = "NAME=VALUE"
     merges: str = ""
     """The value that removes one of the pairs; empty: given pairs replace all."""
-    clears: tuple[str, str] | None = None
-    """The option that removes all, and its help."""
+    clears: tuple[str, str] = ("", "")
+    """The option that removes all, and its help; empty: there is none."""
 
     def options(self, field: Field) -> Sequence[Option]:
-        (option,) = super().options(field)
-        found = [msgspec.structs.replace(option, read=lambda text, _now: pair(text), multiple=True)]
-        if self.clears is not None:
-            found.append(Option(flags=self.clears[0], name=parameter(self.clears[0]), help=self.clears[1]))
-        return found
+        option = self.option(field, read=lambda text, _now: pair(text), multiple=True)
+        return [option, *_switch(*self.clears)]
 
     def change(self, field: Field, given: Mapping[str, Any], before: T) -> Any:
         pairs = given.get(field.name)
-        none = self.clears is not None and given.get(parameter(self.clears[0]))
+        none = _is_given(self.clears[0], given)
         if none and pairs:
-            raise BadRequest(f"{self.clears[0] if self.clears else ''} and {field.flags} exclude each other")
+            raise BadRequest(f"{self.clears[0]} and {field.flags} exclude each other")
         return self.value(once(pairs or (), field.flags), before) if pairs or none else msgspec.UNSET
 
     def value(self, pairs: Mapping[str, str], before: T | None) -> T:
@@ -448,7 +445,7 @@ class Pairs(Kind[T]):
             gone = {name: self.merges for name in old if name not in changed}
             changed = {name: text for name, text in changed.items() if old.get(name) != text} | gone
         named = [part for name, text in changed.items() for part in (field.flags, f"{pair_name(name)}={text}")]
-        return named or ([self.clears[0]] if self.clears is not None else [])
+        return named or [flag for flag in self.clears[:1] if flag]
 
 
 def once(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
@@ -463,8 +460,16 @@ def once(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
     return values
 
 
-def parameter(flag: str) -> str:
-    """Returns the name of an option's parameter."""
+def _switch(flag: str, text: str) -> list[Option]:
+    """Returns the option that empties a list; none without a flag."""
+    return [Option(flags=flag, name=_parameter(flag), help=text)] if flag else []
+
+
+def _is_given(flag: str, given: Mapping[str, Any]) -> bool:
+    return bool(flag and given.get(_parameter(flag)))
+
+
+def _parameter(flag: str) -> str:
     return flag.removeprefix("--").replace("-", "_")
 
 

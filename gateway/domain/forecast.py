@@ -7,6 +7,7 @@ it. The clock is a parameter.
 from datetime import datetime
 
 from gateway.domain.budget import Window, window_start
+from gateway.domain.incidents import spent_share
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 
@@ -25,14 +26,10 @@ PACE_DAYS = 7
 def used_share(budget: BudgetView) -> float:
     """Returns the larger share that is spent, of money or of tokens; over 1 if overdrawn.
 
-    What running calls hold does not count: most of it is returned, and a forecast would jump.
+    What running calls hold does not count: most of it is returned, and a forecast would jump. A budget of nothing is
+    used up.
     """
-    shares = [0.0]
-    if budget.nanos is not None:
-        shares.append(budget.spent_nanos / budget.nanos if budget.nanos else 1.0)
-    if budget.tokens is not None:
-        shares.append(budget.spent_tokens / budget.tokens if budget.tokens else 1.0)
-    return max(shares)
+    return max(spent_share(budget), float(0 in (budget.nanos, budget.tokens)))
 
 
 def forecast(budget: BudgetView, now: Millis, since: Millis) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.money import dollars, nanos_of
+from gateway.domain.money import nanos_of, typed_dollars
 from gateway.domain.price import UPSTREAM, Price, Tier, rates
 from gateway.domain.price_hours import DAY_MINUTES, DAYS, Day, PriceHours, zone_of
 from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis, Nanos
@@ -135,6 +135,12 @@ def brief_count(number: int) -> str:
     return str(number)
 
 
+def exact_count(number: int) -> str:
+    """Returns a count as it is typed: short if that loses nothing."""
+    brief = brief_count(number)
+    return brief if count_of(brief) == number else str(number)
+
+
 def plural(number: int, noun: str) -> str:
     """Returns the noun, given in singular or plural, as it follows a number. Words after it stay: ``requests a
     minute``.
@@ -237,14 +243,12 @@ def tier_of(text: str) -> Tier:
 
 def written_tier(tier: Tier) -> str:
     """Returns the tier as it is typed."""
-    brief = brief_count(tier.above)
-    above = brief if count_of(brief) == tier.above else str(tier.above)
     given = [tier.cached_input, tier.cache_write, tier.cache_write_long]
     while given and given[-1] is None:
         given.pop()
     at = rates(Price(model="", input=tier.input, output=tier.output, tiers=(tier,)), tier.above + 1, MILLION)
     amounts = [at.input, at.output, at.cached_input, at.cache_write, at.long_write][: 2 + len(given)]
-    return f"{above}={'/'.join(map(_plain, amounts))}"
+    return f"{exact_count(tier.above)}={'/'.join(map(typed_dollars, amounts))}"
 
 
 _HOURS = re.compile(
@@ -294,10 +298,6 @@ def _amount(text: str) -> Nanos:
     if nanos < 0:
         raise BadRequest("a price is not negative")
     return nanos
-
-
-def _plain(nanos: int) -> str:
-    return dollars(nanos).replace("$", "").replace(",", "").removesuffix(".00")
 
 
 def state_word(state: str) -> str:

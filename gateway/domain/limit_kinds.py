@@ -10,10 +10,10 @@ import msgspec
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORDS, Field, Number, Option, Pairs, once
-from gateway.domain.human_values import brief_count, count_of, plural
+from gateway.domain.human_values import brief_count, count_of, exact_count, plural
 from gateway.domain.incidents import spent_share
 from gateway.domain.limits import DEFAULT_OUTPUT, Limits
-from gateway.domain.money import brief_dollars, dollars, nanos_of
+from gateway.domain.money import brief_dollars, nanos_of, typed_dollars
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 
@@ -57,12 +57,6 @@ _SHOWN = {
 _BETWEEN_AMOUNTS = re.compile(r"[\s,]+(?=[A-Za-z]+(?:=|[\s,]|$))")
 
 
-def exact_count(number: int) -> str:
-    """Returns a count as it is typed: short if that loses nothing."""
-    brief = brief_count(number)
-    return brief if count_of(brief) == number else str(number)
-
-
 def budget_text(budget: Budget) -> str:
     """Returns ``$1.20 of $5.00 a day``, and the same in tokens; only the limits if the use is unknown.
 
@@ -98,8 +92,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         self.metavar = "WINDOW=DOLLARS" if unit == "nanos" else "WINDOW=COUNT"
 
     def options(self, field: Field) -> Sequence[Option]:
-        (option,) = super().options(field)
-        return [msgspec.structs.replace(option, name=self._parameter, read=self._given, multiple=True)]
+        return [self.option(field, name=self._parameter, read=self._given, multiple=True)]
 
     def change(self, field: Field, given: Mapping[str, Any], before: tuple[Budget, ...]) -> Any:
         """Returns the budgets with the given amounts. ``none`` for all windows forgets the earlier ones."""
@@ -109,7 +102,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         return self.put(before, kept | changed) if pairs else msgspec.UNSET
 
     def pairs(self, value: tuple[Budget, ...]) -> Mapping[str, str]:
-        write = _dollars if self._unit == "nanos" else exact_count
+        write = typed_dollars if self._unit == "nanos" else exact_count
         return {window.value: write(amount) for window, amount in self.part(value).items()}
 
     def read(self, text: str, now: Millis) -> Amounts:
@@ -246,7 +239,3 @@ def _flag(name: str) -> str:
 
 def _set_limits(limits: Limits) -> dict[str, int]:
     return {name: number for name, number in msgspec.structs.asdict(limits).items() if number is not None}
-
-
-def _dollars(nanos: int) -> str:
-    return dollars(nanos).replace("$", "").replace(",", "").removesuffix(".00")

@@ -36,6 +36,11 @@ def number(nanos: int) -> str:
     return f"{'-' if nanos < 0 else ''}{whole}.{f'{rest:09}'.rstrip('0'):0<2}"
 
 
+def typed_dollars(nanos: int) -> str:
+    """Returns the exact amount as one types it: ``0.00438``, ``1200``, ``-0.50``."""
+    return number(nanos).removesuffix(".00")
+
+
 def brief_dollars(nanos: int) -> str:
     """Returns the amount for a table: rounded to four digits after the point, or to four significant ones if it is
     small.

@@ -235,7 +235,7 @@ class SystemPrompt(Text):
     """The system prompt of overrides."""
 
     def options(self, field: Field) -> Sequence[Option]:
-        return [Option(flags=field.flags, name="system", help=field.help, metavar="TEXT")]
+        return [self.option(field, name="system", read=None)]
 
     def change(self, field: Field, given: Mapping[str, Any], before: Any) -> Any:
         system = given.get("system")

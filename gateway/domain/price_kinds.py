@@ -8,7 +8,7 @@ import msgspec
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORDS, Field, Kind, Option
 from gateway.domain.human_values import tier_of, written_tier
-from gateway.domain.money import dollars, nanos_of
+from gateway.domain.money import dollars, nanos_of, typed_dollars
 from gateway.domain.price import RATE_NAMES, Tier
 from gateway.domain.rule_text import rate_of, rule_of, written_rates, written_rule
 from gateway.domain.units import Millis, Nanos
@@ -23,7 +23,7 @@ class Dollars(Kind[Nanos | None]):
         self.required = required
 
     def text(self, value: Nanos | None) -> str:
-        return "" if value is None else dollars(value).replace("$", "").replace(",", "").removesuffix(".00")
+        return "" if value is None else typed_dollars(value)
 
     def read(self, text: str, now: Millis) -> Nanos | None:
         if not self.required and text.strip().lower() in NONE_WORDS:
@@ -61,8 +61,7 @@ class Several(Kind[Any]):
         """The separator of the texts; if it is only a space, a comma separates them too."""
 
     def options(self, field: Field) -> Sequence[Option]:
-        (option,) = super().options(field)
-        return [msgspec.structs.replace(option, read=lambda text, _: self._one(text), multiple=True)]
+        return [self.option(field, read=lambda text, _: self._one(text), multiple=True)]
 
     def change(self, field: Field, given: Mapping[str, Any], before: Any) -> Any:
         return self._gather(given.get(field.name) or ()) or msgspec.UNSET

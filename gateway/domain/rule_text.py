@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import price_hours_of, tier_of, written_tier
-from gateway.domain.money import dollars, nanos_of
+from gateway.domain.money import nanos_of, typed_dollars
 from gateway.domain.price import RATE_NAMES, VARIANTS, PriceRule
 from gateway.domain.units import Millis, Nanos
 
@@ -33,7 +33,7 @@ def rate_of(text: str) -> tuple[str, Nanos]:
 
 def written_rates(rates: Mapping[str, Nanos]) -> str:
     """Returns rates as they are typed."""
-    return " ".join(f"{name}={_plain(nanos)}" for name, nanos in rates.items())
+    return " ".join(f"{name}={typed_dollars(nanos)}" for name, nanos in rates.items())
 
 
 def rule_of(text: str) -> PriceRule:
@@ -64,8 +64,8 @@ def written_rule(rule: PriceRule) -> str:
     when += [f"from {_written_moment(rule.since)}"] if rule.since else []
     when += map(str, rule.during)
     amounts = {name: getattr(rule, field) for name, field in _AMOUNTS.items()}
-    words = [f"{_plain(rule.input)}/{_plain(rule.output)}"]
-    words += [f"{name}={_plain(nanos)}" for name, nanos in amounts.items() if nanos is not None]
+    words = [f"{typed_dollars(rule.input)}/{typed_dollars(rule.output)}"]
+    words += [f"{name}={typed_dollars(nanos)}" for name, nanos in amounts.items() if nanos is not None]
     words += [written_rates(rule.extras)] if rule.extras else []
     return f"{', '.join(when)} = {' '.join([*words, *map(written_tier, rule.tiers)])}"
 
@@ -106,7 +106,3 @@ def _amount(text: str) -> Nanos:
     if nanos < 0:
         raise BadRequest("a price cannot be negative")
     return nanos
-
-
-def _plain(nanos: int) -> str:
-    return dollars(nanos).replace("$", "").replace(",", "").removesuffix(".00")

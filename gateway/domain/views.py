@@ -402,11 +402,8 @@ class SumRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_first_byte_ms(self) -> float | None:
-        """Returns the mean of the calls with a first byte. Sums of old versions lack their number and have only that of
-        errors.
-        """
-        calls = self.first_bytes or self.calls - self.errors - self.aborts - self.lost
-        return self.first_byte_ms / calls if calls > 0 and self.first_byte_ms else None
+        """Returns the mean of the calls with a first byte; None without any."""
+        return self.first_byte_ms / self.first_bytes if self.first_bytes and self.first_byte_ms else None
 
     @property
     def mean_upstream_ms(self) -> float | None:
