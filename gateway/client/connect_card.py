@@ -24,34 +24,28 @@ def environment(base_url: str, key: str = "", shell: Shell = "sh") -> str:
 
 def python(model: str) -> str:
     """Returns a whole program for openai-python, which reads the environment by itself."""
-    return "\n".join(
-        (
-            "from openai import OpenAI",
-            "",
-            "client = OpenAI()",
-            "answer = client.chat.completions.create(",
-            f"    model={_string(model)},",
-            '    messages=[{"role": "user", "content": "Hello"}],',
-            ")",
-            "print(answer.choices[0].message.content)",
-        )
-    )
+    return f"""\
+from openai import OpenAI
+
+client = OpenAI()
+answer = client.chat.completions.create(
+    model={_string(model)},
+    messages=[{{"role": "user", "content": "Hello"}}],
+)
+print(answer.choices[0].message.content)"""
 
 
 def node(model: str) -> str:
     """Returns a whole module for openai-node, which reads the environment by itself."""
-    return "\n".join(
-        (
-            'import OpenAI from "openai";',
-            "",
-            "const client = new OpenAI();",
-            "const answer = await client.chat.completions.create({",
-            f"  model: {_string(model)},",
-            '  messages: [{ role: "user", content: "Hello" }],',
-            "});",
-            "console.log(answer.choices[0].message.content);",
-        )
-    )
+    return f"""\
+import OpenAI from "openai";
+
+const client = new OpenAI();
+const answer = await client.chat.completions.create({{
+  model: {_string(model)},
+  messages: [{{ role: "user", content: "Hello" }}],
+}});
+console.log(answer.choices[0].message.content);"""
 
 
 def curl(base_url: str, model: str, key: str = "", *, api: str = CHAT_API, stream: bool = False) -> str:

@@ -17,8 +17,6 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 
-TEXT_LIMIT = 500
-
 Question = Callable[[Case], Awaitable[str | Concern]]
 
 
@@ -64,14 +62,14 @@ async def _answer_step(name: str, question: Question, case: Case) -> Step:
     try:
         found = await question(case)
         if isinstance(found, Concern):
-            return Step(name=name, result="warning", text=plain(found.text, TEXT_LIMIT), fix=found.fix)
+            return Step(name=name, result="warning", text=plain(found.text, 500), fix=found.fix)
         return Step(name=name, result="ok", text=found)
     except CheckFailed as ill:
-        text = plain(ill.text.removesuffix(f"; {ill.fix}"), TEXT_LIMIT)
+        text = plain(ill.text.removesuffix(f"; {ill.fix}"), 500)
         return Step(name=name, result="fail", text=text, fix=ill.fix, code=ill.code, status=ill.status)
     except GatewayError as error:
         fix = _fix(error, case)
-        text, status = plain(error.message.removesuffix(f"; {fix}"), TEXT_LIMIT), error.http_status
+        text, status = plain(error.message.removesuffix(f"; {fix}"), 500), error.http_status
         return Step(name=name, result="fail", text=text, fix=fix, code=error.code, status=status)
 
 

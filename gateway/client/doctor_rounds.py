@@ -25,15 +25,13 @@ from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, Step
 
-TEXT_LIMIT = 500
-
 
 async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
     """Yields one Step for each channel, by name, then those of the machine. Without a server one skipped Step."""
     try:
         status, channels = await client.status(), await client.channels()
     except GatewayError as error:
-        yield Step(name="channels and machine", result="skipped", text=plain(error.message, TEXT_LIMIT))
+        yield Step(name="channels and machine", result="skipped", text=plain(error.message, 500))
         return
     ahead: dict[str, Millis] = {}
     places = asyncio.Semaphore(8)  # channels at once
@@ -117,7 +115,7 @@ def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
                 name="the addresses",
                 result="warning",
                 text=f"{program(call.app)} asked for {method} {path}, {text}",
-                fix=plain(fix, TEXT_LIMIT) or f"check the program's base URL: {base}",
+                fix=plain(fix, 500) or f"check the program's base URL: {base}",
                 code=call.code,
                 status=call.status,
             ),
@@ -125,7 +123,7 @@ def check_addresses(calls: Sequence[CallView], base: str) -> list[Step]:
     if not steps:
         return [Step(name="the addresses", result="ok", text="every address that programs asked for exists")]
     return [
-        msgspec.structs.replace(step, text=plain(f"{step.text} ({_times(counts[about])} in a day)", TEXT_LIMIT))
+        msgspec.structs.replace(step, text=plain(f"{step.text} ({_times(counts[about])} in a day)", 500))
         for about, step in list(steps.items())[:5]
     ]
 
@@ -136,7 +134,7 @@ def _times(count: int) -> str:
 
 def _failed_store(error: str) -> Step:
     fix = "free disk space, or repair the disk: the store recovers as soon as it can write"
-    text = f"it has failed, and calls are rejected: {plain(error, TEXT_LIMIT)}"
+    text = f"it has failed, and calls are rejected: {plain(error, 500)}"
     return Step(name="the store", result="fail", text=text, fix=fix, code="store_unavailable", status=503)
 
 
@@ -147,7 +145,7 @@ async def _store(client: ControlClient) -> Step:
         return _error_step("the store", error)
     if not verdict.equal or verdict.damage:
         fix = "keep a copy of the data folder; 'tollkeeper verify' shows what is wrong"
-        text = plain(verdict.difference or "; ".join(verdict.damage), TEXT_LIMIT)
+        text = plain(verdict.difference or "; ".join(verdict.damage), 500)
         return Step(name="the store", result="fail", text=text, fix=fix, code="store_differs", status=500)
     text = f"{dollars(verdict.cost_nanos)} for {count_text(verdict.calls, 'call')}; {verdict.checks:,} sums are right"
     return Step(name="the store", result="ok", text=text)
@@ -195,5 +193,5 @@ def _spared(host: str, rule: str) -> bool:
 
 
 def _error_step(name: str, error: GatewayError) -> Step:
-    text, status = plain(error.message, TEXT_LIMIT), error.http_status
+    text, status = plain(error.message, 500), error.http_status
     return Step(name=name, result="fail", text=text, fix=START, code=error.code, status=status)

@@ -14,9 +14,6 @@ import msgspec
 
 from gateway.domain.errors import BadRequest, TooLarge, Unavailable
 
-TIMEOUT_S = 30.0
-"""Seconds for a whole exchange, by default."""
-
 HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 256 << 20
 """The most bytes of an answer or of a stream's line; a year's calls as JSON stay below it."""
@@ -103,7 +100,7 @@ class Stream:
 
 
 @asynccontextmanager
-async def exchange(place: Address, ask: ClientRequest, *, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Stream]:
+async def exchange(place: Address, ask: ClientRequest, *, timeout_s: float = 30.0) -> AsyncIterator[Stream]:
     """Send a request and yield the answer once its head arrived. The connection ends with the block.
 
     ``timeout_s`` is how long the head may take; the body of a stream may take as long as the caller likes. Raises
@@ -121,7 +118,7 @@ async def exchange(place: Address, ask: ClientRequest, *, timeout_s: float = TIM
         writer.transport.abort()
 
 
-async def request(place: Address, ask: ClientRequest, *, timeout_s: float = TIMEOUT_S) -> HttpAnswer:
+async def request(place: Address, ask: ClientRequest, *, timeout_s: float = 30.0) -> HttpAnswer:
     """Returns the answer of one whole exchange within ``timeout_s`` seconds. Raises Unavailable."""
     async with (
         _translate_errors(place),

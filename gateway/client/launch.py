@@ -26,9 +26,6 @@ from gateway.domain.errors import GatewayError, Unavailable
 from gateway.domain.text import plain
 from gateway.runfile import Endpoint, read
 
-TAIL_LINES = 12
-TAIL_BYTES = 16 * 1024
-
 
 class Child(subprocess.Popen[bytes]):
     """A process that is meant to outlive us: leaving it running needs no warning."""
@@ -127,15 +124,15 @@ def log_size(log: Path) -> int:
 
 
 def tail(log: Path, begin: int = 0) -> list[str]:
-    """Returns the last lines of a log after ``begin`` bytes, made harmless for a terminal."""
+    """Returns the last lines of a log after ``begin`` bytes, made harmless for a terminal: twelve, of 16 KiB."""
     try:
         with log.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
-            file.seek(max(min(begin, end), end - TAIL_BYTES))
-            text = file.read(TAIL_BYTES).decode("utf-8", "replace")
+            file.seek(max(min(begin, end), end - 16_384))
+            text = file.read(16_384).decode("utf-8", "replace")
     except OSError:
         return []
-    return [plain(line) for line in text.splitlines() if line.strip()][-TAIL_LINES:]
+    return [plain(line) for line in text.splitlines() if line.strip()][-12:]
 
 
 def _windows_flags() -> int:
@@ -321,14 +318,10 @@ def _silent(config: Config, endpoint: Endpoint, error: GatewayError) -> Unavaila
     )
 
 
-REASON = "tollkeeper: "
-"""The start of a line that says why a command failed."""
-
-
 def _failure(config: Config, begin: int, what: str) -> Unavailable:
     """Returns the error for a failed start: the reason the server logged, otherwise the end of its log."""
     lines = tail(config.log, begin)
-    if lines and lines[-1].startswith(REASON):
-        return Unavailable(f"the server did not start: {lines[-1].removeprefix(REASON)}", code="start_failed")
+    if lines and lines[-1].startswith("tollkeeper: "):  # why a command failed
+        return Unavailable(f"the server did not start: {lines[-1].removeprefix('tollkeeper: ')}", code="start_failed")
     said = "; its last output:\n" + "\n".join(lines) if lines else f"; it wrote nothing to {config.log}"
     return Unavailable(what + said, code="start_failed")

@@ -13,9 +13,6 @@ from gateway.client.control import ControlClient
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.views import CallView
 
-RECENT_CALLS = 20
-"""How many calls are searched for the model called last."""
-
 _SMALL = re.compile(r"\b(?:haiku|mini|nano|lite|flash|fast|small|oss|audio|image|realtime|search|transcribe|tts)\b")
 """Smaller or special models of a family, which a vendor's own program should not begin with."""
 _NUMBER = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
@@ -72,11 +69,11 @@ async def usual_model(
     """
     own: list[CallView] = []
     if runs is not None:
-        found = (await client.calls(words=f'tok:"{runs.program}*"', limit=RECENT_CALLS)).calls
+        found = (await client.calls(words=f'tok:"{runs.program}*"', limit=20)).calls
         own = sorted((call for call in found if call.token in runs), key=lambda call: not runs.in_folder(call.token))
     elif token:
-        own = (await client.calls(token=token, limit=RECENT_CALLS)).calls
-    recent = [] if _last_of(own, names) else (await client.calls(limit=RECENT_CALLS)).calls
+        own = (await client.calls(token=token, limit=20)).calls
+    recent = [] if _last_of(own, names) else (await client.calls(limit=20)).calls
     return choose_model(names, CallsBefore(own=own, recent=recent), family)
 
 
@@ -89,8 +86,8 @@ class CallsBefore(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     async def of(cls, client: ControlClient, token: str) -> "CallsBefore":
         """Read them; ``token`` is an id."""
-        own = (await client.calls(token=token, limit=RECENT_CALLS)).calls
-        return cls(own=own, recent=(await client.calls(limit=RECENT_CALLS)).calls)
+        own = (await client.calls(token=token, limit=20)).calls
+        return cls(own=own, recent=(await client.calls(limit=20)).calls)
 
 
 def choose_model(names: Sequence[str], calls: CallsBefore, family: Sequence[str] = ()) -> ModelChoice:

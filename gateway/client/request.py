@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from gateway.client.http import TIMEOUT_S, Address, ClientRequest, HttpAnswer, request
+from gateway.client.http import Address, ClientRequest, HttpAnswer, request
 from gateway.domain.errors import BadRequest, Conflict, GatewayError, InternalError, error_class
 from gateway.domain.history import ACCEPT_HEADER, NOTHING_CHANGED, REVIVES_KEY, SOURCE_HEADER, ChangeSource
 from gateway.domain.text import plain
@@ -21,7 +21,7 @@ Confirm = Callable[[Sequence[str]], Awaitable[bool]]
 class Caller:
     """Sends requests. It knows the server's address and secret."""
 
-    def __init__(self, endpoint: Endpoint, *, timeout_s: float = TIMEOUT_S, source: ChangeSource | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, *, timeout_s: float = 30.0, source: ChangeSource | None = None) -> None:
         """``source`` is who makes the changes, for the history."""
         self.endpoint = endpoint
         self.source = source

@@ -15,9 +15,6 @@ from gateway.domain.views import ChannelView, TokenView
 F = TypeVar("F", bound=Callable[..., Any])
 V = TypeVar("V", bound=ChannelView | TokenView)
 
-NAMED = 5
-"""How many names a question lists."""
-
 
 def names_argument(complete: Completer) -> Callable[[F], F]:
     """Adds ``NAME...``: one or several, without repetitions, in the given order."""
@@ -44,5 +41,5 @@ async def change_together(client: ControlClient, kind: str, patches: Mapping[str
 
 def confirm_removal(noun: str, names: Sequence[str], effect: str, *, yes: bool) -> None:
     """Ask before several are removed. Raises Quit."""
-    listed = first_of([f"'{plain(name)}'" for name in names], NAMED)
+    listed = first_of([f"'{plain(name)}'" for name in names], 5)
     confirm(f"Remove {count_text(len(names), noun)}: {listed}? {effect}", yes=yes)

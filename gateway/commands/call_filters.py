@@ -25,9 +25,6 @@ from gateway.domain.views import CallPage, CallView
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PAGE = 500
-"""Calls asked for at a time."""
-
 
 class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which calls: by options, each with alternative values, and by words."""
@@ -104,7 +101,7 @@ async def find_calls(client: ControlClient, wanted: CallQuery, progress: Progres
     """
     before = None
     while True:
-        page = await _page(client, progress, limit=PAGE, before=before, **wanted.fields)
+        page = await _page(client, progress, limit=500, before=before, **wanted.fields)
         for call in page.calls:
             yield call
         if page.cursor is None:
@@ -122,7 +119,7 @@ async def newest_calls(
     found: list[CallView] = []
     before, fields = None, wanted.fields
     while True:
-        page = await _page(client, progress, limit=min(limit - len(found) or PAGE, PAGE), before=before, **fields)
+        page = await _page(client, progress, limit=min(limit - len(found) or 500, 500), before=before, **fields)
         calls = {call.id: call for call in (*found, *page.calls)}.values()  # a running one may have ended meanwhile
         found = sorted(calls, key=lambda call: call.time_ms, reverse=True)[:limit]
         if page.cursor is None:

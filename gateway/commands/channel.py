@@ -8,7 +8,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.batch import NAMED, change_together, confirm_removal, find_each, names_argument
+from gateway.commands.batch import change_together, confirm_removal, find_each, names_argument
 from gateway.commands.channel_fields import (
     changed_groups,
     channel_options,
@@ -271,7 +271,7 @@ def _switch(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
             await client.edit_channel(found[0].id, {"enabled": enabled})
         else:
             await change_together(client, "channels", {view.id: {"enabled": enabled} for view in found})
-            names = first_of([f"'{plain(view.name)}'" for view in found], NAMED)
+            names = first_of([f"'{plain(view.name)}'" for view in found], 5)
             done = f"{done.capitalize()} {count_text(len(found), 'channel')}: {names}."
         for view in found if enabled else ():
             await client.clear_channel(view.id)

@@ -18,10 +18,6 @@ from gateway.domain.human_values import count_text
 from gateway.domain.text import plain
 
 MARKS = {"added": "+", "changed": "~", "removed": "-"}
-LIMIT = 4 << 20
-"""The most bytes of a file; thousands of models and prices need a fourth of it."""
-YAML_LIMIT = 1 << 20
-"""The most bytes of a YAML file, which is slow to read."""
 OTHER_FORMATS = (".json", ".yaml", ".yml")
 COLOURS = {"added": "green", "changed": "yellow", "removed": "red"}
 
@@ -97,8 +93,10 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
     From another gateway's file, everything that exists here too is imported; the rest is listed.
     """
     whose = ConfigOrigin(origin)
-    text = text_of(file, YAML_LIMIT if whose is ConfigOrigin.LITELLM else LIMIT, "a configuration")
-    text = _as_json(text) if whose is ConfigOrigin.LITELLM else text
+    if whose is ConfigOrigin.LITELLM:
+        text = _as_json(text_of(file, 1 << 20, "a configuration"))  # YAML is slow to read
+    else:
+        text = text_of(file, 4 << 20, "a configuration")  # thousands of models and prices need a fourth of it
     found = run(
         lambda client: client.import_config(text, prune=prune, origin=whose), create=not dry_run, needs_data=False
     )

@@ -8,12 +8,6 @@ import click
 
 from gateway.commands.output import words
 
-PROMPT_LIMIT = 32 << 20
-"""The most bytes of a prompt: the gateway accepts no larger request."""
-
-SECRET_LIMIT = 16 << 10
-"""The most bytes of a line with a key or an address."""
-
 
 def on_terminal() -> bool:
     """Returns whether stdin is a terminal."""
@@ -43,9 +37,9 @@ def prompt() -> str:
 
     Raises UsageError when it is longer than any prompt.
     """
-    data = whole(PROMPT_LIMIT + 1)
-    if len(data) > PROMPT_LIMIT:
-        raise click.UsageError(f"stdin has more than {PROMPT_LIMIT >> 20} MiB, too much for a prompt")
+    data = whole((32 << 20) + 1)
+    if len(data) > 32 << 20:  # the gateway accepts no larger request
+        raise click.UsageError("stdin has more than 32 MiB, too much for a prompt")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -62,12 +56,10 @@ def secret(what: str, otherwise: str) -> str:
     if on_terminal():
         found = str(click.prompt(what, default="", show_default=False, hide_input=True, err=True))
     else:
-        line = b"" if sys.stdin is None else sys.stdin.buffer.readline(SECRET_LIMIT + 1)
-        if len(line) > SECRET_LIMIT:
-            raise click.BadParameter(
-                f"stdin has a line of more than {SECRET_LIMIT >> 10} KiB, too long for a {what}",
-                param_hint=f"--{what}",
-            )
+        line = b"" if sys.stdin is None else sys.stdin.buffer.readline(16_385)
+        if len(line) > 16_384:
+            text = f"stdin has a line of more than 16 KiB, too long for a {what}"
+            raise click.BadParameter(text, param_hint=f"--{what}")
         found = line.decode(errors="replace")
     if not found.strip():
         raise click.BadParameter(

@@ -25,9 +25,6 @@ from gateway.upstream.vendors import PRESETS
 LOCAL = tuple((name, PRESETS[name].base_url) for name in vendors.LOCAL)
 """Model servers and their default addresses."""
 
-VENDORS = tuple((row.name, row.dialect, row.key_variable) for row in PRESETS.values() if row.key_variable)
-"""Vendors, their dialects, and the variable that the vendor's documentation names for the key."""
-
 ANSWER_S = 2.0
 
 
@@ -37,7 +34,7 @@ async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
     taken = {channel.base_url for channel in edits.registry.channels.values()}
     return [
         offer
-        for offer in (*await _servers(edits.engine, LOCAL), *keys(os.environ))
+        for offer in (*await _servers(edits.engine), *keys(os.environ))
         if offer.base_url not in taken and not edits.engine.address.startswith(offer.base_url)
     ]
 
@@ -46,15 +43,15 @@ def keys(environ: Mapping[str, str]) -> list[Offer]:
     """Returns the vendors whose key is in the environment, ignoring tokens of this gateway."""
     return [
         Offer(
-            name=name,
-            dialect=dialect.value,
-            preset=name,
-            base_url=default_base_url(dialect, name),
-            key=f"env:{variable}",
+            name=row.name,
+            dialect=row.dialect.value,
+            preset=row.name,
+            base_url=default_base_url(row.dialect, row.name),
+            key=f"env:{row.key_variable}",
             models=[],
         )
-        for name, dialect, variable in VENDORS
-        if environ.get(variable, "").strip() and not environ[variable].startswith(PREFIX)
+        for row in PRESETS.values()
+        if row.key_variable and (key := environ.get(row.key_variable, "").strip()) and not key.startswith(PREFIX)
     ]
 
 
@@ -73,9 +70,9 @@ async def presets(_: ConfigEdits, request: web.Request) -> list[PresetView]:
     ]
 
 
-async def _servers(engine: Engine, places: tuple[tuple[str, str], ...]) -> list[Offer]:
+async def _servers(engine: Engine) -> list[Offer]:
     async with asyncio.TaskGroup() as group:
-        asked = [group.create_task(_server(engine, name, base_url)) for name, base_url in places]
+        asked = [group.create_task(_server(engine, name, base_url)) for name, base_url in LOCAL]
     return [offer for task in asked if (offer := task.result()) is not None]
 
 

@@ -17,9 +17,6 @@ from gateway.core.open_files import OpenFiles, wanted_files
 from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 
-LEAST_FREE = 256 << 20
-"""The minimum free space on the disk, in bytes; less is soon too little for a day's calls."""
-
 
 async def list_machine_checks(edits: ConfigEdits, _: web.Request) -> list[Step]:
     """GET /machine: run the checks, in a thread, because disks may be slow."""
@@ -58,7 +55,7 @@ def home(folder: Path) -> Step:
         fix = f"sudo chown -R $(id -u) {word(str(folder))}, or mount its file system writable"
         return Step(name="the home", result="fail", text=plain(text, 500), fix=fix)
     open_to_others = [path for path in (folder, *_files(folder)) if _rights(path) & 0o077]
-    strangers = [path for path in (folder, *_files(folder)) if _owner(path) not in (None, os.getuid())]
+    strangers = [path for path in (folder, *_files(folder)) if _is_foreign(path)]
     if not open_to_others and not strangers:
         return Step(name="the home", result="ok", text=f"{folder}: only you can read it")
     names = ", ".join(
@@ -75,7 +72,7 @@ def disk(folder: Path, usage: Callable[[Path], tuple[int, int, int]] = shutil.di
     """Returns whether the disk has room for more calls."""
     free = usage(folder)[2]
     text = f"{free / 1e9:.1f} GB are free where {folder} lies"
-    if free < LEAST_FREE:
+    if free < 256 << 20:  # less is soon too little for a day's calls
         fix = "free some disk space: calls that cannot be recorded are rejected"
         return Step(name="the disk", result="fail", text=text, fix=fix)
     return Step(name="the disk", result="ok", text=text)
@@ -104,15 +101,17 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _rights(path: Path) -> int:
     """Returns the mode bits; 0 for a link, and for a file that has been deleted meanwhile."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return 0
-    return 0 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
+    status = _status(path)
+    return 0 if status is None or stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
 
 
-def _owner(path: Path) -> int | None:
+def _is_foreign(path: Path) -> bool:
+    status = _status(path)
+    return status is not None and status.st_uid != os.getuid()
+
+
+def _status(path: Path) -> os.stat_result | None:
     try:
-        return path.lstat().st_uid
+        return path.lstat()
     except OSError:
         return None

@@ -21,7 +21,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamModels
 from gateway.domain.errors import BadRequest, GatewayError, UpstreamError
 from gateway.domain.history import ChangeSource
-from gateway.domain.human_values import plural
+from gateway.domain.human_values import first_of, plural
 from gateway.domain.patterns import is_pattern
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
@@ -32,8 +32,6 @@ from gateway.upstream.vendors import vendor_of
 _log = logging.getLogger("tollkeeper")
 
 ALL = ("*",)
-NAMED = 5
-"""The maximum number of models that a line of the log names."""
 RETRY_MS = 600_000
 """The time after which a list that could not be fetched is tried again, in milliseconds."""
 HOUR_MS = 3_600_000
@@ -95,8 +93,7 @@ async def refresh(edits: ConfigEdits, channel: Channel) -> None:
     await _price_new_ones(edits, channel, current)
     channel = engine.catalog.registry.channels.get(channel.id, channel)
     if names := _models_without_price(channel, current, engine.catalog):
-        name, new = plain(channel.name), ", ".join(plain(one, 80) for one in names[:NAMED])
-        new += f", and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        name, new = plain(channel.name), first_of([plain(model, 80) for model in names], 5)
         _log.warning("channel '%s' lists new models without a price, which no budget stops: %s", name, new)
 
 

@@ -118,7 +118,12 @@ class Kind(Generic[T]):
 
     def option(self, field: Field, **changes: Any) -> Option:
         """Returns the option with the field's flags, changed in this way."""
-        usual = {"name": field.name, "metavar": self.metavar, "read": self.read, "completes": self.completes}
+        usual: dict[str, Any] = {
+            "name": field.name,
+            "metavar": self.metavar,
+            "read": self.read,
+            "completes": self.completes,
+        }
         return Option(flags=field.flags, help=field.help, **(usual | changes))
 
     def change(self, field: Field, given: Mapping[str, Any], before: T) -> Any:

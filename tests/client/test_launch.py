@@ -91,7 +91,7 @@ def test_the_end_of_a_log_is_reported_harmlessly(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_bytes(b"old\n" + b"".join(b"line %d\n" % number for number in range(50)) + b"\x1b[2J\xff\n\n")
     assert tail(log)[-2:] == ["line 49", "\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}"]
-    assert len(tail(log)) == launch.TAIL_LINES
+    assert len(tail(log)) == 12
     assert tail(log, begin=log.stat().st_size) == []
     assert tail(log, begin=10**9) == []
     assert tail(tmp_path / "nothing") == []

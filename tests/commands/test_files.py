@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.commands.config import LIMIT, YAML_LIMIT
 from gateway.commands.exit_codes import Exit
-from gateway.commands.stdin import PROMPT_LIMIT, SECRET_LIMIT
 from gateway.domain.config_views import ExportView, ImportView
 from gateway.domain.settings import ExpiringRecords
 from tests.commands.program import tollkeeper
@@ -33,7 +31,7 @@ def test_a_file_without_an_end_is_refused(device: str, args: tuple[str, ...], si
     assert f"{device} is larger than {size}, too large for a configuration" in ran.err
 
 
-@pytest.mark.parametrize(("args", "limit"), [((), LIMIT), (("--from", "litellm"), YAML_LIMIT)])
+@pytest.mark.parametrize(("args", "limit"), [((), 4 << 20), (("--from", "litellm"), 1 << 20)])
 def test_a_file_may_be_as_large_as_the_limit_and_no_larger(tmp_path: Path, args: tuple[str, ...], limit: int) -> None:
     file = tmp_path / "large"
     file.write_bytes(b"#" * limit)
@@ -45,8 +43,8 @@ def test_a_file_may_be_as_large_as_the_limit_and_no_larger(tmp_path: Path, args:
 
 
 def test_stdin_has_the_same_limit() -> None:
-    assert importing("-", stdin=b"#" * LIMIT)[0].code == Exit.OK
-    ran, control = importing("-", stdin=b"#" * (LIMIT + 1))
+    assert importing("-", stdin=b"#" * (4 << 20))[0].code == Exit.OK
+    ran, control = importing("-", stdin=b"#" * ((4 << 20) + 1))
     assert (ran.code, control.asked) == (Exit.USAGE, [])
     assert "stdin is larger than 4 MiB" in ran.err
 
@@ -90,10 +88,10 @@ def test_a_pipe_is_read_to_its_end_however_slow_its_writer_is(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("args", "limit"),
     [
-        (("chat", "--model", "m"), PROMPT_LIMIT),
-        (("channel", "key", "add", "x"), SECRET_LIMIT),
-        (("channel", "edit", "x", "--proxy", "-"), SECRET_LIMIT),
-        (("env", "--key", "-"), SECRET_LIMIT),
+        (("chat", "--model", "m"), 32 << 20),
+        (("channel", "key", "add", "x"), 16 << 10),
+        (("channel", "edit", "x", "--proxy", "-"), 16 << 10),
+        (("env", "--key", "-"), 16 << 10),
     ],
 )
 def test_stdin_without_an_end_is_refused(args: tuple[str, ...], limit: int) -> None:

@@ -2,20 +2,21 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.control import discovery
-from gateway.control.discovery import LOCAL, VENDORS, keys
+from gateway.control.discovery import LOCAL, keys
 from gateway.domain.urls import checked_base_url
 from gateway.upstream.vendors import PRESETS
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, reply, silence
 
+VARIABLES = {row.key_variable: row.name for row in PRESETS.values() if row.key_variable}
 LIST = reply({"object": "list", "data": [{"id": "llama"}]})
 
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """No keys in the environment, and no servers on this machine but the tests' own."""
-    for _, _, variable in VENDORS:
+    for variable in VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(discovery, "LOCAL", ())
 
@@ -73,8 +74,8 @@ def test_a_token_of_our_own_is_not_the_vendor_s() -> None:
 
 def test_what_is_offered_would_be_accepted() -> None:
     assert all(checked_base_url(url) == url for _, url in LOCAL)
-    offered = keys({variable: "secret" for _, _, variable in VENDORS})
-    assert [offer.name for offer in offered] == [name for name, _, _ in VENDORS]
+    offered = keys(dict.fromkeys(VARIABLES, "secret"))
+    assert [offer.name for offer in offered] == [*VARIABLES.values()]
     assert all(checked_base_url(offer.base_url) == offer.base_url for offer in offered)
     assert all(offer.preset in ("", *PRESETS) for offer in offered)
 

@@ -70,7 +70,7 @@ async def test_the_log_names_new_models_without_a_price(
     provider.on("/v1/models", lists("gpt-5", "gpt-6", *(f"new-{i}" for i in range(9))))
     with caplog.at_level(logging.WARNING, "tollkeeper"):
         await owner.refresh_channel("new")
-    assert caplog.records[-1].getMessage().endswith(" new-0, new-1, new-2, new-3, new-4, and 4 more")
+    assert caplog.records[-1].getMessage().endswith(" new-0, new-1, new-2, new-3, new-4 and 4 more")
 
 
 async def test_patterns_choose_and_names_may_be_mapped_beside_them(
