@@ -1,13 +1,14 @@
 """Events: what a watcher receives, as JSON lines: a snapshot, then events, and another snapshot if it falls behind.
 
 The start and end of a call are reported at once, its progress at most five times a second (the bus ensures that),
-balances at most four times a second, and tables some seconds after the last call changed them. Lines are written in
+balances and changed tables at most four times a second, sums of tables every three seconds. Lines are written in
 batches. A slow or stuck reader does not slow down calls: its queue is bounded, and its connection is closed after a
 while.
 """
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -24,22 +25,8 @@ from gateway.domain.call import Record
 from gateway.domain.errors import BadRequest
 from gateway.domain.views import AccountView, call_view
 
-BEAT_S = 15.0
-"""The time without events after which a heartbeat is sent, in seconds."""
-
-BALANCE_GAP_S = 0.25
-TABLES_GAP_S = 0.25
-"""The minimum time between two reports of the tables after changes of the configuration, in seconds."""
-
-SUMS_GAP_S = 3.0
-"""The minimum time between two reports of the tables when only calls have changed their sums, in seconds."""
-
-
 STUCK_S = 30.0
 """The time after which a reader that reads nothing is disconnected, in seconds."""
-
-
-RECENT_LIMIT = 1000
 
 
 class WatcherStream:
@@ -64,29 +51,39 @@ class WatcherStream:
         engine = self._engine
         incidents = engine.incident_watch.look()
         self._incidents = incidents.revision
-        sums = await tallies(engine)
         recent, older = await asyncio.to_thread(newest, engine, self._recent)
-        self._account = account_view(engine)
-        self._balance_due = self._tables_due = None
-        self._balance_told = self._tables_told = self._clock()
+        entities = await self._entities()
         return self._line(
             events.Snapshot(
                 seq=self._seq,
                 status=engine.status(),
-                account=self._account,
-                tokens=token_views(engine),
-                groups=group_views(engine),
-                channels=channel_views(engine, sums),
-                models=model_views(engine, sums),
                 running=list(engine.store.books.running.values()),
                 recent=[call_view(record) for record in recent],
                 older=older,
                 waiting=engine.pipeline.waiting.all(),
                 incidents=incidents.newest()[::-1],
-                refuses_unpriced=engine.catalog.registry.settings.refuse_unpriced,
-                removed_names=names_of_removed(engine),
+                **entities,
             )
         )
+
+    async def _entities(self) -> dict[str, Any]:
+        """Returns what a snapshot and a report of the tables have in common, as reported from now on."""
+        engine, began = self._engine, self._clock()
+        sums = await tallies(engine)
+        self._account = account_view(engine)
+        self._balance_due = self._tables_due = None
+        self._balance_told = self._tables_told = began
+        entities = {
+            "account": self._account,
+            "tokens": token_views(engine),
+            "groups": group_views(engine),
+            "channels": channel_views(engine, sums),
+            "models": model_views(engine, sums),
+            "refuses_unpriced": engine.catalog.registry.settings.refuse_unpriced,
+            "removed_names": names_of_removed(engine),
+        }
+        self._tables_cost = self._clock() - began
+        return entities
 
     async def tell(self, batch: Batch) -> bytes:
         """Returns the lines for the events, and for reports that are due; empty without any."""
@@ -97,10 +94,11 @@ class WatcherStream:
         lines += self._incident_lines()
         self._plan(batch, now)
         if self._tables_due is not None and now >= self._tables_due:
-            lines.append(self._line(await self._tables(now)))
+            entities = await self._entities()
+            lines.append(self._line(events.EntityChanged(seq=self._next(), **entities)))
         elif self._balance_due is not None and now >= self._balance_due:
             lines.extend(self._balance(now))
-        if not lines and now - self._spoken >= BEAT_S:
+        if not lines and now - self._spoken >= 15.0:
             lines.append(self._line(events.Heartbeat(seq=self._next(), time_ms=self._engine.now())))
         return b"".join(lines)
 
@@ -111,8 +109,8 @@ class WatcherStream:
 
     def patience(self) -> float:
         """Returns the seconds until something must be sent even without events."""
-        dues = [due for due in (self._balance_due, self._tables_due, self._spoken + BEAT_S) if due is not None]
-        return max(0.0, min(dues) - self._clock())
+        heartbeat = self._spoken + 15.0
+        return max(0.0, min(self._balance_due or heartbeat, self._tables_due or heartbeat, heartbeat) - self._clock())
 
     def _plan(self, batch: Batch, now: float) -> None:
         """Plan the next reports. Calls that start or end change the balance, and the sums of the tables, which are less
@@ -120,37 +118,17 @@ class WatcherStream:
         """
         moved = any(isinstance(notice, events.CallStarted | Record) for notice in batch.notices)
         if moved and self._balance_due is None:
-            self._balance_due = max(now, self._balance_told + BALANCE_GAP_S)
+            self._balance_due = max(now, self._balance_told + 0.25)
         if batch.changed:
-            self._tables_due = min(self._tables_due or now + SUMS_GAP_S, max(now, self._tables_told + TABLES_GAP_S))
+            self._tables_due = min(self._tables_due or now + 3.0, max(now, self._tables_told + 0.25))
         elif moved and self._tables_due is None:
-            # reports of large tables take at most a fiftieth of the time
-            self._tables_due = max(now, self._tables_told) + max(SUMS_GAP_S, 50 * self._tables_cost)
+            # sums may be three seconds old; reports of large tables take at most a fiftieth of the time
+            self._tables_due = max(now, self._tables_told) + max(3.0, 50 * self._tables_cost)
 
     def _event(self, notice: Notice) -> events.Event:
         if isinstance(notice, Record):
             return events.CallSettled(seq=self._next(), call=call_view(notice))
         return msgspec.structs.replace(notice, seq=self._next())
-
-    async def _tables(self, now: float) -> events.Event:
-        began = self._clock()
-        engine = self._engine
-        sums = await tallies(engine)
-        self._account = account_view(engine)
-        self._balance_due = self._tables_due = None
-        self._balance_told = self._tables_told = now
-        changed = events.EntityChanged(
-            seq=self._next(),
-            account=self._account,
-            tokens=token_views(engine),
-            groups=group_views(engine),
-            channels=channel_views(engine, sums),
-            models=model_views(engine, sums),
-            refuses_unpriced=engine.catalog.registry.settings.refuse_unpriced,
-            removed_names=names_of_removed(engine),
-        )
-        self._tables_cost = self._clock() - began
-        return changed
 
     def _balance(self, now: float) -> list[bytes]:
         self._balance_due, self._balance_told = None, now
@@ -172,8 +150,8 @@ class WatcherStream:
 async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse:
     """GET /events?recent=N: stream events, after a snapshot with the N most recent calls."""
     recent = query(request.query, {"recent": int}).get("recent", 200)
-    if not 0 <= recent <= RECENT_LIMIT:
-        raise BadRequest(f"recent: must be from 0 to {RECENT_LIMIT}", param="recent")
+    if not 0 <= recent <= 1000:
+        raise BadRequest("recent: must be from 0 to 1000", param="recent")
     answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
     with edits.engine.bus.watch(console=edits.source.via == "console") as watcher:
         await answer.prepare(request)
