@@ -1,4 +1,7 @@
-"""The client of the control surface, with a method for each route. The console and the commands both use it."""
+"""The client of the control surface, with a method for each route. The console and the commands both use it.
+
+Most routes are lines of a table; those whose parameters need a word or a form of their own are written out.
+"""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -6,7 +9,7 @@ from contextlib import aclosing
 import msgspec
 
 from gateway.client.http import exchange
-from gateway.client.request import Body, Caller, error_of, segment
+from gateway.client.request import Body, Caller, change, change_one, error_of, fetch, fetch_one, query_text, segment
 from gateway.domain.account import Grant
 from gateway.domain.channel import Check
 from gateway.domain.config_views import ConfigOrigin, ExportView, ImportView
@@ -35,8 +38,6 @@ from gateway.domain.views import (
     TokenView,
 )
 
-Done = dict[str, str]
-"""The answer to a change that leaves nothing to show."""
 PROBE_S = 180.0
 """Seconds that a test of a channel may wait for a slow model."""
 
@@ -44,23 +45,18 @@ PROBE_S = 180.0
 class AccountRequests(Caller):
     """Account, grants, settings, and the owner's changes, newest first."""
 
-    async def account(self) -> AccountView:
-        return await self.get("/account", AccountView)
-
-    async def set_account(self, patch: Body) -> AccountView:
-        return await self.patch("/account", AccountView, patch)
-
-    async def grants(self) -> list[Grant]:
-        """Oldest first."""
-        return await self.get("/account/grants", list[Grant])
+    account = fetch("/account", AccountView)
+    set_account = change("PATCH", "/account", AccountView)
+    grants = fetch("/account/grants", list[Grant])
+    """Oldest first."""
+    export_config = fetch("/config", ExportView)
+    """The configuration as one text without secrets."""
+    settings = fetch("/settings", Settings)
+    set_settings = change("PATCH", "/settings", Settings)
 
     async def grant(self, nanos: int, note: str = "") -> AccountView:
         """Top up; a negative amount corrects."""
-        return await self.post("/account/grants", AccountView, {"nanos": nanos, "note": note})
-
-    async def export_config(self) -> ExportView:
-        """Returns the configuration as one text without secrets."""
-        return await self.get("/config", ExportView)
+        return await self.change("POST", "/account/grants", AccountView, {"nanos": nanos, "note": note})
 
     async def import_config(
         self, text: str, *, apply: bool = False, prune: bool = False, origin: ConfigOrigin = ConfigOrigin.OURS
@@ -70,17 +66,11 @@ class AccountRequests(Caller):
         """
         body = {"text": text, "apply": apply, "prune": prune, "origin": origin}
         # thousands of models and prices take a while
-        return await self.post("/config", ImportView, body, timeout_s=600.0)
-
-    async def settings(self) -> Settings:
-        return await self.get("/settings", Settings)
+        return await self.change("POST", "/config", ImportView, body, timeout_s=600.0)
 
     async def expiring_records(self, keep_days: int) -> ExpiringRecords:
         """Returns the records that would be deleted if they are kept for so many days."""
         return await self.get("/settings/expiring", ExpiringRecords, keep_days=keep_days)
-
-    async def set_settings(self, patch: Body) -> Settings:
-        return await self.patch("/settings", Settings, patch)
 
     async def history(self, **filters: object) -> list[HistoryView]:
         """Returns changes. Filters: kind, name (tuples of alternatives), since, until (ms), limit, before (an entry's
@@ -98,11 +88,11 @@ class AccountRequests(Caller):
         removes was used, or if it overwrites a newer one; the details are the ``entry`` and the ``reasons``. Raises
         Conflict ``newer_change`` if a newer change has to be undone first.
         """
-        return await self.post("/undo", UndoView, {"id": number, "accept": accept})
+        return await self.change("POST", "/undo", UndoView, {"id": number, "accept": accept})
 
     async def redo(self, number: int = 0, *, accept: bool = False) -> UndoView:
         """Redo what was undone, by default the newest one. Raises what ``undo`` raises."""
-        return await self.post("/redo", UndoView, {"id": number, "accept": accept})
+        return await self.change("POST", "/redo", UndoView, {"id": number, "accept": accept})
 
     async def batch(self, kind: str, patches: Mapping[str, object]) -> str:
         """Edit several ``tokens``, ``groups``, ``channels`` or ``prices`` in one change. Returns what was done, in
@@ -111,107 +101,89 @@ class AccountRequests(Caller):
         ``patches``: the fields that each gets, by id or name; None removes it.
         """
         edits = [{"ref": ref, "patch": patch} for ref, patch in patches.items()]
-        answer = await self.post("/batch", dict[str, str], {"kind": kind, "edits": edits}, timeout_s=PROBE_S)
+        answer = await self.change("POST", "/batch", dict[str, str], {"kind": kind, "edits": edits}, timeout_s=PROBE_S)
         return answer["done"]
 
     async def clear_history(self) -> None:
         """Delete the history. Earlier changes cannot be undone afterwards."""
-        await self.delete("/history", Done)
+        await self.send("DELETE", "/history")
 
 
 class TokenRequests(Caller):
     """Tokens, by id or name, and groups, by name."""
 
-    async def tokens(self) -> list[TokenView]:
-        return await self.get("/tokens", list[TokenView])
-
-    async def token(self, ref: str) -> TokenView:
-        return await self.get(f"/tokens/{segment(ref)}", TokenView)
-
-    async def add_token(self, body: Body) -> NewToken:
-        """Create a token. The answer contains the key, once."""
-        return await self.post("/tokens", NewToken, body)
-
-    async def edit_token(self, ref: str, patch: Body) -> TokenView:
-        return await self.patch(f"/tokens/{segment(ref)}", TokenView, patch)
+    tokens = fetch("/tokens", list[TokenView])
+    token = fetch_one("/tokens/{}", TokenView)
+    add_token = change("POST", "/tokens", NewToken)
+    """The answer contains the key, once."""
+    edit_token = change_one("/tokens/{}", TokenView)
+    rotate_token = fetch_one("/tokens/{}/rotate", NewToken, method="POST")
+    """The answer contains the new key, once."""
+    key_owner = fetch_one("/keys/{}", KeyOwner)
+    """Whose key it is or was. Raises NotFound."""
+    groups = fetch("/groups", list[GroupView])
+    group = fetch_one("/groups/{}", GroupView)
+    add_group = change("POST", "/groups", GroupView)
+    edit_group = change_one("/groups/{}", GroupView)
 
     async def remove_token(self, ref: str) -> str:
         """Remove a token. Returns what ended with it for programs without a key; usually nothing."""
-        answer: dict[str, str] = await self.delete(f"/tokens/{segment(ref)}", dict[str, str])
+        answer: dict[str, str] = await self.change("DELETE", f"/tokens/{segment(ref)}", dict[str, str])
         return answer.get("note", "")
-
-    async def rotate_token(self, ref: str) -> NewToken:
-        """Rotate a key. The answer contains the new key, once."""
-        return await self.post(f"/tokens/{segment(ref)}/rotate", NewToken)
-
-    async def key_owner(self, handle: str) -> KeyOwner:
-        """Returns whose key it is or was. Raises NotFound."""
-        return await self.get(f"/keys/{segment(handle)}", KeyOwner)
 
     async def token_pass(self, ref: str) -> str:
         """Returns a key that works as this token for a minute."""
-        answer: dict[str, str] = await self.post(f"/tokens/{segment(ref)}/pass", dict[str, str])
+        answer: dict[str, str] = await self.change("POST", f"/tokens/{segment(ref)}/pass", dict[str, str])
         return answer["key"]
-
-    async def groups(self) -> list[GroupView]:
-        return await self.get("/groups", list[GroupView])
-
-    async def group(self, name: str) -> GroupView:
-        return await self.get(f"/groups/{segment(name)}", GroupView)
-
-    async def add_group(self, body: Body) -> GroupView:
-        return await self.post("/groups", GroupView, body)
-
-    async def edit_group(self, name: str, patch: Body) -> GroupView:
-        return await self.patch(f"/groups/{segment(name)}", GroupView, patch)
 
     async def remove_group(self, name: str, move: str = "") -> None:
         """Remove a group. ``move`` names the group that gets its tokens and channels; without it a group in
         use stays.
         """
-        await self.delete(f"/groups/{segment(name)}", Done, move=move)
+        await self.send("DELETE", f"/groups/{segment(name)}{query_text({'move': move})}")
 
 
 class ChannelRequests(Caller):
     """Channels, by id or name."""
 
-    async def channels(self) -> list[ChannelView]:
-        return await self.get("/channels", list[ChannelView])
-
-    async def channel(self, ref: str) -> ChannelView:
-        return await self.get(f"/channels/{segment(ref)}", ChannelView)
-
-    async def add_channel(self, body: Body) -> SavedChannel:
-        """Create a channel. Without ``models`` the upstream's list is fetched."""
-        return await self.post("/channels", SavedChannel, body, timeout_s=PROBE_S)
-
-    async def edit_channel(self, ref: str, patch: Body) -> SavedChannel:
-        """Edit a channel. May contact the upstream, to find its root and the models that new patterns select."""
-        return await self.patch(f"/channels/{segment(ref)}", SavedChannel, patch, timeout_s=PROBE_S)
+    channels = fetch("/channels", list[ChannelView])
+    channel = fetch_one("/channels/{}", ChannelView)
+    add_channel = change("POST", "/channels", SavedChannel, timeout_s=PROBE_S)
+    """Without ``models`` the upstream's list is fetched."""
+    edit_channel = change_one("/channels/{}", SavedChannel, timeout_s=PROBE_S)
+    """May contact the upstream, to find its root and the models that new patterns select."""
+    clear_channel = fetch_one("/channels/{}/clear", ChannelView, method="POST")
+    channel_listing = fetch_one("/channels/{}/listing", ListingView)
+    """The upstream's last list, without fetching it."""
+    refresh_channel = fetch_one("/channels/{}/refresh", ListingView, method="POST", timeout_s=PROBE_S)
+    """What the upstream lists now; if it does not answer, the last good list, marked."""
+    checkup = fetch_one("/channels/{}/checkup", Checkup, timeout_s=PROBE_S)
+    """Checks the channel's name, connection, certificate and key, for free."""
+    offers = fetch("/offers", list[Offer])
+    """Local model servers and vendors' keys that could become channels; searches only this machine."""
+    presets = fetch("/presets", list[PresetView])
+    """The known vendors and model servers."""
 
     async def remove_channel(self, ref: str) -> None:
-        await self.delete(f"/channels/{segment(ref)}", Done)
+        await self.send("DELETE", f"/channels/{segment(ref)}")
 
     async def test_channel(self, ref: str, model: str = "") -> Check:
         """Test a channel for free; with a model also by one tiny real call."""
         body = {"model": model} if model else {}
-        return await self.post(f"/channels/{segment(ref)}/test", Check, body, timeout_s=PROBE_S)
+        return await self.change("POST", f"/channels/{segment(ref)}/test", Check, body, timeout_s=PROBE_S)
 
     async def add_key(self, ref: str, key: str) -> ChannelView:
         """Add a key."""
-        return await self.post(f"/channels/{segment(ref)}/keys", ChannelView, {"key": key})
+        return await self.change("POST", f"/channels/{segment(ref)}/keys", ChannelView, {"key": key})
 
     async def replace_key(self, ref: str, number: int, key: str) -> ChannelView:
-        return await self.patch(f"/channels/{segment(ref)}/keys/{number}", ChannelView, {"key": key})
+        return await self.change("PATCH", f"/channels/{segment(ref)}/keys/{number}", ChannelView, {"key": key})
 
     async def remove_key(self, ref: str, number: int) -> ChannelView:
-        return await self.delete(f"/channels/{segment(ref)}/keys/{number}", ChannelView)
+        return await self.change("DELETE", f"/channels/{segment(ref)}/keys/{number}", ChannelView)
 
     async def clear_key(self, ref: str, number: int) -> ChannelView:
-        return await self.post(f"/channels/{segment(ref)}/keys/{number}/clear", ChannelView)
-
-    async def clear_channel(self, ref: str) -> ChannelView:
-        return await self.post(f"/channels/{segment(ref)}/clear", ChannelView)
+        return await self.change("POST", f"/channels/{segment(ref)}/keys/{number}/clear", ChannelView)
 
 
 def _at(channel: str) -> str:
@@ -219,16 +191,19 @@ def _at(channel: str) -> str:
 
 
 class PriceRequests(Caller):
-    """Prices by model, the models there are, and known and found upstreams."""
+    """Prices by model, the models there are, and what a call for one would get."""
 
-    async def prices(self) -> list[PriceView]:
-        return await self.get("/prices", list[PriceView])
+    prices = fetch("/prices", list[PriceView])
+    price_news = fetch("/prices/news", PriceNews, timeout_s=PROBE_S)
+    """How old the price list is, what an import would change, and which prices rise or differ from published ones."""
+    model = fetch_one("/models/{}", ModelDetail)
+    """Everything about one model."""
 
     async def set_price(self, model: str, body: Body, channel: str = "") -> PriceView:
         """Set a price, at all channels or at one. ``input`` and ``output`` are required, in nano-dollars per million
         tokens.
         """
-        return await self.put(f"/prices/{segment(model)}{_at(channel)}", PriceView, body)
+        return await self.change("PUT", f"/prices/{segment(model)}{_at(channel)}", PriceView, body)
 
     async def import_prices(
         self, models: list[str] | None = None, *, channel: str = "", apply: bool = False, accept: bool = False
@@ -239,24 +214,14 @@ class PriceRequests(Caller):
         """
         body: dict[str, object] = {"apply": apply, "accept": accept, "channel": channel}
         body |= {} if models is None else {"models": models}
-        return await self.post("/prices/import", list[PriceProposal], body)
-
-    async def price_news(self) -> PriceNews:
-        """Returns how old the price list is, what an import would change, and which prices rise or differ from
-        published ones.
-        """
-        return await self.get("/prices/news", PriceNews, PROBE_S)
+        return await self.change("POST", "/prices/import", list[PriceProposal], body)
 
     async def remove_price(self, model: str, channel: str = "") -> None:
-        await self.delete(f"/prices/{segment(model)}{_at(channel)}", Done)
+        await self.send("DELETE", f"/prices/{segment(model)}{_at(channel)}")
 
     async def models(self, token: str | None = None) -> list[ModelView]:
         """Returns all models, or those that one token sees."""
         return await self.get("/models", list[ModelView], token=token)
-
-    async def model(self, name: str) -> ModelDetail:
-        """Returns everything about one model."""
-        return await self.get(f"/models/{segment(name)}", ModelDetail)
 
     async def why(
         self,
@@ -272,32 +237,16 @@ class PriceRequests(Caller):
         asked = {"prompt_tokens": prompt_tokens, "max_tokens": max_tokens, "stream": stream or None, "api": api}
         return await self.get("/why", Why, token=token, model=model, **asked)
 
-    async def offers(self) -> list[Offer]:
-        """Returns local model servers and vendors' keys that could become channels; searches only this machine."""
-        return await self.get("/offers", list[Offer])
-
-    async def presets(self) -> list[PresetView]:
-        """Returns the known vendors and model servers."""
-        return await self.get("/presets", list[PresetView])
-
-    async def channel_listing(self, ref: str) -> ListingView:
-        """Returns the upstream's last list without fetching it."""
-        return await self.get(f"/channels/{segment(ref)}/listing", ListingView)
-
-    async def refresh_channel(self, ref: str) -> ListingView:
-        """Returns what the upstream lists now; if it does not answer, the last good list, marked."""
-        return await self.post(f"/channels/{segment(ref)}/refresh", ListingView, timeout_s=PROBE_S)
-
-    async def checkup(self, ref: str) -> Checkup:
-        """Checks the channel's name, connection, certificate and key, for free."""
-        return await self.get(f"/channels/{segment(ref)}/checkup", Checkup, PROBE_S)
-
 
 class ControlClient(AccountRequests, TokenRequests, ChannelRequests, PriceRequests):
     """All methods raise the server's error, and Unavailable if the server is gone."""
 
-    async def status(self) -> Status:
-        return await self.get("/status", Status)
+    status = fetch("/status", Status)
+    call = fetch_one("/calls/{}", CallView)
+    verify = fetch("/verify", Verdict, timeout_s=600.0)
+    """Recomputes every balance and sum from the call log, of millions of calls perhaps."""
+    machine = fetch("/machine", list[Step])
+    """What the server's machine lacks: port, folder, room."""
 
     async def stop(self, *, now: bool = False) -> None:
         """Stop the server, which drains first unless ``now``. Answers at once."""
@@ -333,9 +282,6 @@ class ControlClient(AccountRequests, TokenRequests, ChannelRequests, PriceReques
         """
         return await self.get("/records", list[CallView], at=at, limit=limit)
 
-    async def call(self, call_id: str) -> CallView:
-        return await self.get(f"/calls/{segment(call_id)}", CallView)
-
     async def cancel(self, call_id: str) -> None:
         """End a running call. Raises NotFound if it does not run."""
         await self.send("POST", f"/calls/{segment(call_id)}/cancel")
@@ -362,12 +308,3 @@ class ControlClient(AccountRequests, TokenRequests, ChannelRequests, PriceReques
     async def incidents(self, *channels: str) -> list[Incident]:
         """Returns incidents, newest first; only those of these channels, if any are named."""
         return await self.get("/incidents", list[Incident], channel=channels)
-
-    async def verify(self) -> Verdict:
-        """Recompute every balance and sum from the call log."""
-        # recomputing millions of calls takes a while
-        return await self.get("/verify", Verdict, 600.0)
-
-    async def machine(self) -> list[Step]:
-        """Returns what the server's machine lacks: port, folder, room."""
-        return await self.get("/machine", list[Step])

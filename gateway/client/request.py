@@ -1,7 +1,7 @@
 """Caller: one typed request to the control surface. Answers become views, errors become our exceptions again."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -40,21 +40,11 @@ class Caller:
         """GET; parameters that are None are left out."""
         return self.read(await self.send("GET", path + query_text(parameters), timeout_s=timeout_s), wanted)
 
-    async def post(self, path: str, wanted: type[Value], body: Body | None = None, *, timeout_s: float = 0) -> Value:
-        """POST."""
-        return self.read(await self.send("POST", path, body, timeout_s=timeout_s), wanted)
-
-    async def patch(self, path: str, wanted: type[Value], body: Body, *, timeout_s: float = 0) -> Value:
-        """PATCH."""
-        return self.read(await self.send("PATCH", path, body, timeout_s=timeout_s), wanted)
-
-    async def put(self, path: str, wanted: type[Value], body: Body) -> Value:
-        """PUT."""
-        return self.read(await self.send("PUT", path, body), wanted)
-
-    async def delete(self, path: str, wanted: type[Value], /, **parameters: object) -> Value:
-        """DELETE."""
-        return self.read(await self.send("DELETE", path + query_text(parameters)), wanted)
+    async def change(
+        self, method: str, path: str, wanted: type[Value], body: Body | None = None, *, timeout_s: float = 0
+    ) -> Value:
+        """POST, PATCH, PUT or DELETE."""
+        return self.read(await self.send(method, path, body, timeout_s=timeout_s), wanted)
 
     async def send(self, method: str, path: str, body: Body | None = None, *, timeout_s: float = 0) -> HttpAnswer:
         """Send one request, within ``timeout_s`` seconds (0: the client's own timeout).
@@ -100,6 +90,50 @@ class Caller:
                 f"the server's answer is not understood ({exc}); if its version differs, stop and start it again",
                 code="version_mismatch",
             ) from exc
+
+
+def fetch(
+    path: str, wanted: type[Value], *, method: str = "GET", timeout_s: float = 0
+) -> Callable[[Caller], Coroutine[Any, Any, Value]]:
+    """Returns the method of a path that takes nothing."""
+
+    async def ask(self: Caller) -> Value:
+        return await self.change(method, path, wanted, timeout_s=timeout_s)
+
+    return ask
+
+
+def fetch_one(
+    path: str, wanted: type[Value], *, method: str = "GET", timeout_s: float = 0
+) -> Callable[[Caller, str], Coroutine[Any, Any, Value]]:
+    """Returns the method of a path that contains a name or id."""
+
+    async def ask(self: Caller, ref: str) -> Value:
+        return await self.change(method, path.format(segment(ref)), wanted, timeout_s=timeout_s)
+
+    return ask
+
+
+def change(
+    method: str, path: str, wanted: type[Value], *, timeout_s: float = 0
+) -> Callable[[Caller, Body], Coroutine[Any, Any, Value]]:
+    """Returns the method of a path that takes a body."""
+
+    async def ask(self: Caller, body: Body) -> Value:
+        return await self.change(method, path, wanted, body, timeout_s=timeout_s)
+
+    return ask
+
+
+def change_one(
+    path: str, wanted: type[Value], *, timeout_s: float = 0
+) -> Callable[[Caller, str, Body], Coroutine[Any, Any, Value]]:
+    """Returns the method that edits what has a name or id."""
+
+    async def ask(self: Caller, ref: str, patch: Body) -> Value:
+        return await self.change("PATCH", path.format(segment(ref)), wanted, patch, timeout_s=timeout_s)
+
+    return ask
 
 
 def terminal_name() -> str:

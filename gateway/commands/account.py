@@ -10,7 +10,7 @@ from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.field_options import field_options, patch_of
 from gateway.commands.options import DOLLARS, json_option
-from gateway.commands.output import Column, out_list, out_view
+from gateway.commands.output import ListColumn, out_list, out_view
 from gateway.commands.session import run
 from gateway.domain.account import Grant
 from gateway.domain.fields import ACCOUNT, details
@@ -61,10 +61,10 @@ def grant(amount: int, note: str, *, as_json: bool) -> None:
 def grants(*, as_json: bool) -> None:
     """List all grants."""
     columns = [
-        Column("Amount", lambda g: dollars(g.nanos), "number"),
-        Column("Time", lambda g: formatting.moment(g.time), "whole"),
-        Column("Note", lambda g: g.note),
-        Column("Id", lambda g: g.id, "whole"),
+        ListColumn("Amount", lambda g: dollars(g.nanos), "number"),
+        ListColumn("Time", lambda g: formatting.moment(g.time), "whole"),
+        ListColumn("Note", lambda g: g.note),
+        ListColumn("Id", lambda g: g.id, "whole"),
     ]
     found: list[Grant] = run(lambda client: client.grants())
     out_list(found, columns, as_json=as_json, empty="no grants yet; add money: tollkeeper account grant 10")

@@ -22,7 +22,7 @@ from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import accept_option, confirm, json_option, yes_option
-from gateway.commands.output import Column, out_done, out_json, out_list, out_view, words
+from gateway.commands.output import ListColumn, out_done, out_json, out_list, out_view, words
 from gateway.commands.session import run
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.errors import BadRequest
@@ -37,18 +37,18 @@ from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView
 
 COLUMNS = [
-    Column("Name", lambda c: c.name, "name"),
-    Column("State", formatting.channel_state, "state"),
-    Column("Dialect", lambda c: c.dialect, drop=4),
-    Column("Base URL", lambda c: c.base_url, drop=3),
-    Column("Groups", lambda c: formatting.some(c.groups), drop=5),
-    Column("Models", lambda c: str(len(c.models)), "number", drop=7),
-    Column("Priority", lambda c: str(c.priority), "number", drop=2),
-    Column("Weight", lambda c: str(c.weight), "number", drop=1),
-    Column("Calls", lambda c: f"{c.calls:,}", "number"),
-    Column("Errors", lambda c: f"{c.errors:,}", "number"),
-    Column("Spent", lambda c: brief_dollars(c.spent_nanos), "number", drop=6),
-    Column("Reason", lambda c: plain(reason_text(c.reason) or c.missing_text(options.now()), 60)),
+    ListColumn("Name", lambda c: c.name, "name"),
+    ListColumn("State", formatting.channel_state, "state"),
+    ListColumn("Dialect", lambda c: c.dialect, drop=4),
+    ListColumn("Base URL", lambda c: c.base_url, drop=3),
+    ListColumn("Groups", lambda c: formatting.some(c.groups), drop=5),
+    ListColumn("Models", lambda c: str(len(c.models)), "number", drop=7),
+    ListColumn("Priority", lambda c: str(c.priority), "number", drop=2),
+    ListColumn("Weight", lambda c: str(c.weight), "number", drop=1),
+    ListColumn("Calls", lambda c: f"{c.calls:,}", "number"),
+    ListColumn("Errors", lambda c: f"{c.errors:,}", "number"),
+    ListColumn("Spent", lambda c: brief_dollars(c.spent_nanos), "number", drop=6),
+    ListColumn("Reason", lambda c: plain(reason_text(c.reason) or c.missing_text(options.now()), 60)),
 ]
 
 

@@ -9,7 +9,7 @@ from gateway.commands.base import Noun
 from gateway.commands.channel_fields import key_of, warn_of_unset
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import WholeNumber, accept_option, confirm, json_option, yes_option
-from gateway.commands.output import Column, out_done, out_list, words
+from gateway.commands.output import ListColumn, out_done, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import count_text
@@ -18,10 +18,10 @@ from gateway.domain.text import plain, word
 from gateway.domain.views import ChannelView, KeyView
 
 COLUMNS = [
-    Column("Number", lambda k: str(k.number), "number"),
-    Column("Key", lambda k: k.key, "whole"),
-    Column("State", formatting.channel_state, "state"),
-    Column("Reason", lambda k: plain(reason_text(k.reason), 60)),
+    ListColumn("Number", lambda k: str(k.number), "number"),
+    ListColumn("Key", lambda k: k.key, "whole"),
+    ListColumn("State", formatting.channel_state, "state"),
+    ListColumn("Reason", lambda k: plain(reason_text(k.reason), 60)),
 ]
 
 REF = click.argument("ref", metavar="NAME", shell_complete=CHANNELS)

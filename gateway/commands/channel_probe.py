@@ -11,7 +11,7 @@ from gateway.commands.completion import CHANNELS, MODELS
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.formatting import moment, price_notes, unpriced_notes
 from gateway.commands.options import Patch, json_option, now
-from gateway.commands.output import Column, cells, fit, out, out_json, out_list, words
+from gateway.commands.output import ListColumn, cells, fit, out, out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.channel import Check, ServedModel
 from gateway.domain.human_values import brief_context, brief_span, count_text, first_of
@@ -60,11 +60,11 @@ class UpstreamModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 COLUMNS = [
-    Column("Model", lambda m: m.name, "name", least=16),
-    Column("Offered", lambda m: m.offered),
-    Column("State", lambda m: m.state_text, "state"),
-    Column("Context", lambda m: brief_context(m.context, m.context_source), "number"),
-    Column(
+    ListColumn("Model", lambda m: m.name, "name", least=16),
+    ListColumn("Offered", lambda m: m.offered),
+    ListColumn("State", lambda m: m.state_text, "state"),
+    ListColumn("Context", lambda m: brief_context(m.context, m.context_source), "number"),
+    ListColumn(
         "Upstream price",
         lambda m: "" if m.input_nanos is None else f"{dollars(m.input_nanos)} / {dollars(m.output_nanos or 0)}",
     ),
@@ -72,10 +72,12 @@ COLUMNS = [
 
 
 PRESET_COLUMNS = [
-    Column("Preset", lambda p: p.name),
-    Column("Dialect", lambda p: p.dialect),
-    Column("Base URL", lambda p: p.base_url or "your own: give --base-url"),
-    Column("Key", lambda p: f"env:{p.key_variable}" if p.key_variable else "none needed" if p.local else "", "whole"),
+    ListColumn("Preset", lambda p: p.name),
+    ListColumn("Dialect", lambda p: p.dialect),
+    ListColumn("Base URL", lambda p: p.base_url or "your own: give --base-url"),
+    ListColumn(
+        "Key", lambda p: f"env:{p.key_variable}" if p.key_variable else "none needed" if p.local else "", "whole"
+    ),
 ]
 
 

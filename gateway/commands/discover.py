@@ -12,7 +12,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Command
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import json_option
-from gateway.commands.output import Column, out_json, out_list, words
+from gateway.commands.output import ListColumn, out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import count_text
@@ -22,10 +22,10 @@ from gateway.domain.upstream_views import PresetView, SavedChannel
 from gateway.domain.views import Offer
 
 COLUMNS = [
-    Column("Name", lambda o: o.name, "name"),
-    Column("Base URL", lambda o: o.base_url),
-    Column("Key", lambda o: o.key or "none needed", "whole"),
-    Column(
+    ListColumn("Name", lambda o: o.name, "name"),
+    ListColumn("Base URL", lambda o: o.base_url),
+    ListColumn("Key", lambda o: o.key or "none needed", "whole"),
+    ListColumn(
         "Models",
         lambda o: formatting.some([model.name for model in o.models]) if o.models else "fetched when it is added",
     ),

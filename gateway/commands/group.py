@@ -11,7 +11,7 @@ from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
 from gateway.commands.field_options import copy_of, field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, yes_option
-from gateway.commands.output import Column, out_done, out_list, out_view, words
+from gateway.commands.output import ListColumn, out_done, out_list, out_view, words
 from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields, hidden_aliases
@@ -22,14 +22,14 @@ from gateway.domain.text import plain, word
 from gateway.domain.views import ChannelView, GroupView, ModelView
 
 COLUMNS = [
-    Column("Name", lambda g: g.name, "name"),
-    Column("Price", lambda g: formatting.multiplier(g.multiplier), "number"),
-    Column("Tokens", lambda g: formatting.some(g.tokens)),
-    Column("Channels", lambda g: formatting.some(g.channels), drop=2),
-    Column("Models", lambda g: formatting.some(g.sees), drop=1),
-    Column("Calls", lambda g: f"{g.calls:,}", "number"),
-    Column("Spent", lambda g: brief_dollars(g.spent_nanos), "number"),
-    Column("Budget", lambda g: formatting.budgets(g.budgets)),
+    ListColumn("Name", lambda g: g.name, "name"),
+    ListColumn("Price", lambda g: formatting.multiplier(g.multiplier), "number"),
+    ListColumn("Tokens", lambda g: formatting.some(g.tokens)),
+    ListColumn("Channels", lambda g: formatting.some(g.channels), drop=2),
+    ListColumn("Models", lambda g: formatting.some(g.sees), drop=1),
+    ListColumn("Calls", lambda g: f"{g.calls:,}", "number"),
+    ListColumn("Spent", lambda g: brief_dollars(g.spent_nanos), "number"),
+    ListColumn("Budget", lambda g: formatting.budgets(g.budgets)),
 ]
 
 

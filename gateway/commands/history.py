@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
-from gateway.commands.output import Column, TextWithEnd, more_text, out, out_json, out_list, out_view, words
+from gateway.commands.output import ListColumn, TextWithEnd, more_text, out, out_json, out_list, out_view, words
 from gateway.commands.session import run
 from gateway.domain.config_views import Difference
 from gateway.domain.errors import Conflict
@@ -19,12 +19,12 @@ from gateway.domain.units import Millis
 KINDS = ("account", "settings", "token", "group", "channel", "price", "grant")
 
 _COLUMNS = (
-    Column("Id", lambda entry: str(entry.id), "number"),
-    Column("Time", lambda entry: local_time(entry.time_ms), "whole"),
-    Column("By", lambda entry: entry.source.brief(), drop=1, least=19),
-    Column("Change", lambda entry: _change(entry.text), least=28),
-    Column("Fields", lambda entry: plain(entry.edited, 80), drop=3),
-    Column("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else "", "state", drop=2),
+    ListColumn("Id", lambda entry: str(entry.id), "number"),
+    ListColumn("Time", lambda entry: local_time(entry.time_ms), "whole"),
+    ListColumn("By", lambda entry: entry.source.brief(), drop=1, least=19),
+    ListColumn("Change", lambda entry: _change(entry.text), least=28),
+    ListColumn("Fields", lambda entry: plain(entry.edited, 80), drop=3),
+    ListColumn("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else "", "state", drop=2),
 )
 
 SHOWN = 20

@@ -6,7 +6,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import CHANNELS
 from gateway.commands.options import SINCE, WholeNumber, json_option, now
-from gateway.commands.output import Column, out_list
+from gateway.commands.output import ListColumn, out_list
 from gateway.commands.session import run
 from gateway.domain.budget import BALANCE_ID
 from gateway.domain.call import FailureKind
@@ -96,12 +96,12 @@ def _cause(one: Incident) -> str:
 
 
 COLUMNS = [
-    Column("Began", lambda i: formatting.moment(i.began), "whole", drop=4),
-    Column("Last", lambda i: formatting.moment(i.last)[11:], drop=1),
-    Column("Where", _subject, "name"),
-    Column("Cause", _cause, "whole"),
-    Column("Failures", lambda i: f"{i.failures:,}" if i.failures else "", "number", drop=2),
-    Column("State", _state, "state", drop=5),
-    Column("Calls", _calls, drop=3, below=True),
-    Column("Message", lambda i: plain(reason_text(i.reason), 200), below=True),
+    ListColumn("Began", lambda i: formatting.moment(i.began), "whole", drop=4),
+    ListColumn("Last", lambda i: formatting.moment(i.last)[11:], drop=1),
+    ListColumn("Where", _subject, "name"),
+    ListColumn("Cause", _cause, "whole"),
+    ListColumn("Failures", lambda i: f"{i.failures:,}" if i.failures else "", "number", drop=2),
+    ListColumn("State", _state, "state", drop=5),
+    ListColumn("Calls", _calls, drop=3, below=True),
+    ListColumn("Message", lambda i: plain(reason_text(i.reason), 200), below=True),
 ]

@@ -9,7 +9,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Noun
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.options import SOME, json_option
-from gateway.commands.output import Column, out, out_json, out_list, out_pairs, table, terminal_width, words
+from gateway.commands.output import ListColumn, out, out_json, out_list, out_pairs, table, terminal_width, words
 from gateway.commands.session import run
 from gateway.domain.account import AccountStatus
 from gateway.domain.human_values import brief_context, brief_count, state_word
@@ -21,17 +21,17 @@ from gateway.domain.upstream_views import ModelDetail
 from gateway.domain.views import ModelView
 
 COLUMNS = [
-    Column("Model", lambda m: m.name, "name", least=16),
-    Column("Channels", lambda m: f"as {m.stands_for}" if m.stands_for else formatting.some(m.channels)),
-    Column("Groups", lambda m: formatting.some(m.groups), drop=3),
-    Column(
+    ListColumn("Model", lambda m: m.name, "name", least=16),
+    ListColumn("Channels", lambda m: f"as {m.stands_for}" if m.stands_for else formatting.some(m.channels)),
+    ListColumn("Groups", lambda m: formatting.some(m.groups), drop=3),
+    ListColumn(
         "Input / output",
         lambda m: formatting.price_range(m.prices) or formatting.price_text(m.price, m.told),
         "whole",
     ),
-    Column("Context", lambda m: brief_count(m.context) if m.context else "", "number", drop=1),
-    Column("Calls", lambda m: f"{m.calls:,}", "number"),
-    Column("Spent", lambda m: brief_dollars(m.spent_nanos), "number", drop=2),
+    ListColumn("Context", lambda m: brief_count(m.context) if m.context else "", "number", drop=1),
+    ListColumn("Calls", lambda m: f"{m.calls:,}", "number"),
+    ListColumn("Spent", lambda m: brief_dollars(m.spent_nanos), "number", drop=2),
 ]
 
 
@@ -64,16 +64,16 @@ def list_models(token: str | None, *, as_json: bool) -> None:
 
 
 ROUTE_COLUMNS = [
-    Column("Group", lambda r: r.group or "none", "name"),
-    Column("Order", lambda r: str(r.order) if r.order else "not tried", "number"),
-    Column("Channel", lambda r: r.channel, "name"),
-    Column("Because", lambda r: r.place),
-    Column("Weight", lambda r: str(r.weight), "number", drop=4),
-    Column("State", lambda r: f"{state_word(r.state)} {plain(r.reason, 60)}".rstrip(), "state"),
-    Column("Upstream model", lambda r: r.upstream_model, "name", least=16),
-    Column("Context", lambda r: brief_context(r.context, r.context_source), "number", drop=3),
-    Column("Output", lambda r: brief_count(r.max_output) if r.max_output else "", "number", drop=2),
-    Column("Limits", lambda r: limits_text(r.limits), drop=1),
+    ListColumn("Group", lambda r: r.group or "none", "name"),
+    ListColumn("Order", lambda r: str(r.order) if r.order else "not tried", "number"),
+    ListColumn("Channel", lambda r: r.channel, "name"),
+    ListColumn("Because", lambda r: r.place),
+    ListColumn("Weight", lambda r: str(r.weight), "number", drop=4),
+    ListColumn("State", lambda r: f"{state_word(r.state)} {plain(r.reason, 60)}".rstrip(), "state"),
+    ListColumn("Upstream model", lambda r: r.upstream_model, "name", least=16),
+    ListColumn("Context", lambda r: brief_context(r.context, r.context_source), "number", drop=3),
+    ListColumn("Output", lambda r: brief_count(r.max_output) if r.max_output else "", "number", drop=2),
+    ListColumn("Limits", lambda r: limits_text(r.limits), drop=1),
 ]
 
 

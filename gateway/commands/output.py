@@ -27,7 +27,7 @@ NOTHING = "-"
 """An empty cell, so that columns can be counted."""
 
 
-class Column(msgspec.Struct, frozen=True):
+class ListColumn(msgspec.Struct, frozen=True):
     """One column of a table, and what a narrow terminal does with it."""
 
     heading: str
@@ -56,7 +56,7 @@ class Column(msgspec.Struct, frozen=True):
         return color_state(shown) if self.kind == "state" else shown
 
 
-Columns = Sequence[Column]
+Columns = Sequence[ListColumn]
 
 STATE_NAMES = frozenset({"state", "status", "result"})
 STATE_COLOURS: Sequence[tuple[tuple[str, ...], str]] = (
@@ -237,7 +237,7 @@ def _draw(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, 
     return "\n".join(drawn), [column.heading for i, column in enumerate(columns) if i not in {*shown, *under, *empty}]
 
 
-def _floor(column: Column, end: int, *, first: bool) -> int:
+def _floor(column: ListColumn, end: int, *, first: bool) -> int:
     """Returns the width below which columns are omitted before it is cut further: the first one tells the rows apart,
     and the ends of texts, at most ``end`` places wide, stay.
     """

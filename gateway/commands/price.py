@@ -9,7 +9,7 @@ from gateway.commands import formatting
 from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, several
 from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
-from gateway.commands.output import Column, out, out_json, out_list, out_pairs, table, terminal_width, words
+from gateway.commands.output import ListColumn, out, out_json, out_list, out_pairs, table, terminal_width, words
 from gateway.commands.price_news import news_of, show_news
 from gateway.commands.price_rule import extra_rows
 from gateway.commands.price_set import set_price
@@ -28,13 +28,13 @@ from gateway.domain.upstream_views import ModelRoute, PriceProposal
 from gateway.domain.views import ChannelView, ModelView
 
 IMPORT_COLUMNS = [
-    Column("Model", lambda p: p.model, "name", least=16),
-    Column("Change", lambda p: p.change),
-    Column("Now", lambda p: formatting.price(p.now), "whole", drop=4),
-    Column("Listed", lambda p: formatting.price(p.listed), "whole"),
-    Column("Source", lambda p: formatting.source(p.listed), drop=2),
-    Column("Channel", lambda p: p.channel, "name", drop=1),
-    Column("Note", lambda p: _note(p), drop=3),  # noqa: PLW0108 - it is below
+    ListColumn("Model", lambda p: p.model, "name", least=16),
+    ListColumn("Change", lambda p: p.change),
+    ListColumn("Now", lambda p: formatting.price(p.now), "whole", drop=4),
+    ListColumn("Listed", lambda p: formatting.price(p.listed), "whole"),
+    ListColumn("Source", lambda p: formatting.source(p.listed), drop=2),
+    ListColumn("Channel", lambda p: p.channel, "name", drop=1),
+    ListColumn("Note", lambda p: _note(p), drop=3),  # noqa: PLW0108 - it is below
 ]
 
 
@@ -122,33 +122,33 @@ def _summary(found: list[PriceProposal], *, dry_run: bool, accept: bool) -> list
 
 
 COLUMNS = [
-    Column("Model", lambda p: p.model, "name", least=16),
-    Column("Input", lambda p: dollars(p.input_nanos), "number"),
-    Column("Cached", lambda p: _optional(p.cached_input_nanos), "number"),
-    Column("Cache write", lambda p: _optional(p.cache_write_nanos), "number", drop=5),
-    Column("Long write", lambda p: _optional(p.cache_write_long_nanos), "number", drop=3),
-    Column("Output", lambda p: dollars(p.output_nanos), "number"),
-    Column("A call", lambda p: _optional(p.per_call_nanos or None), "number", drop=4),
-    Column("Source", lambda p: "free" if p.free and p.source == MANUAL else formatting.source(p), drop=6),
-    Column("Updated", lambda p: formatting.moment(p.updated_ms), "whole", drop=2),
+    ListColumn("Model", lambda p: p.model, "name", least=16),
+    ListColumn("Input", lambda p: dollars(p.input_nanos), "number"),
+    ListColumn("Cached", lambda p: _optional(p.cached_input_nanos), "number"),
+    ListColumn("Cache write", lambda p: _optional(p.cache_write_nanos), "number", drop=5),
+    ListColumn("Long write", lambda p: _optional(p.cache_write_long_nanos), "number", drop=3),
+    ListColumn("Output", lambda p: dollars(p.output_nanos), "number"),
+    ListColumn("A call", lambda p: _optional(p.per_call_nanos or None), "number", drop=4),
+    ListColumn("Source", lambda p: "free" if p.free and p.source == MANUAL else formatting.source(p), drop=6),
+    ListColumn("Updated", lambda p: formatting.moment(p.updated_ms), "whole", drop=2),
 ]
-CHANNEL = Column("Channel", lambda p: p.channel, "name")
-RULES = Column("Other prices", lambda p: "; ".join(map(written_rule, p.rules)), drop=1)
-TIERS = Column("Longer inputs", lambda p: ", ".join(map(written_tier, p.tier_prices)), drop=7)
+CHANNEL = ListColumn("Channel", lambda p: p.channel, "name")
+RULES = ListColumn("Other prices", lambda p: "; ".join(map(written_rule, p.rules)), drop=1)
+TIERS = ListColumn("Longer inputs", lambda p: ", ".join(map(written_tier, p.tier_prices)), drop=7)
 """These three columns are shown only if a price needs them. Tiers are written as ``--tier`` takes them."""
 
 
 ROUTE_COLUMNS = [
-    Column("Channel", lambda r: r.channel, "name"),
-    Column("Calls there cost", lambda r: formatting.price(r.price)),
-    Column("Source", lambda r: "" if r.price is None else formatting.source(r.price)),
+    ListColumn("Channel", lambda r: r.channel, "name"),
+    ListColumn("Calls there cost", lambda r: formatting.price(r.price)),
+    ListColumn("Source", lambda r: "" if r.price is None else formatting.source(r.price)),
 ]
 
 UNPRICED_COLUMNS = [
-    Column("Model", lambda m: m.name, "name", least=16),
-    Column("Channels", lambda m: formatting.some(m.channels)),
-    Column("Upstream price", lambda m: f"{dollars(m.told.input)} / {dollars(m.told.output)}" if m.told else ""),
-    Column("Calls", lambda m: f"{m.calls:,}", "number"),
+    ListColumn("Model", lambda m: m.name, "name", least=16),
+    ListColumn("Channels", lambda m: formatting.some(m.channels)),
+    ListColumn("Upstream price", lambda m: f"{dollars(m.told.input)} / {dollars(m.told.output)}" if m.told else ""),
+    ListColumn("Calls", lambda m: f"{m.calls:,}", "number"),
 ]
 
 
@@ -167,7 +167,7 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
     if unpriced:
         models, news = run(_models_and_news)
         hints = {hint.model: hint.text for hint in news.hints}
-        columns = [*UNPRICED_COLUMNS, Column("List price", lambda m: plain(hints.get(m.name, "")))]
+        columns = [*UNPRICED_COLUMNS, ListColumn("List price", lambda m: plain(hints.get(m.name, "")))]
         empty = "every offered model has a price"
         out_list([m for m in models if m.price is None], columns, as_json=as_json, empty=empty)
         return

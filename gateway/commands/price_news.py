@@ -5,32 +5,32 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands.base import Command
 from gateway.commands.options import json_option
-from gateway.commands.output import Column, out_json, out_list, words
+from gateway.commands.output import ListColumn, out_json, out_list, words
 from gateway.commands.session import run
 from gateway.domain.errors import NotFound
 from gateway.domain.money import dollars
 from gateway.domain.price_news import PriceNews, news_lines
 
 RISE_COLUMNS = [
-    Column("Model", lambda one: one.model, "name", least=16),
-    Column("From", lambda one: one.day),
-    Column("Input", lambda one: dollars(one.input_nanos), "number"),
-    Column("Then", lambda one: dollars(one.next_input_nanos), "number"),
-    Column("Output", lambda one: dollars(one.output_nanos), "number"),
-    Column("Then", lambda one: dollars(one.next_output_nanos), "number"),
+    ListColumn("Model", lambda one: one.model, "name", least=16),
+    ListColumn("From", lambda one: one.day),
+    ListColumn("Input", lambda one: dollars(one.input_nanos), "number"),
+    ListColumn("Then", lambda one: dollars(one.next_input_nanos), "number"),
+    ListColumn("Output", lambda one: dollars(one.output_nanos), "number"),
+    ListColumn("Then", lambda one: dollars(one.next_output_nanos), "number"),
 ]
 PUBLISHED_COLUMNS = [
-    Column("Model", lambda one: one.model, "name", least=16),
-    Column("Channel", lambda one: one.channel, "name"),
-    Column("Input", lambda one: dollars(one.input_nanos), "number"),
-    Column("Published", lambda one: dollars(one.published_input_nanos), "number"),
-    Column("Output", lambda one: dollars(one.output_nanos), "number"),
-    Column("Published", lambda one: dollars(one.published_output_nanos), "number"),
+    ListColumn("Model", lambda one: one.model, "name", least=16),
+    ListColumn("Channel", lambda one: one.channel, "name"),
+    ListColumn("Input", lambda one: dollars(one.input_nanos), "number"),
+    ListColumn("Published", lambda one: dollars(one.published_input_nanos), "number"),
+    ListColumn("Output", lambda one: dollars(one.output_nanos), "number"),
+    ListColumn("Published", lambda one: dollars(one.published_output_nanos), "number"),
 ]
 HINT_COLUMNS = [
-    Column("Model", lambda one: one.model, "name", least=16),
-    Column("Channel", lambda one: one.channel, "name"),
-    Column("List price", lambda one: one.text),
+    ListColumn("Model", lambda one: one.model, "name", least=16),
+    ListColumn("Channel", lambda one: one.channel, "name"),
+    ListColumn("List price", lambda one: one.text),
 ]
 
 

@@ -13,7 +13,7 @@ from gateway.commands.batch import change_together, confirm_removal, find_each, 
 from gateway.commands.completion import TOKENS
 from gateway.commands.field_options import copy_of, field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, now, yes_option
-from gateway.commands.output import Column, demand_stdout, json_text, out_done, out_list, out_once, out_view, words
+from gateway.commands.output import ListColumn, demand_stdout, json_text, out_done, out_list, out_once, out_view, words
 from gateway.commands.session import run
 from gateway.domain.fields import TOKEN, details
 from gateway.domain.human_values import count_text, expiry_time
@@ -24,15 +24,15 @@ from gateway.domain.token import TokenFields
 from gateway.domain.views import NewToken, TokenView
 
 COLUMNS = [
-    Column("Name", lambda t: t.name, "name"),
-    Column("Group", lambda t: t.group, "name", drop=4),
-    Column("State", lambda t: t.state, "state"),
-    Column("Key", lambda t: t.hint, "whole", drop=1),
-    Column("Calls", lambda t: f"{t.calls:,}", "number"),
-    Column("Spent", lambda t: brief_dollars(t.spent_nanos), "number"),
-    Column("Budget", lambda t: formatting.budgets(t.budgets)),
-    Column("Expires", lambda t: "" if t.expires is None else expiry_time(t.expires), "whole", drop=3),
-    Column("Last used", lambda t: formatting.moment(t.last_used_ms), "whole", drop=2),
+    ListColumn("Name", lambda t: t.name, "name"),
+    ListColumn("Group", lambda t: t.group, "name", drop=4),
+    ListColumn("State", lambda t: t.state, "state"),
+    ListColumn("Key", lambda t: t.hint, "whole", drop=1),
+    ListColumn("Calls", lambda t: f"{t.calls:,}", "number"),
+    ListColumn("Spent", lambda t: brief_dollars(t.spent_nanos), "number"),
+    ListColumn("Budget", lambda t: formatting.budgets(t.budgets)),
+    ListColumn("Expires", lambda t: "" if t.expires is None else expiry_time(t.expires), "whole", drop=3),
+    ListColumn("Last used", lambda t: formatting.moment(t.last_used_ms), "whole", drop=2),
 ]
 
 

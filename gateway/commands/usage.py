@@ -12,7 +12,7 @@ from gateway.commands.base import Noun
 from gateway.commands.call_filters import CallQuery, filter_options, first_calls, newest_calls, no_match, wanted_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber, json_option, now
-from gateway.commands.output import Column, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
+from gateway.commands.output import ListColumn, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
 from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_summary import summary
@@ -40,18 +40,18 @@ LAST = "last"
 """Instead of an id: the first call of the list."""
 
 COLUMNS = [
-    Column("Time", lambda c: formatting.moment(c.time_ms), "whole"),
-    Column("Token", lambda c: c.token, "name", drop=5),
-    Column("Model", formatting.what, "name", least=16),
-    Column("API", lambda c: c.api, drop=1),
-    Column("Channel", lambda c: c.channel, "name", drop=4),
-    Column("Status", formatting.status, "state"),
-    Column("Duration", formatting.duration, "number", drop=8),
-    Column("First token", lambda c: formatting.span(c.first_byte_ms), "number", drop=2),
-    Column("In", lambda c: formatting.at_most(brief_count(c.input_tokens), c), "number", drop=7),
-    Column("Out", lambda c: brief_count(c.output_tokens), "number", drop=6),
-    Column("Cost", formatting.cost, "number"),
-    Column("Id", lambda c: c.id, "whole", drop=3),
+    ListColumn("Time", lambda c: formatting.moment(c.time_ms), "whole"),
+    ListColumn("Token", lambda c: c.token, "name", drop=5),
+    ListColumn("Model", formatting.what, "name", least=16),
+    ListColumn("API", lambda c: c.api, drop=1),
+    ListColumn("Channel", lambda c: c.channel, "name", drop=4),
+    ListColumn("Status", formatting.status, "state"),
+    ListColumn("Duration", formatting.duration, "number", drop=8),
+    ListColumn("First token", lambda c: formatting.span(c.first_byte_ms), "number", drop=2),
+    ListColumn("In", lambda c: formatting.at_most(brief_count(c.input_tokens), c), "number", drop=7),
+    ListColumn("Out", lambda c: brief_count(c.output_tokens), "number", drop=6),
+    ListColumn("Cost", formatting.cost, "number"),
+    ListColumn("Id", lambda c: c.id, "whole", drop=3),
 ]
 
 
@@ -108,10 +108,10 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **given: Any) -> 
         words(more_text(SHOWN, "calls"))
 
 
-def _columns(calls: Sequence[CallView]) -> list[Column]:
+def _columns(calls: Sequence[CallView]) -> list[ListColumn]:
     """Returns the columns of a list; the status of a call says whether the client tried again."""
     again = set(repeated_calls(calls).values())
-    status = Column("Status", lambda c: formatting.status(c) + (", retried" if c.id in again else ""), "state")
+    status = ListColumn("Status", lambda c: formatting.status(c) + (", retried" if c.id in again else ""), "state")
     return [status if column.heading == status.heading else column for column in COLUMNS]
 
 

@@ -13,7 +13,7 @@ from gateway.commands.base import Command
 from gateway.commands.call_filters import filter_options, no_match, wanted_of
 from gateway.commands.completion import several
 from gateway.commands.options import ParsedText, json_option, now
-from gateway.commands.output import Column, out, out_json, out_list, words
+from gateway.commands.output import ListColumn, out, out_json, out_list, words
 from gateway.commands.session import run
 from gateway.commands.usage_export import csv_cell, csv_text
 from gateway.domain.budget import Window, window_start
@@ -46,18 +46,18 @@ def _dimensions_of(text: str) -> tuple[str, ...]:
 DIMENSION_NAMES = ParsedText("names", _dimensions_of)
 
 COLUMNS = (
-    Column("Calls", lambda r: f"{r.calls:,}", "number"),
-    Column("Errors", lambda r: f"{r.errors:,}", "number"),
-    Column("In", lambda r: brief_count(r.input_tokens), "number"),
-    Column("Cached", lambda r: brief_count(r.cached_tokens), "number", drop=3),
-    Column("Out", lambda r: brief_count(r.output_tokens), "number"),
-    Column("Duration", lambda r: formatting.mean(r.mean_duration_ms), "number", drop=5),
-    Column("p50", lambda r: formatting.span(r.duration_p50_ms), "number", drop=2),
-    Column("p95", lambda r: formatting.span(r.duration_p95_ms), "number", drop=1),
-    Column("First", lambda r: formatting.mean(r.mean_first_byte_ms), "number", drop=4),
-    Column("p50", lambda r: formatting.span(r.first_byte_p50_ms), "number", drop=2),
-    Column("p95", lambda r: formatting.span(r.first_byte_p95_ms), "number", drop=1),
-    Column("Cost", lambda r: brief_dollars(r.cost_nanos), "number"),
+    ListColumn("Calls", lambda r: f"{r.calls:,}", "number"),
+    ListColumn("Errors", lambda r: f"{r.errors:,}", "number"),
+    ListColumn("In", lambda r: brief_count(r.input_tokens), "number"),
+    ListColumn("Cached", lambda r: brief_count(r.cached_tokens), "number", drop=3),
+    ListColumn("Out", lambda r: brief_count(r.output_tokens), "number"),
+    ListColumn("Duration", lambda r: formatting.mean(r.mean_duration_ms), "number", drop=5),
+    ListColumn("p50", lambda r: formatting.span(r.duration_p50_ms), "number", drop=2),
+    ListColumn("p95", lambda r: formatting.span(r.duration_p95_ms), "number", drop=1),
+    ListColumn("First", lambda r: formatting.mean(r.mean_first_byte_ms), "number", drop=4),
+    ListColumn("p50", lambda r: formatting.span(r.first_byte_p50_ms), "number", drop=2),
+    ListColumn("p95", lambda r: formatting.span(r.first_byte_p95_ms), "number", drop=1),
+    ListColumn("Cost", lambda r: brief_dollars(r.cost_nanos), "number"),
 )
 CSV_FIELDS = (
     *("calls", "errors", "refused", "input_tokens", "cached_tokens", "output_tokens"),
@@ -163,17 +163,17 @@ def _grouping_of(names: tuple[str, ...]) -> Grouping:
     raise click.UsageError(f"{text}; 'tollkeeper usage export' has every call", click.get_current_context())
 
 
-def _columns(grouping: Grouping) -> list[Column]:
+def _columns(grouping: Grouping) -> list[ListColumn]:
     titles = ["API" if name == "api" else name.capitalize() for name in grouping.names]
     return [*map(_name_column, range(len(titles)), titles), *map(_sum_column, COLUMNS)]
 
 
-def _name_column(at: int, title: str) -> Column:
-    return Column(title, lambda named: named[0][at], "name")
+def _name_column(at: int, title: str) -> ListColumn:
+    return ListColumn(title, lambda named: named[0][at], "name")
 
 
-def _sum_column(column: Column) -> Column:
-    return Column(column.heading, lambda named: column.cell(named[1]), "number", drop=column.drop)
+def _sum_column(column: ListColumn) -> ListColumn:
+    return ListColumn(column.heading, lambda named: column.cell(named[1]), "number", drop=column.drop)
 
 
 def _csv(named: Sequence[NamedRow], grouping: Grouping) -> str:

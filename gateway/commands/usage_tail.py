@@ -17,7 +17,7 @@ from gateway.commands.options import WholeNumber
 from gateway.commands.output import (
     MARGIN,
     NOTHING,
-    Column,
+    ListColumn,
     cells,
     cut,
     end_of,
@@ -52,15 +52,15 @@ AGAIN_S = 0.5
 """Seconds before reconnecting to a server that dropped this reader because it did not read."""
 
 COLUMNS = (
-    Column("Time", lambda c: local_time(c.time_ms)[11:], "whole", least=8),
-    Column("Status", formatting.status, least=17),
-    Column("Model", formatting.what, "name", least=24),
-    Column("Token", lambda c: c.token, "name", least=12),
-    Column("Channel", lambda c: c.channel, "name", least=12),
-    Column("In", lambda c: brief_count(c.input_tokens), "number", least=6),
-    Column("Out", lambda c: brief_count(c.output_tokens), "number", least=6),
-    Column("Cost", formatting.cost, "number", least=10),
-    Column("Duration", lambda c: formatting.span(c.duration_ms), "number", least=6),
+    ListColumn("Time", lambda c: local_time(c.time_ms)[11:], "whole", least=8),
+    ListColumn("Status", formatting.status, least=17),
+    ListColumn("Model", formatting.what, "name", least=24),
+    ListColumn("Token", lambda c: c.token, "name", least=12),
+    ListColumn("Channel", lambda c: c.channel, "name", least=12),
+    ListColumn("In", lambda c: brief_count(c.input_tokens), "number", least=6),
+    ListColumn("Out", lambda c: brief_count(c.output_tokens), "number", least=6),
+    ListColumn("Cost", formatting.cost, "number", least=10),
+    ListColumn("Duration", lambda c: formatting.span(c.duration_ms), "number", least=6),
 )
 """The cells of a line, whose headings are not shown, with their widths. Longer cells push the rest, except texts on a
 terminal, which get narrower there."""

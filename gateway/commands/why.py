@@ -11,7 +11,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit, exit_for
 from gateway.commands.options import SOME, WholeNumber, json_option, now
-from gateway.commands.output import Column, cells, out, out_json, out_pairs, table, terminal_width
+from gateway.commands.output import ListColumn, cells, out, out_json, out_pairs, table, terminal_width
 from gateway.commands.session import run
 from gateway.domain.call import CHAT_API, is_call_id
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why, request_like, size_text
@@ -29,24 +29,24 @@ def _state(route: RouteView) -> str:
     return f"{state_word(route.state)}{left}"
 
 
-REQUEST = Column("Request", lambda r: r.conversion, drop=3)
+REQUEST = ListColumn("Request", lambda r: r.conversion, drop=3)
 """Empty for chat completions."""
 
 COLUMNS = [
-    Column("Channel", lambda r: r.channel, "name"),
-    Column("Order", lambda r: r.place, drop=4),
-    Column("Weight", lambda r: str(r.weight), "number", drop=2),
-    Column("First choice", lambda r: f"{r.chance:.0%}" if r.chance else "", "number", drop=5),
-    Column("State", _state, "state"),
-    Column("Running", lambda r: str(r.in_flight), "number", drop=1),
-    Column(
+    ListColumn("Channel", lambda r: r.channel, "name"),
+    ListColumn("Order", lambda r: r.place, drop=4),
+    ListColumn("Weight", lambda r: str(r.weight), "number", drop=2),
+    ListColumn("First choice", lambda r: f"{r.chance:.0%}" if r.chance else "", "number", drop=5),
+    ListColumn("State", _state, "state"),
+    ListColumn("Running", lambda r: str(r.in_flight), "number", drop=1),
+    ListColumn(
         "Model",
         lambda r: r.upstream_model if r.upstream_model in ("", r.model) else f"{r.model} = {r.upstream_model}",
         "name",
         least=16,
     ),
     REQUEST,
-    Column(
+    ListColumn(
         "Skipped because",
         lambda r: f"not skipped, because it is the only one: {r.passed}" if r.last_resort else r.passed,
     ),

@@ -97,5 +97,7 @@ async def test_structs_can_be_sent() -> None:
         a: int
 
     async with saying(b"HTTP/1.1 200 OK\r\n\r\n{}", seen=seen) as place:
-        await Caller(Endpoint(instance="i", secret="s", port=place.port)).post("/x", dict[str, int], Body(a=1))
+        await Caller(Endpoint(instance="i", secret="s", port=place.port)).change(
+            "POST", "/x", dict[str, int], Body(a=1)
+        )
     assert b"Content-Length: 7\r\n" in seen[0]

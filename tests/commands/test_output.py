@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.commands.output import (
-    Column,
+    ListColumn,
     TextWithEnd,
     cells,
     color_state,
@@ -31,7 +31,7 @@ from tests.commands.samples import CALL, HOSTILE, TOKEN
 from tests.house import ROOT
 
 PROGRAM = [sys.executable, "cli.py", "completion", "zsh"]
-COLUMNS = [Column("Name", lambda row: row[0], "name"), Column("Count", lambda row: row[1], "number")]
+COLUMNS = [ListColumn("Name", lambda row: row[0], "name"), ListColumn("Count", lambda row: row[1], "number")]
 
 
 def test_columns_are_aligned() -> None:
@@ -105,8 +105,8 @@ def test_a_table_is_as_wide_as_the_terminal_and_numbers_stay_whole() -> None:
 
 
 def test_a_narrow_table_does_without_columns_and_cuts_no_id() -> None:
-    ids = Column("Id", lambda _row: "req_" + "0" * 26, "whole", drop=1)
-    columns = [*COLUMNS, ids, Column("Note", lambda _row: "n" * 30, drop=2)]
+    ids = ListColumn("Id", lambda _row: "req_" + "0" * 26, "whole", drop=1)
+    columns = [*COLUMNS, ids, ListColumn("Note", lambda _row: "n" * 30, drop=2)]
     row = [("a" * 40, "7")]
     assert [len(table(row, columns, width).splitlines()[0].split()) for width in (120, 80, 50, 20)] == [
         4,
@@ -118,23 +118,23 @@ def test_a_narrow_table_does_without_columns_and_cuts_no_id() -> None:
 
 
 def test_columns_are_left_out_before_the_first_one_gets_too_short() -> None:
-    columns = [*COLUMNS, Column("p50", lambda _row: "1234567890", "number", drop=1)]
+    columns = [*COLUMNS, ListColumn("p50", lambda _row: "1234567890", "number", drop=1)]
     rows = [("claude-sonnet-4-5", "7"), ("claude-sonnet-4-6", "8")]
     lines = table(rows, columns, 35).splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["claude-sonnet-4-5", "claude-sonnet-4-6"]
 
 
 def test_no_moment_is_cut() -> None:
-    columns = [Column("Began", lambda row: row[0], "whole"), Column("Message", lambda row: row[1])]
+    columns = [ListColumn("Began", lambda row: row[0], "whole"), ListColumn("Message", lambda row: row[1])]
     lines = table([("2026-11-22 20:38:16", "m" * 60)], columns, 40).splitlines()
     assert lines[1] == "2026-11-22 20:38:16  " + "m" * 18 + "…"
 
 
 def test_names_that_begin_alike_stay_distinct() -> None:
     columns = [
-        Column("Time", lambda _row: "2026-11-22 20:38:16", "whole"),
-        Column("Token", lambda row: row, "name"),
-        Column("Note", lambda _row: "n" * 40),
+        ListColumn("Time", lambda _row: "2026-11-22 20:38:16", "whole"),
+        ListColumn("Token", lambda row: row, "name"),
+        ListColumn("Note", lambda _row: "n" * 40),
     ]
     rows = ["claude-proj-a12b97", "claude-proj-76d973"]
     lines = table(rows, columns, 46).splitlines()
@@ -147,7 +147,7 @@ def test_wide_characters_are_cut_by_their_places() -> None:
 
 
 def test_states_have_colours_and_keep_their_places() -> None:
-    columns = [Column("State", lambda row: row[0], "state"), Column("Count", lambda row: row[1], "number")]
+    columns = [ListColumn("State", lambda row: row[0], "state"), ListColumn("Count", lambda row: row[1], "number")]
     lines = table([("ok", "1"), ("needs attention", "2"), ("new", "3")], columns).splitlines()
     assert lines[1] == "\x1b[32mok             \x1b[0m      1"
     assert lines[2].startswith("\x1b[31mneeds attention\x1b[0m")
@@ -183,7 +183,10 @@ def test_a_terminal_gets_colours_and_its_width_and_a_pipe_neither(
 
 def test_a_cell_that_is_cut_keeps_its_end() -> None:
     rows = [TextWithEnd("claude-sonnet-4-5", " as gpt-4o x7"), "claude-sonnet-4-5-20250929"]
-    columns = [Column("Model", lambda row: row, "name", least=16), Column("Count", lambda _: "12345678", "number")]
+    columns = [
+        ListColumn("Model", lambda row: row, "name", least=16),
+        ListColumn("Count", lambda _: "12345678", "number"),
+    ]
     _, first, second = table(rows, columns, width=36).splitlines()
     assert (first, second) == ("claude-sonne… as gpt-4o x7  12345678", "claude-sonnet-4-5-20250929  12345678")
     assert cut(rows[0], 12, end_of(rows[0])) == "claude-sonn…"
@@ -191,10 +194,10 @@ def test_a_cell_that_is_cut_keeps_its_end() -> None:
 
 def test_columns_are_left_out_before_a_model_gets_too_short() -> None:
     columns = [
-        Column("Time", lambda _: "2026-11-23 05:00:00", "whole"),
-        Column("Token", lambda _: "claude-proj-549233", "name"),
-        Column("Model", lambda row: row, "name", least=16),
-        Column("API", lambda _: "chat", drop=1),
+        ListColumn("Time", lambda _: "2026-11-23 05:00:00", "whole"),
+        ListColumn("Token", lambda _: "claude-proj-549233", "name"),
+        ListColumn("Model", lambda row: row, "name", least=16),
+        ListColumn("API", lambda _: "chat", drop=1),
     ]
     rows = ["gpt-4o-mini", "claude-sonnet-4-5-20250929"]
     head, first, second = table(rows, columns, width=50).splitlines()
