@@ -62,7 +62,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "undo": ("history:undo", "Undo the last configuration change."),
     "redo": ("history:redo", "Redo the change that was undone last."),
     "service": ("service:service", "Start the gateway at every login."),
-    "selftest": ("selftest:selftest", "Check that this program works on this machine."),
+    "selftest": ("maintenance:selftest", "Check that this program works on this machine."),
     "licences": ("maintenance:licences", "Print the licences of the bundled packages."),
     "completion": ("completion:completion", "Print a shell completion script."),
 }

@@ -8,7 +8,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.field_options import field_options, patch_of
+from gateway.commands.editing import field_options, patch_of
 from gateway.commands.options import DOLLARS, json_option
 from gateway.commands.output import ListColumn, out_list, out_view
 from gateway.commands.session import run

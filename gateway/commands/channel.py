@@ -8,7 +8,6 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.batch import change_together, confirm_removal, find_each, names_argument
 from gateway.commands.channel_fields import (
     changed_groups,
     channel_options,
@@ -21,6 +20,7 @@ from gateway.commands.channel_fields import (
 from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
+from gateway.commands.editing import change_together, confirm_removal, find_each, names_argument
 from gateway.commands.options import accept_option, confirm, json_option, yes_option
 from gateway.commands.output import ListColumn, out_done, out_json, out_list, out_view, words
 from gateway.commands.session import run

@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.commands import stdin
 from gateway.commands.completion import GROUPS
-from gateway.commands.field_options import field_options, patch_of
+from gateway.commands.editing import field_options, patch_of
 from gateway.commands.options import NAMES, NO_MATTER, RENAMING, Patch
 from gateway.commands.output import words
 from gateway.domain.channel import ChannelFields, Dialect, ServedModel

@@ -9,7 +9,7 @@ from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
 from gateway.commands.completion import GROUPS
-from gateway.commands.field_options import copy_of, field_options, patch_of
+from gateway.commands.editing import copy_of, field_options, patch_of
 from gateway.commands.options import SOME, confirm, json_option, yes_option
 from gateway.commands.output import ListColumn, out_done, out_list, out_view, words
 from gateway.commands.session import run

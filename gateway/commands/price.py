@@ -1,4 +1,4 @@
-"""``price``: what models cost, and ``price import``: vendors' prices, with a preview."""
+"""``price``: what models cost; ``import``: vendors' prices, with a preview; ``news``: what only the lists say."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,9 +10,7 @@ from gateway.commands.base import Command, Noun
 from gateway.commands.completion import CHANNELS, MODELS, several
 from gateway.commands.options import SOME, confirm, json_option, naming, yes_option
 from gateway.commands.output import ListColumn, out, out_json, out_list, out_pairs, table, terminal_width, words
-from gateway.commands.price_news import news_of, show_news
-from gateway.commands.price_rule import extra_rows
-from gateway.commands.price_set import set_price
+from gateway.commands.price_set import extra_rows, set_price
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import NotFound
@@ -152,6 +150,29 @@ UNPRICED_COLUMNS = [
 ]
 
 
+RISE_COLUMNS = [
+    ListColumn("Model", lambda one: one.model, "name", least=16),
+    ListColumn("From", lambda one: one.day),
+    ListColumn("Input", lambda one: dollars(one.input_nanos), "number"),
+    ListColumn("Then", lambda one: dollars(one.next_input_nanos), "number"),
+    ListColumn("Output", lambda one: dollars(one.output_nanos), "number"),
+    ListColumn("Then", lambda one: dollars(one.next_output_nanos), "number"),
+]
+PUBLISHED_COLUMNS = [
+    ListColumn("Model", lambda one: one.model, "name", least=16),
+    ListColumn("Channel", lambda one: one.channel, "name"),
+    ListColumn("Input", lambda one: dollars(one.input_nanos), "number"),
+    ListColumn("Published", lambda one: dollars(one.published_input_nanos), "number"),
+    ListColumn("Output", lambda one: dollars(one.output_nanos), "number"),
+    ListColumn("Published", lambda one: dollars(one.published_output_nanos), "number"),
+]
+HINT_COLUMNS = [
+    ListColumn("Model", lambda one: one.model, "name", least=16),
+    ListColumn("Channel", lambda one: one.channel, "name"),
+    ListColumn("List price", lambda one: one.text),
+]
+
+
 @click.group(cls=Noun, bare="list")
 def price() -> None:
     """What models cost, in dollars per million tokens. A model without a price is unpriced: counted, not charged,
@@ -181,11 +202,11 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
 
 
 async def _models_and_news(client: ControlClient) -> tuple[list[ModelView], PriceNews]:
-    return await client.models(), await news_of(client)
+    return await client.models(), await client.price_news()
 
 
 async def _prices_and_news(client: ControlClient) -> tuple[list[PriceView], PriceNews]:
-    return await client.prices(), await news_of(client)
+    return await client.prices(), await client.price_news()
 
 
 @price.command("show", examples=["tollkeeper price show gpt-4o"])
@@ -301,7 +322,30 @@ def _effect() -> str:
 
 
 price.add_command(import_prices)
-price.add_command(show_news)
+
+
+@price.command("news", examples=["tollkeeper price news"])
+@json_option
+def show_news(*, as_json: bool) -> None:
+    """Show how old the price list is, what an import would change, which prices rise on a known day, which ones differ
+    from those that upstreams publish, and why models have no list price.
+    """
+    news = run(lambda client: client.price_news())
+    if as_json:
+        out_json(news)
+        return
+    if news.rises:
+        out_list(news.rises, RISE_COLUMNS, as_json=False, empty="")
+    if news.published:
+        out_list(news.published, PUBLISHED_COLUMNS, as_json=False, empty="")
+    if news.hints:
+        out_list(news.hints, HINT_COLUMNS, as_json=False, empty="")
+    if news.as_of:
+        words(f"price list of {news.as_of}")
+    for line in news_lines(news):
+        words(line)
+
+
 price.add_command(set_price)
 
 

@@ -7,7 +7,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.field_options import field_options, patch_of
+from gateway.commands.editing import field_options, patch_of
 from gateway.commands.options import json_option, yes_option
 from gateway.commands.output import out_json, out_pairs, out_view
 from gateway.commands.session import run

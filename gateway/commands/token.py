@@ -9,9 +9,16 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting, options
 from gateway.commands.base import Noun
-from gateway.commands.batch import change_together, confirm_removal, find_each, names_argument
 from gateway.commands.completion import TOKENS
-from gateway.commands.field_options import copy_of, field_options, patch_of
+from gateway.commands.editing import (
+    change_together,
+    confirm_removal,
+    copy_of,
+    field_options,
+    find_each,
+    names_argument,
+    patch_of,
+)
 from gateway.commands.options import SOME, confirm, json_option, now, yes_option
 from gateway.commands.output import ListColumn, demand_stdout, json_text, out_done, out_list, out_once, out_view, words
 from gateway.commands.session import run

@@ -1,4 +1,4 @@
-"""Admin: the server's status and settings, and how to stop and verify it."""
+"""Admin: the server's status and settings, how to stop and verify it, and the owner's account with its grants."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,17 +8,20 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import patch, query, read_body
+from gateway.control.request_bodies import fields, patch, query, read_body, require_fields
+from gateway.control.views import account_view
+from gateway.core.auth import new_id
 from gateway.core.change_history import settings_differences
+from gateway.domain.account import AccountFields, Grant
 from gateway.domain.config_views import FieldDifference
 from gateway.domain.diagnosis import Verdict
+from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import first_of
 from gateway.domain.incidents import Incident
+from gateway.domain.money import dollars
 from gateway.domain.registry import Change
 from gateway.domain.settings import ExpiringRecords, Settings
-from gateway.domain.views import (
-    Status,
-)
+from gateway.domain.views import AccountView, Status
 from gateway.store.verify import check, take
 
 
@@ -85,3 +88,37 @@ async def incidents(edits: ConfigEdits, request: web.Request) -> list[Incident]:
     refs = query(request.query, {"channel": tuple}).get("channel", ())
     names = {edits.engine.catalog.channel(ref).name for ref in refs}
     return [one for one in edits.engine.incident_watch.look().newest() if not names or one.channel in names]
+
+
+async def show_account(edits: ConfigEdits, _: web.Request) -> AccountView:
+    """GET /account: the account as it is now."""
+    return account_view(edits.engine)
+
+
+async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
+    """PATCH /account: edit it."""
+    account = patch(edits.registry.account, await request.read(), AccountFields.__struct_fields__)
+    validation.account(account)
+    edits.commit("changed the account", "the account is as before", Change("account", "", account))
+    return account_view(edits.engine)
+
+
+async def list_grants(edits: ConfigEdits, _: web.Request) -> list[Grant]:
+    """GET /account/grants: all grants, oldest first."""
+    return sorted(edits.registry.grants.values(), key=lambda grant: (grant.time, grant.id))
+
+
+async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
+    """POST /account/grants {nanos, note}: add money, or subtract it with a negative amount."""
+    body = await request.read()
+    require_fields(body, "nanos")
+    grant = Grant(id=new_id("grant"), time=edits.now, **fields(body, Grant, ("nanos", "note")))
+    if grant.nanos == 0:
+        raise BadRequest("the amount must not be 0", param="nanos")
+    validation.note(grant.note)
+    edits.commit(
+        f"granted {dollars(grant.nanos)}",
+        f"the grant of {dollars(grant.nanos)} is removed",
+        Change("grants", grant.id, grant),
+    )
+    return account_view(edits.engine)

@@ -10,7 +10,6 @@ from aiohttp.typedefs import Handler as WebHandler
 from aiohttp.typedefs import Middleware
 
 from gateway.control import (
-    account,
     admin,
     batch,
     calls,
@@ -63,10 +62,10 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/undo", history.undo),
     ("POST", "/redo", history.redo),
     ("GET", "/events", events.stream),
-    ("GET", "/account", account.show_account),
-    ("PATCH", "/account", account.edit_account),
-    ("GET", "/account/grants", account.grants),
-    ("POST", "/account/grants", account.add_grant),
+    ("GET", "/account", admin.show_account),
+    ("PATCH", "/account", admin.edit_account),
+    ("GET", "/account/grants", admin.list_grants),
+    ("POST", "/account/grants", admin.add_grant),
     ("GET", "/config", config_import.export_config),
     ("POST", "/config", config_import.import_config),
     ("GET", "/settings", admin.show_settings),

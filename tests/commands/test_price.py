@@ -9,6 +9,7 @@ from gateway.commands import formatting, output
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.price import Price, Tier
+from gateway.domain.price_news import PriceNews
 from gateway.domain.settings import Settings
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.upstream_views import PriceProposal
@@ -22,6 +23,7 @@ MINE = replace(NEW, model="gpt-4o", now=PRICE, kept=True, change="up", applied=F
 LEAP = replace(NEW, model="gpt-5", now=PRICE, change="up", guard="input rises steeply: from $1 to $9", applied=False)
 SAME = replace(NEW, model="gpt-6", now=PRICE, change="same", differs=False, applied=False)
 ALL = [NEW, MINE, LEAP, SAME]
+NEWS = {"GET /prices/news": PriceNews()}
 OFFERED = {"GET /models": [MODEL], "GET /channels": [CHANNEL], "GET /prices": []}
 
 
@@ -42,10 +44,10 @@ def test_what_changes_is_shown_with_its_new_value() -> None:
 def test_prices_for_longer_inputs_are_in_every_list() -> None:
     tier = Tier(above=200_000, input=Nanos(6 * 10**9), output=Nanos(22_500_000_000))
     tiered = replace(PRICE, tiers=1, tier_prices=[tier])
-    listed = run("price", "list", control=Control({"GET /prices": [PRICE, tiered]})).out.splitlines()
+    listed = run("price", "list", control=Control({"GET /prices": [PRICE, tiered], **NEWS})).out.splitlines()
     assert listed[0].endswith("Updated              Longer inputs")
     assert [line.split()[-1] for line in listed[1:]] == ["-", "200k=6/22.50"]
-    assert "Longer" not in run("price", "list", control=Control({"GET /prices": [PRICE]})).out
+    assert "Longer" not in run("price", "list", control=Control({"GET /prices": [PRICE], **NEWS})).out
     models = run(
         "model", "list", control=Control({"GET /models": [replace(MODEL, price=tiered)], "GET /account": ACCOUNT})
     )
@@ -84,19 +86,19 @@ def test_an_old_list_says_so() -> None:
 
 
 def test_prices_are_listed_in_dollars() -> None:
-    ran = run("price", "list", control=Control({"GET /prices": [PRICE]}))
+    ran = run("price", "list", control=Control({"GET /prices": [PRICE], **NEWS}))
     assert ran.out.splitlines()[1].split()[:6] == ["gpt-4o", "$2.50", "$1.25", "-", "-", "$10.00"]
 
 
 def test_a_list_price_has_its_day_and_whether_it_is_old() -> None:
     listed = replace(PRICE, source="genai-prices 0.2.3", as_of_ms=Millis(1_790_000_000_000), stale=True)
-    ran = run("price", "list", control=Control({"GET /prices": [listed]}))
+    ran = run("price", "list", control=Control({"GET /prices": [listed], **NEWS}))
     assert "genai-prices 0.2.3 of 2026-09-21, stale" in ran.out
 
 
 def test_models_without_a_price_are_in_one_place() -> None:
     told = UpstreamPrices(input=Nanos(10**9), output=Nanos(2 * 10**9))
-    control = Control({"GET /models": [MODEL, replace(MODEL, name="odd", price=None, told=told)]})
+    control = Control({"GET /models": [MODEL, replace(MODEL, name="odd", price=None, told=told)], **NEWS})
     ran = run("price", "list", "--unpriced", control=control)
     assert [line.split()[0] for line in ran.out.splitlines()] == ["Model", "odd"]
     assert "$1.00 / $2.00" in ran.out

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.commands.exit_codes import Exit
 from gateway.commands.price_file import prices_in
+from gateway.domain.price_news import PriceNews
 from tests.commands.runner import Control, run
 from tests.commands.samples import PRICE
 
@@ -42,7 +43,9 @@ def test_tiers_are_written_as_in_the_option() -> None:
 
 
 def test_the_list_of_prices_can_be_read_back() -> None:
-    shown = run("price", "list", "--json", control=Control({"GET /prices": [PRICE]})).out
+    shown = run(
+        "price", "list", "--json", control=Control({"GET /prices": [PRICE], "GET /prices/news": PriceNews()})
+    ).out
     (body,) = prices_in(shown, "-").values()
     assert (body["input"], body["output"]) == (PRICE.input_nanos, PRICE.output_nanos)
 

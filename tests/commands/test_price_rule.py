@@ -5,7 +5,7 @@ from typing import Any
 import click
 import pytest
 
-from gateway.commands.price_rule import conditions_of, extra_rows, with_rule
+from gateway.commands.price_set import conditions_of, extra_rows, with_rule
 from gateway.domain.price import PriceRule
 from gateway.domain.price_hours import PriceHours
 from gateway.domain.price_view import PriceView

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.client.http import Address, ClientRequest, request
-from gateway.control import account
+from gateway.control import admin
 from gateway.control.app import BODY_LIMIT
 from gateway.control.edits import ConfigEdits
 from gateway.domain.errors import GatewayError, NotFound, TooLarge
@@ -53,7 +53,7 @@ async def test_a_bug_is_reported_as_one_without_its_insides(
     def broken(*_: object) -> None:
         raise KeyError("insides")
 
-    monkeypatch.setattr(account, "account_view", broken)
+    monkeypatch.setattr(admin, "account_view", broken)
     with pytest.raises(GatewayError) as caught:
         await owner.account()
     assert caught.value.code == "internal_error"

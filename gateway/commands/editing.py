@@ -1,18 +1,23 @@
-"""Field options: the options of ``add`` and ``edit``, made from the tables of ``domain/fields.py``."""
+"""Editing: the options of ``add`` and ``edit``, made from ``domain/fields.py``, and changes of several in one step."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
+from gateway.client.control import ControlClient
 from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, several
-from gateway.commands.options import ParsedText, Patch, now
+from gateway.commands.options import ParsedText, Patch, confirm, now
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Option, Reader, json_value
 from gateway.domain.fields import Table, changes
+from gateway.domain.human_values import count_text, first_of
+from gateway.domain.text import plain
+from gateway.domain.views import ChannelView, TokenView
 
 F = TypeVar("F", bound=Callable[..., Any])
+V = TypeVar("V", bound=ChannelView | TokenView)
 
 COMPLETERS: Mapping[str, Completer] = {"groups": GROUPS, "models": MODELS, "presets": PRESETS, "tokens": TOKENS}
 
@@ -61,3 +66,32 @@ def _click_option(option: Option) -> Callable[[F], F]:
 def _reading(read: Reader, *, many: bool) -> Callable[[str], Any]:
     """Reads the value of an option into a tuple, which tells none from not given."""
     return lambda text: read(text, now()) if many else (read(text, now()),)
+
+
+def names_argument(complete: Completer) -> Callable[[F], F]:
+    """Adds ``NAME...``: one or several, without repetitions, in the given order."""
+
+    def distinct(_ctx: click.Context, _param: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(names))
+
+    return click.argument(
+        "refs", metavar="NAME...", nargs=-1, required=True, shell_complete=complete, callback=distinct
+    )
+
+
+async def find_each(find: Callable[[str], Awaitable[V]], refs: Iterable[str]) -> list[V]:
+    """Returns those with these names or ids, each once. Raises what ``find`` raises."""
+    found = [await find(ref) for ref in refs]
+    return [*{view.id: view for view in found}.values()]
+
+
+async def change_together(client: ControlClient, kind: str, patches: Mapping[str, object]) -> str:
+    """Change several by their ids. Returns what was done, as a sentence."""
+    done = await client.batch(kind, patches)
+    return f"{done[:1].upper()}{done[1:]}."
+
+
+def confirm_removal(noun: str, names: Sequence[str], effect: str, *, yes: bool) -> None:
+    """Ask before several are removed. Raises Quit."""
+    listed = first_of([f"'{plain(name)}'" for name in names], 5)
+    confirm(f"Remove {count_text(len(names), noun)}: {listed}? {effect}", yes=yes)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from gateway.commands.field_options import field_options, patch_of
+from gateway.commands.editing import field_options, patch_of
 from gateway.domain.field_kinds import Field, json_value
 from gateway.domain.fields import CHANNEL, TOKEN, Table
 from gateway.domain.price_kinds import PRICE
