@@ -32,14 +32,14 @@ OTHER_APIS: Mapping[str, str] = {
 
 def find_app(name: str) -> App:
     """Returns the app of that name or program. Raises NotFound, naming all of them."""
-    found = APPS.get(name.casefold()) or APPS.get(app_of_program(name))
+    known = APPS.get(name.casefold()) or APPS.get(app_of_program(name))
     demand_api(name)
-    if found is None:
+    if known is None:
         words = {word: key for key, app in APPS.items() for word in (*app.programs, key)}
         near = get_close_matches(name.casefold(), words, n=1)
         meant = f". Did you mean '{words[near[0]]}'? Known apps" if near else "; known"
         raise NotFound(f"unknown app '{plain(name)}'{meant}: {', '.join(APPS)}")
-    return found
+    return known
 
 
 def app_of_program(program: str) -> str:

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gateway.client.control import ControlClient
-from gateway.client.doctor_checks import START
 from gateway.domain.addresses import CODES, address_advice, program
 from gateway.domain.diagnosis import Checkup
 from gateway.domain.errors import GatewayError
@@ -24,6 +23,8 @@ from gateway.domain.price_news import news_lines
 from gateway.domain.text import plain
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView, Step
+
+START = "start it with 'tollkeeper serve', or with 'tollkeeper' for the console as well"
 
 
 async def check_everything(client: ControlClient, environ: Mapping[str, str] = os.environ) -> AsyncIterator[Step]:
@@ -38,10 +39,10 @@ async def check_everything(client: ControlClient, environ: Mapping[str, str] = o
     async with asyncio.TaskGroup() as group:
         looks = [(c.name, group.create_task(_look(client, c.id, c.name, places))) for c in channels]
         for name, look in looks:
-            found = await look
-            if found.ahead_ms is not None:
-                ahead[name] = found.ahead_ms
-            yield found.step
+            checkup = await look
+            if checkup.ahead_ms is not None:
+                ahead[name] = checkup.ahead_ms
+            yield checkup.step
     for step in await _machine_steps(client):
         yield step
     for step in await _addresses(client, status.address):

@@ -69,8 +69,8 @@ async def usual_model(
     """
     own: list[CallView] = []
     if runs is not None:
-        found = (await client.calls(words=f'tok:"{runs.program}*"', limit=20)).calls
-        own = sorted((call for call in found if call.token in runs), key=lambda call: not runs.in_folder(call.token))
+        calls = (await client.calls(words=f'tok:"{runs.program}*"', limit=20)).calls
+        own = sorted((call for call in calls if call.token in runs), key=lambda call: not runs.in_folder(call.token))
     elif token:
         own = (await client.calls(token=token, limit=20)).calls
     recent = [] if _last_of(own, names) else (await client.calls(limit=20)).calls

@@ -66,8 +66,8 @@ def grants(*, as_json: bool) -> None:
         ListColumn("Note", lambda g: g.note),
         ListColumn("Id", lambda g: g.id, "whole"),
     ]
-    found: list[Grant] = run(lambda client: client.grants())
-    out_list(found, columns, as_json=as_json, empty="no grants yet; add money: tollkeeper account grant 10")
+    listed: list[Grant] = run(lambda client: client.grants())
+    out_list(listed, columns, as_json=as_json, empty="no grants yet; add money: tollkeeper account grant 10")
 
 
 @account.command(

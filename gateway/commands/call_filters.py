@@ -116,30 +116,30 @@ async def newest_calls(
 
     They are found in the order of their ends. With enough of them, only what began later than the oldest one counts.
     """
-    found: list[CallView] = []
+    newest: list[CallView] = []
     before, fields = None, wanted.fields
     while True:
-        page = await _page(client, progress, limit=min(limit - len(found) or 500, 500), before=before, **fields)
-        calls = {call.id: call for call in (*found, *page.calls)}.values()  # a running one may have ended meanwhile
-        found = sorted(calls, key=lambda call: call.time_ms, reverse=True)[:limit]
+        page = await _page(client, progress, limit=min(limit - len(newest) or 500, 500), before=before, **fields)
+        calls = {call.id: call for call in (*newest, *page.calls)}.values()  # a running one may have ended meanwhile
+        newest = sorted(calls, key=lambda call: call.time_ms, reverse=True)[:limit]
         if page.cursor is None:
-            return found
+            return newest
         before = page.cursor
-        if len(found) == limit:
-            fields["since"] = found[-1].time_ms + 1
+        if len(newest) == limit:
+            fields["since"] = newest[-1].time_ms + 1
 
 
 async def first_calls(
     client: ControlClient, wanted: CallQuery, order: CallOrder, limit: int, progress: ProgressLine | None = None
 ) -> list[CallView]:
     """Returns the first of all matching ended calls in this order."""
-    found: list[CallView] = []
+    first: list[CallView] = []
     before, fields = None, {"sort": order.key, "ascending": order.ascending or None, **wanted.fields}
     while True:
         page = await _page(client, progress, limit=limit, before=before, **fields)
-        found = order.best([*found, *page.calls], limit)
+        first = order.best([*first, *page.calls], limit)
         if page.cursor is None:
-            return found
+            return first
         before = page.cursor
 
 

@@ -75,8 +75,8 @@ def list_channels(*, as_json: bool) -> None:
     'Errors' counts the calls that failed at the channel. Failures after which another channel answered are not counted;
     'tollkeeper incident list' shows them too.
     """
-    found = run(lambda client: client.channels())
-    out_list(found, COLUMNS, as_json=as_json, empty="no channels yet; see: tollkeeper channel add --help")
+    channels = run(lambda client: client.channels())
+    out_list(channels, COLUMNS, as_json=as_json, empty="no channels yet; see: tollkeeper channel add --help")
 
 
 @channel.command("show", examples=["tollkeeper channel show openai"])
@@ -266,17 +266,17 @@ def disable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
 
 def _switch(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
     async def work(client: ControlClient) -> tuple[list[ChannelView], str, list[str]]:
-        found, done = await find_each(client.channel, refs), "enabled" if enabled else "disabled"
-        if len(found) == 1:
-            await client.edit_channel(found[0].id, {"enabled": enabled})
+        before, done = await find_each(client.channel, refs), "enabled" if enabled else "disabled"
+        if len(before) == 1:
+            await client.edit_channel(before[0].id, {"enabled": enabled})
         else:
-            await change_together(client, "channels", {view.id: {"enabled": enabled} for view in found})
-            names = first_of([f"'{plain(view.name)}'" for view in found], 5)
-            done = f"{done.capitalize()} {count_text(len(found), 'channel')}: {names}."
-        for view in found if enabled else ():
+            await change_together(client, "channels", {view.id: {"enabled": enabled} for view in before})
+            names = first_of([f"'{plain(view.name)}'" for view in before], 5)
+            done = f"{done.capitalize()} {count_text(len(before), 'channel')}: {names}."
+        for view in before if enabled else ():
             await client.clear_channel(view.id)
-        groups = set() if enabled else {group for view in found for group in view.groups}
-        views = await find_each(client.channel, [view.id for view in found])
+        groups = set() if enabled else {group for view in before for group in view.groups}
+        views = await find_each(client.channel, [view.id for view in before])
         return views, done, await formatting.groups_without_models(client, groups)
 
     views, done, notes = run(work)

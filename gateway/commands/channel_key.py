@@ -45,8 +45,8 @@ def key() -> None:
 @json_option
 def list_keys(ref: str, *, as_json: bool) -> None:
     """List the keys of a channel, masked, with their states."""
-    found = run(lambda client: client.channel(ref)).keys
-    out_list(found, COLUMNS, as_json=as_json, empty=f"channel '{ref}' has no key")
+    keys = run(lambda client: client.channel(ref)).keys
+    out_list(keys, COLUMNS, as_json=as_json, empty=f"channel '{ref}' has no key")
 
 
 @key.command("add", examples=["tollkeeper channel key add openai --key env:OPENAI_KEY_2"])
@@ -99,10 +99,10 @@ def resume_key(ref: str, number: int, *, as_json: bool) -> None:
 def _key(ref: str, number: int) -> KeyView:
     """Returns the key. Raises NotFound for an unknown channel or key."""
     keys = run(lambda client: client.channel(ref)).keys
-    found = next((one for one in keys if one.number == number), None)
-    if found is None:
+    chosen = next((key for key in keys if key.number == number), None)
+    if chosen is None:
         raise NotFound(f"channel '{ref}' has no key {number}; it has: {keys_text(keys) or 'none'}")
-    return found
+    return chosen
 
 
 def _print_changed(view: ChannelView, *, as_json: bool) -> None:

@@ -168,17 +168,17 @@ def models(
 
     async def work(client: ControlClient) -> tuple[ListingView, list[ListedModel], ChannelView]:
         listing = await _listing(client, ref, refresh=refresh)
-        found = [model for model in listing.models if matches(model.name, patterns)]
+        chosen = [model for model in listing.models if matches(model.name, patterns)]
         view = await client.channel(ref)
         if wish in ("add", "set"):
-            _demand_some(ref, listing, found, patterns)
-            view = await client.edit_channel(view.id, _patch(view, found, replace=replace))
+            _demand_some(ref, listing, chosen, patterns)
+            view = await client.edit_channel(view.id, _patch(view, chosen, replace=replace))
         elif wish:
             view = await client.edit_channel(view.id, patch_without(view, patterns))
-        return listing, found, view
+        return listing, chosen, view
 
-    listing, found, view = run(work)
-    rows = _rows(listing, found, view, changed=bool(wish))
+    listing, chosen, view = run(work)
+    rows = _rows(listing, chosen, view, changed=bool(wish))
     if rows or as_json or wish != "remove":  # a name of one's own is not in the list
         out_list(rows, COLUMNS, as_json=as_json, empty=f"channel '{ref}' lists no matching models")
     if listing.unnamed:
@@ -207,7 +207,7 @@ def _wish(patterns: Sequence[str], **options: bool) -> str:
     return "".join(given)
 
 
-def _rows(listing: ListingView, found: list[ListedModel], view: ChannelView, *, changed: bool) -> list[UpstreamModel]:
+def _rows(listing: ListingView, chosen: list[ListedModel], view: ChannelView, *, changed: bool) -> list[UpstreamModel]:
     now_served: dict[str, list[str]] = {}
     for model in sorted(view.models, key=lambda model: model.name != model.upstream_name):
         now_served.setdefault(model.upstream_name, []).append(model.name)
@@ -226,7 +226,7 @@ def _rows(listing: ListingView, found: list[ListedModel], view: ChannelView, *, 
             stale=listing.stale,
             until_ms=next((until for n in now_served.get(m.name, []) if (until := view.missing_models.get(n))), None),
         )
-        for m in found
+        for m in chosen
     ]
 
 
@@ -260,9 +260,9 @@ def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
     return {"models": msgspec.to_builtins(kept)} | fixed
 
 
-def _demand_some(ref: str, listing: ListingView, found: list[ListedModel], patterns: tuple[str, ...]) -> None:
+def _demand_some(ref: str, listing: ListingView, listed: list[ListedModel], patterns: tuple[str, ...]) -> None:
     """Raises Quit if there is nothing to add or set: a mistyped pattern must not remove all models of a channel."""
-    if any(model.state != "gone" for model in found):
+    if any(model.state != "gone" for model in listed):
         return
     if listing.error:
         raise Quit(f"channel '{ref}': {plain(listing.error)}; nothing was changed", Exit.UPSTREAM)
@@ -279,11 +279,11 @@ async def _listing(client: ControlClient, ref: str, *, refresh: bool) -> Listing
     return listing
 
 
-def _patch(view: ChannelView, found: list[ListedModel], *, replace: bool) -> Patch:
+def _patch(view: ChannelView, chosen: list[ListedModel], *, replace: bool) -> Patch:
     """Returns the patch. ``--set`` makes a fixed list, even if patterns selected before."""
     wanted = [
         ServedModel(name=m.name, context=m.context, max_output=m.max_output, told=m.told)
-        for m in found
+        for m in chosen
         if m.state != "gone"
     ]
     models = merge_models([] if replace else view.models, wanted, view.models)
@@ -292,11 +292,11 @@ def _patch(view: ChannelView, found: list[ListedModel], *, replace: bool) -> Pat
 
 
 def merge_models(
-    kept: Sequence[ServedModel], found: list[ServedModel], known: Sequence[ServedModel]
+    kept: Sequence[ServedModel], added: list[ServedModel], known: Sequence[ServedModel]
 ) -> list[ServedModel]:
-    """Returns kept and found models. A model that the channel knows stays as it is, with all of its names."""
+    """Returns kept and added models. A model that the channel knows stays as it is, with all of its names."""
     chosen, there = list(kept), {model.upstream_name for model in kept}
-    for model in found:
+    for model in added:
         if model.upstream_name not in there:
             there.add(model.upstream_name)
             chosen += [one for one in known if one.upstream_name == model.upstream_name] or [model]

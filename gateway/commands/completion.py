@@ -125,10 +125,10 @@ def names_of(ask: Callable[[ControlClient], Awaitable[Sequence[HasName]]]) -> Co
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         try:
             with ctx.scope(cleanup=False):
-                found = run(ask, running=True)
+                entities = run(ask, running=True)
         except (GatewayError, click.ClickException):
             return []
-        return [named.name for named in found if named.name.startswith(incomplete)]
+        return [named.name for named in entities if named.name.startswith(incomplete)]
 
     return complete
 

@@ -43,15 +43,15 @@ def export(file: str | None, *, yes: bool, as_json: bool) -> None:
     """
     if file is not None and Path(file).suffix.lower() in OTHER_FORMATS:
         raise click.BadParameter(f"the configuration is written as TOML; name it {Path(file).stem}.toml")
-    found = run(lambda client: client.export_config())
+    exported = run(lambda client: client.export_config())
     if as_json:
-        out_json(found)
+        out_json(exported)
     elif file in (None, "-"):
-        out(harmless(found.text), end="")
+        out(harmless(exported.text), end="")
     if file is not None and file != "-":
-        _write_file(Path(file), found.text, yes=yes)
+        _write_file(Path(file), exported.text, yes=yes)
         words(f"Configuration written to {file}.")
-    for note in found.notes:
+    for note in exported.notes:
         words(f"note: {note}")
 
 
@@ -97,19 +97,19 @@ def import_(file: str, origin: str, *, dry_run: bool, prune: bool, yes: bool, as
         text = _as_json(text_of(file, 1 << 20, "a configuration"))  # YAML is slow to read
     else:
         text = text_of(file, 4 << 20, "a configuration")  # thousands of models and prices need a fourth of it
-    found = run(
+    result = run(
         lambda client: client.import_config(text, prune=prune, origin=whose), create=not dry_run, needs_data=False
     )
     if not as_json:
-        _print(found.differences)
+        _print(result.differences)
     if not dry_run:
         demand_stdout()
-        if any(difference.what == "removed" for difference in found.differences):
+        if any(difference.what == "removed" for difference in result.differences):
             confirm("Remove what is marked with '-'?", yes=yes)
-        if found.expiring.records:
-            confirm(f"With keep_days as in the file, {found.expiring.text} are deleted for good. Import it?", yes=yes)
-        found = run(lambda client: client.import_config(text, apply=True, prune=prune, origin=whose))
-    _tell(found, as_json=as_json)
+        if result.expiring.records:
+            confirm(f"With keep_days as in the file, {result.expiring.text} are deleted for good. Import it?", yes=yes)
+        result = run(lambda client: client.import_config(text, apply=True, prune=prune, origin=whose))
+    _tell(result, as_json=as_json)
 
 
 def _as_json(text: str) -> str:
@@ -169,21 +169,21 @@ def _print(differences: Sequence[Difference]) -> None:
                 out(f"    {plain(field.field, 80)} = {before}{plain(field.after, 300) or '(default)'}")
 
 
-def _tell(found: ImportView, *, as_json: bool) -> None:
+def _tell(result: ImportView, *, as_json: bool) -> None:
     lost = "the new tokens were created: tollkeeper token rotate NAME gives each another key"
-    if as_json and found.keys:
-        out_once(json_text(found), lost)
+    if as_json and result.keys:
+        out_once(json_text(result), lost)
     elif as_json:
-        out_json(found)
-    elif found.keys:
-        lines = "\n".join(f"{plain(name, 80)}  {key}" for name, key in found.keys.items())
+        out_json(result)
+    elif result.keys:
+        lines = "\n".join(f"{plain(name, 80)}  {key}" for name, key in result.keys.items())
         out_once(lines, lost)
         words("Save these keys now: they are shown only this once.")
-    for note in found.notes:
+    for note in result.notes:
         words(f"note: {note}")
-    if found.expiring.records and not found.applied:
-        words(f"note: with keep_days as in the file, {found.expiring.text} are deleted for good")
-    changes = sum(difference.what != "kept" for difference in found.differences)
-    kept = len(found.differences) - changes
+    if result.expiring.records and not result.applied:
+        words(f"note: with keep_days as in the file, {result.expiring.text} are deleted for good")
+    changes = sum(difference.what != "kept" for difference in result.differences)
+    kept = len(result.differences) - changes
     rest = f"; {kept} not in the file, left unchanged" if kept else ""
-    words(f"{count_text(changes, 'change')} {'made' if found.applied else 'to make'}{rest}")
+    words(f"{count_text(changes, 'change')} {'made' if result.applied else 'to make'}{rest}")

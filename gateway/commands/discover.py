@@ -72,19 +72,19 @@ def discover(wanted: tuple[str, ...], *, take_all: bool, as_json: bool) -> None:
     if not as_json:
         out_list(offers, COLUMNS, as_json=False, empty="nothing found; see: tollkeeper channel add --help")
     chosen = _choose_offers(offers, wanted, take_all=take_all, ask=not as_json)
-    found = (
+    result = (
         run(lambda client: _add(client, offers, chosen), create=True)
         if chosen
         else DiscoverResult(offers=offers, added=[], failed=[])
     )
     if as_json:
-        out_json(found)
-    for view in found.added:
+        out_json(result)
+    for view in result.added:
         words(f"Channel '{view.name}' created: {count_text(len(view.models), 'model')}")
         for line in formatting.price_notes(view):
             words(line)
-    if found.failed:
-        told = "; ".join(f"{failed.name}: {failed.message}" for failed in found.failed)
+    if result.failed:
+        told = "; ".join(f"{failed.name}: {failed.message}" for failed in result.failed)
         raise Quit(f"not added: {told}", Exit.UPSTREAM)
     if offers and not chosen and not as_json:
         words("add them: tollkeeper discover --add NAME, or --all")
@@ -120,16 +120,16 @@ def _choose_offers(offers: Sequence[Offer], wanted: Sequence[str], *, take_all: 
 
 async def _add(client: ControlClient, offers: list[Offer], chosen: list[Offer]) -> DiscoverResult:
     """Add the offers one after the other. A failure does not stop the others."""
-    found = DiscoverResult(offers=offers, added=[], failed=[])
+    result = DiscoverResult(offers=offers, added=[], failed=[])
     taken = {channel.name for channel in await client.channels()}
     for offer in chosen:
         name = _free(offer.name, taken)
         taken.add(name)
         try:
-            found.added.append(await client.add_channel(_body(name, offer)))
+            result.added.append(await client.add_channel(_body(name, offer)))
         except GatewayError as error:
-            found.failed.append(DiscoveryFailed(name=offer.name, message=plain(error.message, 500)))
-    return found
+            result.failed.append(DiscoveryFailed(name=offer.name, message=plain(error.message, 500)))
+    return result
 
 
 def _body(name: str, offer: Offer) -> dict[str, object]:

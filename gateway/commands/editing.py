@@ -81,8 +81,8 @@ def names_argument(complete: Completer) -> Callable[[F], F]:
 
 async def find_each(find: Callable[[str], Awaitable[V]], refs: Iterable[str]) -> list[V]:
     """Returns those with these names or ids, each once. Raises what ``find`` raises."""
-    found = [await find(ref) for ref in refs]
-    return [*{view.id: view for view in found}.values()]
+    views = [await find(ref) for ref in refs]
+    return [*{view.id: view for view in views}.values()]
 
 
 async def change_together(client: ControlClient, kind: str, patches: Mapping[str, object]) -> str:

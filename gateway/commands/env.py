@@ -126,28 +126,28 @@ def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: st
 
 
 def _snippets(app: str, key: str, token: str | None, model: str | None) -> Sequence[Snippet]:
-    found = find_app(app)
+    program = find_app(app)
 
     async def work(client: ControlClient) -> tuple[Sequence[ModelView], str]:
         of = (await _token_of(client, key, token, app)).id
         models = await client.models(of)
         if model:
             return models, model
-        choice = await usual_model(client, [view.name for view in models], family=found.family, token=of)
+        choice = await usual_model(client, [view.name for view in models], family=program.family, token=of)
         return models, choice.model
 
     models, first = run(work)
-    return found.guide(target_of(models, base_url=_address(), key=key, model=first))
+    return program.guide(target_of(models, base_url=_address(), key=key, model=first))
 
 
 def _choose_snippets(snippets: Sequence[Snippet], only: str | None, app: str) -> Sequence[Snippet]:
     """Returns all of them, or the first of that kind. Raises Quit if there is none."""
     if only is None:
         return snippets
-    found = [snippet for snippet in snippets if (snippet.is_file if only == "file" else snippet.variables)]
-    if not found:
+    fitting = [snippet for snippet in snippets if (snippet.is_file if only == "file" else snippet.variables)]
+    if not fitting:
         raise Quit(f"there is no {only.removesuffix('s')} to set for {app}; leave --only out", Exit.USAGE)
-    return found[:1]
+    return fitting[:1]
 
 
 async def _token_of(client: ControlClient, key: str, name: str | None, app: str) -> TokenView:

@@ -77,8 +77,8 @@ def budgets(views: Sequence[BudgetView]) -> str:
 
 def outlook(views: Sequence[BudgetView], since: Millis) -> list[tuple[str, str]]:
     """Returns how long budgets last at their pace, one line each; ``since`` is when their owner was created."""
-    found = [(f"budget {view.window.value}", forecast(view, Millis(now()), since)) for view in views]
-    return [line for line in found if line[1]]
+    forecasts = [(f"budget {view.window.value}", forecast(view, Millis(now()), since)) for view in views]
+    return [line for line in forecasts if line[1]]
 
 
 class BalanceOutlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,8 +115,8 @@ async def look_ahead(client: ControlClient, account: AccountView | None = None) 
 
 async def balance_outlook(client: ControlClient) -> str:
     """Returns the text of ``look_ahead``; empty if unknown."""
-    found = await look_ahead(client)
-    return found.text() if found else ""
+    ahead = await look_ahead(client)
+    return ahead.text() if ahead else ""
 
 
 async def groups_without_models(client: ControlClient, names: Collection[str]) -> list[str]:

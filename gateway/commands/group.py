@@ -42,8 +42,8 @@ def group() -> None:
 @json_option
 def list_groups(*, as_json: bool) -> None:
     """List all groups."""
-    found = run(lambda client: client.groups())
-    out_list(found, COLUMNS, as_json=as_json, empty="no groups yet; create one: tollkeeper group add NAME")
+    groups = run(lambda client: client.groups())
+    out_list(groups, COLUMNS, as_json=as_json, empty="no groups yet; create one: tollkeeper group add NAME")
 
 
 @group.command("show", examples=["tollkeeper group show default"])

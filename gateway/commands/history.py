@@ -78,9 +78,9 @@ def list_history(
     as_json: bool,
 ) -> None:
     """List the changes, newest first."""
-    found = run(lambda client: client.history(kind=kinds, name=names, since=since, until=until, limit=limit))
-    out_list(found, _COLUMNS, as_json=as_json, empty="no changes")
-    if len(found) == limit == SHOWN and not as_json:
+    entries = run(lambda client: client.history(kind=kinds, name=names, since=since, until=until, limit=limit))
+    out_list(entries, _COLUMNS, as_json=as_json, empty="no changes")
+    if len(entries) == limit == SHOWN and not as_json:
         words(more_text(SHOWN, "changes"))
 
 

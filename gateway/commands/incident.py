@@ -47,8 +47,8 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
     answered the calls that first failed here, and how many calls failed or were refused. Calls that went to another
     channel because this one was paused are not counted.
     """
-    found = run(lambda client: client.incidents(*channels))
-    recent = [one for one in found if one.lasts(now()) or _end_of(one) >= (since or 0)]
+    incidents = run(lambda client: client.incidents(*channels))
+    recent = [one for one in incidents if one.lasts(now()) or _end_of(one) >= (since or 0)]
     out_list(recent[:limit], COLUMNS, as_json=as_json, empty="no incidents")
 
 

@@ -52,13 +52,13 @@ def list_models(token: str | None, *, as_json: bool) -> None:
     """List the models: which channels serve them, which groups see them, and what they cost."""
 
     async def work(client: ControlClient) -> tuple[list[ModelView], str, str]:
-        found, nobody = await client.models(token), "no channel offers a model; see: tollkeeper channel add --help"
-        if token and not found:
+        models, nobody = await client.models(token), "no channel offers a model; see: tollkeeper channel add --help"
+        if token and not models:
             nobody = await formatting.why_sees_none(client, await client.token(token))
-        return found, nobody, (await client.account()).status
+        return models, nobody, (await client.account()).status
 
-    found, nobody, account = run(work)
-    out_list(found, COLUMNS, as_json=as_json, empty=nobody)
+    models, nobody, account = run(work)
+    out_list(models, COLUMNS, as_json=as_json, empty=nobody)
     if account == AccountStatus.SUSPENDED:
         words("note: the account is suspended, so all calls are rejected; tollkeeper account set --status active")
 
@@ -84,38 +84,38 @@ def show_model(name: str, *, as_json: bool) -> None:
     """Show one model: which channels serve it in which order, who sees it, what it costs, and its context."""
 
     async def work(client: ControlClient) -> tuple[ModelDetail, bool]:
-        found = await client.model(name)
-        return found, found.price is None and not as_json and (await client.settings()).refuse_unpriced
+        detail = await client.model(name)
+        return detail, detail.price is None and not as_json and (await client.settings()).refuse_unpriced
 
-    found, refused = run(work)
+    detail, refused = run(work)
     if as_json:
-        out_json(found)
+        out_json(detail)
         return
-    out_pairs(_pairs(found, refused=refused))
-    if found.routes:
-        out("\n" + table(found.routes, ROUTE_COLUMNS, terminal_width()))
+    out_pairs(_pairs(detail, refused=refused))
+    if detail.routes:
+        out("\n" + table(detail.routes, ROUTE_COLUMNS, terminal_width()))
 
 
-def _pairs(found: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
-    yield "model", found.name
-    yield "price", formatting.price_words(found.price, found.name, refused=refused)
+def _pairs(detail: ModelDetail, *, refused: bool) -> Iterator[tuple[str, str]]:
+    yield "model", detail.name
+    yield "price", formatting.price_words(detail.price, detail.name, refused=refused)
     yield (
         "there",
-        f"{dollars(found.told.input)} / {dollars(found.told.output)} by the upstream's list" if found.told else "",
+        f"{dollars(detail.told.input)} / {dollars(detail.told.output)} by the upstream's list" if detail.told else "",
     )
-    yield "context", f"{found.context:,} tokens{_context_source(found)}" if found.context else "not known"
-    yield "longest answer", f"{found.max_output:,} tokens" if found.max_output else "not known"
-    yield "groups", ", ".join(found.groups) or "none: no token can see it"
-    for group, models in found.fallbacks.items():
+    yield "context", f"{detail.context:,} tokens{_context_source(detail)}" if detail.context else "not known"
+    yield "longest answer", f"{detail.max_output:,} tokens" if detail.max_output else "not known"
+    yield "groups", ", ".join(detail.groups) or "none: no token can see it"
+    for group, models in detail.fallbacks.items():
         if models:
-            what = "after it" if any(route.group == group for route in found.routes) else "instead of it"
+            what = "after it" if any(route.group == group for route in detail.routes) else "instead of it"
             yield f"answers {what} in {plain(group, 30)}", ", ".join(models)
-    yield "tokens", ", ".join(found.tokens) or "none sees it"
-    yield "calls", f"{found.calls:,}"
-    yield "spent", dollars(found.spent_nanos)
+    yield "tokens", ", ".join(detail.tokens) or "none sees it"
+    yield "calls", f"{detail.calls:,}"
+    yield "spent", dollars(detail.spent_nanos)
 
 
-def _context_source(found: ModelDetail) -> str:
-    if found.context_source == UPSTREAM:
+def _context_source(detail: ModelDetail) -> str:
+    if detail.context_source == UPSTREAM:
         return " by the upstream's list"
-    return f" by {found.context_source}" if found.context_source else ""
+    return f" by {detail.context_source}" if detail.context_source else ""

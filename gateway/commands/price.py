@@ -65,16 +65,16 @@ IMPORT_COLUMNS = [
 def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...], accept: bool, as_json: bool) -> None:
     """Import vendors' list prices for the offered models. Prices you set stay; nothing is downloaded."""
     wanted = listed_names(models) if models else None
-    found = run(
+    proposals = run(
         lambda client: client.import_prices(wanted, channel=channel or "", apply=not dry_run, accept=accept),
         create=not dry_run,
     )
     empty = "no known prices; nothing to import"
-    if not found:
+    if not proposals:
         every = run(lambda client: client.channels())
         empty += _why_nothing([one for one in every if channel in (None, one.name, one.preset)], wanted, channel)
-    out_list(found, IMPORT_COLUMNS, as_json=as_json, empty=empty)
-    for line in _summary(found, dry_run=dry_run, accept=accept) if found else []:
+    out_list(proposals, IMPORT_COLUMNS, as_json=as_json, empty=empty)
+    for line in _summary(proposals, dry_run=dry_run, accept=accept) if proposals else []:
         words(line)
 
 
@@ -107,14 +107,14 @@ def _note(proposal: PriceProposal) -> str:
     return plain(proposal.guard) if proposal.differs else ""
 
 
-def _summary(found: list[PriceProposal], *, dry_run: bool, accept: bool) -> list[str]:
-    wanted = [p for p in found if p.differs and not p.kept]
+def _summary(proposals: list[PriceProposal], *, dry_run: bool, accept: bool) -> list[str]:
+    wanted = [p for p in proposals if p.differs and not p.kept]
     left = 0 if accept else sum(bool(p.guard) for p in wanted)
     taken = len(wanted) - left
     lines = [f"{'would import' if dry_run else 'imported'}: {count_text(taken, 'price')}"]
     if left:
         lines.append(f"not imported: {count_text(left, 'price')}; see the notes (--accept imports them too)")
-    if any(p.listed.stale for p in found):
+    if any(p.listed.stale for p in proposals):
         lines.append("note: the list is old; a newer tollkeeper has a newer one")
     return lines
 
@@ -192,11 +192,11 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
         empty = "every offered model has a price"
         out_list([m for m in models if m.price is None], columns, as_json=as_json, empty=empty)
         return
-    found, news = run(_prices_and_news)
-    columns = [COLUMNS[0], CHANNEL, *COLUMNS[1:]] if any(p.channel for p in found) else COLUMNS
-    columns = [*columns, TIERS] if any(p.tier_prices for p in found) else columns
-    columns = [*columns, RULES] if any(p.rules for p in found) else columns
-    out_list(found, columns, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
+    prices, news = run(_prices_and_news)
+    columns = [COLUMNS[0], CHANNEL, *COLUMNS[1:]] if any(p.channel for p in prices) else COLUMNS
+    columns = [*columns, TIERS] if any(p.tier_prices for p in prices) else columns
+    columns = [*columns, RULES] if any(p.rules for p in prices) else columns
+    out_list(prices, columns, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
     for line in news_lines(news):
         words(f"note: {line}")
 
@@ -236,11 +236,11 @@ def show_price(model: str, *, as_json: bool) -> None:
 async def _priced_routes(client: ControlClient, model: str) -> list[ModelRoute]:
     """The channels of a model, each once, if one of them has another price than the model."""
     try:
-        found = await client.model(model)
+        detail = await client.model(model)
     except NotFound:
         return []
-    routes = {route.channel: route for route in found.routes}
-    return [*routes.values()] if any(route.price != found.price for route in routes.values()) else []
+    routes = {route.channel: route for route in detail.routes}
+    return [*routes.values()] if any(route.price != detail.price for route in routes.values()) else []
 
 
 def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[tuple[str, str]]:

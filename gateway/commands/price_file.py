@@ -44,19 +44,19 @@ _IGNORED = frozenset(
 
 def prices_in(text: str, file: str) -> dict[str, dict[str, Any]]:
     """Returns the body of each model's price. Raises BadParameter, naming the model or line and the field at fault."""
-    found: dict[str, dict[str, Any]] = {}
+    bodies: dict[str, dict[str, Any]] = {}
     for place, entry in _entries(text, PurePath(file).suffix.lower()):
         if entry.get("channel"):
             continue  # for one channel alone: those are set with --channel
         model = next((str(entry[name]) for name in _MODEL if entry.get(name)), "")
         if not model:
             raise click.BadParameter(f"{place}: has no model")
-        if model in found:
+        if model in bodies:
             raise click.BadParameter(f"{place}: '{plain(model)}' has a price already in this file")
-        found[model] = _body(entry, f"{place} ('{plain(model)}')")
-    if not found:
+        bodies[model] = _body(entry, f"{place} ('{plain(model)}')")
+    if not bodies:
         raise click.BadParameter("it has no prices")
-    return found
+    return bodies
 
 
 def _entries(text: str, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -156,9 +156,9 @@ def set_prices(file: str, *, as_json: bool) -> None:
         done = [await client.batch("prices", dict(part)) for part in _parts(bodies.items(), 1000)]
         return [view for view in await client.prices() if view.model in bodies], done
 
-    found, done = run(work, create=True)
+    views, done = run(work, create=True)
     if as_json:
-        out_json(found)
+        out_json(views)
     for line in done:
         words(f"{line[:1].upper()}{line[1:]}.")
 

@@ -4,14 +4,13 @@ The key reaches the program through its environment or a file of ours that only 
 command line. The token expires by itself if ``run`` is killed; while ``run`` lives, it is extended.
 """
 
-import asyncio
 import os
 import secrets
 import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -31,9 +30,8 @@ from gateway.commands.env import target_of
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import SOME, ParsedText, WholeNumber, given_values, now
 from gateway.commands.output import words
-from gateway.commands.session import CommandSession, config, run
+from gateway.commands.session import run
 from gateway.commands.signal_relay import SignalRelay
-from gateway.config import Config
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.human_values import count_text, future_of
@@ -136,7 +134,12 @@ def run_program(
         "budgets": [Budget(window=Window.EVER, nanos=Nanos(budget))] if budget is not None else [],
     }
     body |= given_values(group=group, hold_output=hold_output) | {"fit_output": fit_output}
-    with SignalRelay() as relay, _own_token(body, renewed=expires is None) as created, _own_folder() as folder:
+    with (
+        SignalRelay() as relay,
+        _own_token(body, renewed=expires is None) as created,
+        tempfile.TemporaryDirectory(prefix="tollkeeper-run-", ignore_cleanup_errors=True) as private,
+    ):
+        folder = Path(private)  # only this user can read it
         launch, environment = run(lambda client: _prepare(client, created, name, model or runs, folder), running=True)
         if launch.warning:
             words(f"note: {launch.warning}")
@@ -211,7 +214,7 @@ def _own_token(body: dict[str, Any], *, renewed: bool) -> Iterator[NewToken]:
 
     created = run(create, running=True)
     over, started = threading.Event(), True
-    renewal = threading.Thread(target=_renew, args=(_control(), created.token.id, over), daemon=True)
+    renewal = threading.Thread(target=_renew, args=(click.get_current_context(), created.token.id, over), daemon=True)
     try:
         if renewed:
             renewal.start()
@@ -256,35 +259,11 @@ async def _end(client: ControlClient, token: TokenView) -> str:
     return f"{plain(view.name)}: {calls}; see tollkeeper usage list --token {word(view.name)}"
 
 
-def _control() -> Callable[[str], None]:
-    """Returns a function that extends a token and may be called from any thread."""
-    session = click.get_current_context().find_object(CommandSession) or CommandSession()
-    where: Config = config()
-
-    async def extend(token: str) -> None:
-        async with session.reach(where, running=True) as client:
-            await client.edit_token(token, {"expires": now() + LEASE_MS})
-
-    context = click.get_current_context()
-
-    def extend_now(token: str) -> None:
-        with context.scope(cleanup=False):  # the history names the command, also in a thread
-            asyncio.run(extend(token))
-
-    return extend_now
-
-
-def _renew(extend: Callable[[str], None], token: str, over: threading.Event) -> None:
+def _renew(context: click.Context, token: str, over: threading.Event) -> None:
+    """Extend the token now and then, in a thread. The history names the command there too."""
     while not over.wait(LEASE_MS / 2_000):
-        with suppress(GatewayError, Quit, OSError):  # the server may be starting again
-            extend(token)
-
-
-@contextmanager
-def _own_folder() -> Iterator[Path]:
-    """A folder that only this user can read."""
-    with tempfile.TemporaryDirectory(prefix="tollkeeper-run-", ignore_cleanup_errors=True) as name:
-        yield Path(name)
+        with suppress(GatewayError, Quit, OSError), context.scope(cleanup=False):  # the server may be starting again
+            run(lambda client: client.edit_token(token, {"expires": now() + LEASE_MS}), running=True)
 
 
 @contextmanager

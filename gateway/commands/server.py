@@ -92,11 +92,11 @@ def status(*, line: bool, as_json: bool) -> None:
     Without a server the exit code is 5, and --json prints {"running": false, ...}; --line prints 'off' and ends with 0.
     """
     if line:
-        found = _bar_line()
+        bar = _bar_line()
         if as_json:
-            out_json_line(found)
+            out_json_line(bar)
         else:
-            out(plain(found.text, limit=1_000))
+            out(plain(bar.text, limit=1_000))
         return
 
     async def work(client: ControlClient) -> tuple[Status, formatting.BalanceOutlook | None, list[str], list[str]]:

@@ -54,15 +54,15 @@ def secret(what: str, otherwise: str) -> str:
     empty.
     """
     if on_terminal():
-        found = str(click.prompt(what, default="", show_default=False, hide_input=True, err=True))
+        typed = str(click.prompt(what, default="", show_default=False, hide_input=True, err=True))
     else:
         line = b"" if sys.stdin is None else sys.stdin.buffer.readline(16_385)
         if len(line) > 16_384:
             text = f"stdin has a line of more than 16 KiB, too long for a {what}"
             raise click.BadParameter(text, param_hint=f"--{what}")
-        found = line.decode(errors="replace")
-    if not found.strip():
+        typed = line.decode(errors="replace")
+    if not typed.strip():
         raise click.BadParameter(
             f"there is no {what} on stdin; nothing was changed; {otherwise}", param_hint=f"--{what}"
         )
-    return found.strip()
+    return typed.strip()

@@ -61,14 +61,14 @@ def token() -> None:
 @json_option
 def list_tokens(*, search: str | None, every: bool, as_json: bool) -> None:
     """List the tokens."""
-    found = run(lambda client: client.tokens())
+    tokens = run(lambda client: client.tokens())
     if search is not None:
         wanted = search.casefold().split()
-        found = [token for token in found if all(word in token.searched.casefold() for word in wanted)]
-    shown = [token for token in found if every or not token.outlived]
+        tokens = [token for token in tokens if all(word in token.searched.casefold() for word in wanted)]
+    shown = [token for token in tokens if every or not token.outlived]
     empty = "no tokens yet; create one: tollkeeper token add NAME" if search is None else "no token fits"
     out_list(shown, COLUMNS, as_json=as_json, empty=empty)
-    if hidden := len(found) - len(shown):
+    if hidden := len(tokens) - len(shown):
         words(f"and {count_text(hidden, 'token')} of programs that have ended: tollkeeper token list --all")
 
 

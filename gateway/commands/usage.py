@@ -158,12 +158,12 @@ async def _by_part(client: ControlClient, part: str) -> CallView | None:
         return None
     wanted = CallQuery(query=parse(f"id:{part}", now()))
     with ProgressLine() as progress:
-        found = await newest_calls(client, wanted, 5, progress)
-    if len(found) > 1:
-        named = ", ".join(call.id for call in found[:4])
-        more = " and more" if len(found) > 4 else ""
+        calls = await newest_calls(client, wanted, 5, progress)
+    if len(calls) > 1:
+        named = ", ".join(call.id for call in calls[:4])
+        more = " and more" if len(calls) > 4 else ""
         raise Quit(f"several calls have '{part}' in their ids: {named}{more}", Exit.NOT_FOUND)
-    return await client.call(found[0].id) if found else None
+    return await client.call(calls[0].id) if calls else None
 
 
 async def _earlier(client: ControlClient, call: CallView) -> str:

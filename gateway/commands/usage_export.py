@@ -91,19 +91,19 @@ def export(form: str, output: Path | None, **given: Any) -> None:
     line_of = csv_line if form == "csv" else json_line
 
     async def work(client: ControlClient, write: Write) -> ExportTotals:
-        found = ExportTotals()
+        totals = ExportTotals()
         if form == "csv":
             write(csv_text(HEAD))
         with ProgressLine(shown=output is not None) as progress:
             async for call in find_calls(client, wanted, progress=progress):
                 if call.state == "settled":
                     write(line_of(call))
-                    found.add(call)
-        return found
+                    totals.add(call)
+        return totals
 
     with _target(output) as write:
-        found = run(lambda client: work(client, write))
-    words(found.text + (f", written to {output}" if output else ""))
+        totals = run(lambda client: work(client, write))
+    words(totals.text + (f", written to {output}" if output else ""))
     file = next(filter(FILE_NAME.fullmatch, wanted.query.words), "")
     if file and output is None:
         words(f"note: '{file}' was taken as a word that picks calls; to write to a file: --output {word(file)}")

@@ -89,62 +89,62 @@ def why(token: str, model: str | None, *, as_json: bool, **given: Any) -> None:
         like, note = request_like(call)
         return await client.why(call.token_id, call.model, **{**given, **like}), note
 
-    found, note = run(work)
+    answer, note = run(work)
     if as_json:
-        out_json(found)
+        out_json(answer)
     else:
-        out_pairs([("request", note), *_pairs(found)])
-        if found.routes:
-            out("\n" + _routes(found, terminal_width()))
-    if not found.works:
-        refused = f"a call would be rejected with {found.status} {found.code}: {found.fix or found.message}"
-        raise Quit(refused, exit_for(error_class(found.status, found.code), found.code))
+        out_pairs([("request", note), *_pairs(answer)])
+        if answer.routes:
+            out("\n" + _routes(answer, terminal_width()))
+    if not answer.works:
+        refused = f"a call would be rejected with {answer.status} {answer.code}: {answer.fix or answer.message}"
+        raise Quit(refused, exit_for(error_class(answer.status, answer.code), answer.code))
 
 
-def _routes(found: Why, width: int | None) -> str:
+def _routes(answer: Why, width: int | None) -> str:
     """The table; where it is too wide, the reasons for skipping a channel are lines below it, whole."""
-    columns = COLUMNS if found.api != CHAT_API else [column for column in COLUMNS if column != REQUEST]
-    drawn = table(found.routes, columns)
+    columns = COLUMNS if answer.api != CHAT_API else [column for column in COLUMNS if column != REQUEST]
+    drawn = table(answer.routes, columns)
     if width is None or max(map(cells, drawn.splitlines())) <= width:
         return drawn
     *others, reason = columns
     reasons = [
         f"{plain(route.channel)}: {'' if route.last_resort else 'skipped: '}{plain(reason.cell(route))}"
-        for route in found.routes
+        for route in answer.routes
         if reason.cell(route)
     ]
-    return "\n".join([table(found.routes, others, width), *reasons])
+    return "\n".join([table(answer.routes, others, width), *reasons])
 
 
-def _pairs(found: Why) -> Iterator[tuple[str, str]]:
-    yield "result", f"{found.status} {found.code}".strip() + f": {found.message}"
-    yield "what to do", found.fix
-    if found.then is not None:
-        yield "next problem", f"{found.then.status} {found.then.code}: {found.then.message}"
-        yield "what to do", found.then.fix
-    yield "api", found.api if found.api != CHAT_API else ""
-    yield "token", f"{found.token} (group {found.group})"
-    yield "model", f"{found.model}: {'visible' if found.visible else 'hidden'}: {found.rule}"
-    yield "fallbacks", ", ".join(found.fallbacks)
-    for one in found.unused_fallbacks:
-        yield "no fallback", f"{plain(one.model)}: {one.rule}; {one.fix}".removesuffix("; ")
-    times = f" {formatting.multiplier(found.multiplier)}" if found.multiplier != 1_000_000 else ""
-    priced = formatting.price_words(found.price, found.model, refused=found.refuses_unpriced)
-    yield "price", priced + (times if found.price else "")
-    if found.hold_nanos is None and found.visible:
-        yield "size", f"{size_text(found)}; --prompt-tokens and --max-tokens say how large the call is"
-    if found.hold_nanos is not None:
-        size = found.hold_text + ("; the most of the model and its fallbacks" if found.fallbacks else "")
-        yield "hold", f"{dollars(found.hold_nanos)} for {size}"
-    if marked := [route.channel for route in found.routes if route.cache_marks and route.chance]:
+def _pairs(answer: Why) -> Iterator[tuple[str, str]]:
+    yield "result", f"{answer.status} {answer.code}".strip() + f": {answer.message}"
+    yield "what to do", answer.fix
+    if answer.then is not None:
+        yield "next problem", f"{answer.then.status} {answer.then.code}: {answer.then.message}"
+        yield "what to do", answer.then.fix
+    yield "api", answer.api if answer.api != CHAT_API else ""
+    yield "token", f"{answer.token} (group {answer.group})"
+    yield "model", f"{answer.model}: {'visible' if answer.visible else 'hidden'}: {answer.rule}"
+    yield "fallbacks", ", ".join(answer.fallbacks)
+    for fallback in answer.unused_fallbacks:
+        yield "no fallback", f"{plain(fallback.model)}: {fallback.rule}; {fallback.fix}".removesuffix("; ")
+    times = f" {formatting.multiplier(answer.multiplier)}" if answer.multiplier != 1_000_000 else ""
+    priced = formatting.price_words(answer.price, answer.model, refused=answer.refuses_unpriced)
+    yield "price", priced + (times if answer.price else "")
+    if answer.hold_nanos is None and answer.visible:
+        yield "size", f"{size_text(answer)}; --prompt-tokens and --max-tokens say how large the call is"
+    if answer.hold_nanos is not None:
+        size = answer.hold_text + ("; the most of the model and its fallbacks" if answer.fallbacks else "")
+        yield "hold", f"{dollars(answer.hold_nanos)} for {size}"
+    if marked := [route.channel for route in answer.routes if route.cache_marks and route.chance]:
         yield "prompt cache", f"{CACHE}; 'tollkeeper channel edit {word(marked[0])} --no-cache-marks' stops that"
-    for party in found.parties:
-        yield f"{party.kind} {plain(party.name, 30)}".rstrip(), "; ".join(_remaining_lines(found, party))
+    for party in answer.parties:
+        yield f"{party.kind} {plain(party.name, 30)}".rstrip(), "; ".join(_remaining_lines(answer, party))
 
 
-def _remaining_lines(found: Why, party: PartyView) -> Iterator[str]:
+def _remaining_lines(answer: Why, party: PartyView) -> Iterator[str]:
     if party.kind == "account":
-        yield f"{brief_dollars(found.available_nanos)} available"
+        yield f"{brief_dollars(answer.available_nanos)} available"
     for budget in party.budgets:
         yield _budget(budget)
     for limit in party.limits:

@@ -105,8 +105,8 @@ _DEPLOYMENT: Final = lazy_pattern(
 def standard_path(path: str) -> tuple[str, str]:
     """Returns the path as in OpenAI's and Anthropic's own APIs, and the model in it; empty if it has none."""
     inner = _ROOTS.sub("", _SLASHES.sub("/", path), count=1)
-    found = _DEPLOYMENT.fullmatch(inner.rstrip("/"))
-    return (found[2], found[1]) if found is not None else (inner, "")
+    match = _DEPLOYMENT.fullmatch(inner.rstrip("/"))
+    return (match[2], match[1]) if match is not None else (inner, "")
 
 
 def address_advice(path: str, base: str) -> tuple[str, bool]:

@@ -102,15 +102,15 @@ def write_fields(
 ) -> dict[str, Value]:
     """Returns the fields that differ from their defaults, by their names in a file. ``inner``: what to omit inside."""
     kind = type(value)
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for field, hint in _fields(kind):
         given = getattr(value, field.name)
         if field.name in omit or given is None or (not field.required and given == _default(field)):
             continue
         spelt = _SPELT.get((kind, field.name))
         name = _NAMES.get((kind, field.name), field.name)
-        found[name] = spelt[0](given) if spelt else _write(given, hint, inner)
-    return found
+        values[name] = spelt[0](given) if spelt else _write(given, hint, inner)
+    return values
 
 
 def read(
@@ -166,8 +166,8 @@ def _write(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Valu
     if hint in _UNITS:
         return str(_UNITS[hint][0](value))
     if isinstance(value, msgspec.Struct):
-        found = write_fields(value, inner.get(type(value), ()), inner)
-        return str(found["name"]) if list(found) == ["name"] else found
+        fields = write_fields(value, inner.get(type(value), ()), inner)
+        return str(fields["name"]) if list(fields) == ["name"] else fields
     if isinstance(value, Mapping):
         return {name: _write(value[name], _argument(hint, 1), inner) for name in sorted(value)}
     if isinstance(value, list | tuple):

@@ -261,17 +261,17 @@ def price_hours_of(text: str) -> PriceHours:
     """Returns the hours of ``mon-fri 01:00-04:00 UTC``: every day without days, UTC without a zone. Raises
     BadRequest.
     """
-    found = _HOURS.fullmatch(text.strip())
-    if found is None:
+    match = _HOURS.fullmatch(text.strip())
+    if match is None:
         raise BadRequest(f"{text!r} are not hours such as 'mon-fri 01:00-04:00 UTC'")
-    start, end, zone = _minute_of(found["start"]), _minute_of(found["end"]), found["zone"] or "UTC"
+    start, end, zone = _minute_of(match["start"]), _minute_of(match["end"]), match["zone"] or "UTC"
     if start == DAY_MINUTES:
         raise BadRequest(f"{text!r}: hours begin before 24:00")
     try:
         zone_of(zone)
     except (KeyError, ValueError, OSError):
         raise BadRequest(f"{zone!r} is not a time zone such as UTC or Europe/Berlin") from None
-    return PriceHours(days=_days_of((found["days"] or "mon-sun").lower()), start=start, end=end, zone=zone)
+    return PriceHours(days=_days_of((match["days"] or "mon-sun").lower()), start=start, end=end, zone=zone)
 
 
 def _days_of(text: str) -> tuple[Day, ...]:
@@ -287,10 +287,10 @@ def _days_of(text: str) -> tuple[Day, ...]:
 
 def _minute_of(text: str) -> int:
     hours, _, minutes = text.partition(":")
-    found = int(hours) * 60 + int(minutes)
-    if int(minutes) >= 60 or found > DAY_MINUTES:
+    minute = int(hours) * 60 + int(minutes)
+    if int(minutes) >= 60 or minute > DAY_MINUTES:
         raise BadRequest(f"{text!r} is not a time of day")
-    return found
+    return minute
 
 
 def _amount(text: str) -> Nanos:

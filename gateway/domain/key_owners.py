@@ -52,8 +52,8 @@ def without_keys(text: str, *, typed: bool = False) -> str:
     ``typed``: it is typed letter by letter, so only a token's key is known to be complete.
     """
 
-    def replaced(found: re.Match[str]) -> str:
-        key = found[0]
+    def replaced(match: re.Match[str]) -> str:
+        key = match[0]
         return handle(hint(key) if key.startswith(PREFIX) else mask(key), digest(key))
 
     hidden = _TOKEN_KEY.sub(replaced, text) if len(text) > 16 else text
@@ -62,13 +62,13 @@ def without_keys(text: str, *, typed: bool = False) -> str:
 
 def handles_in(text: str) -> list[str]:
     """Returns the handles in a text."""
-    return [found[0] for found in _HANDLE.finditer(text)]
+    return [match[0] for match in _HANDLE.finditer(text)]
 
 
 def shown_part(text: str) -> str:
     """Returns the part of a handle that shows its key; empty if the text is not a handle."""
-    found = _HANDLE.fullmatch(text)
-    return found[1] if found else ""
+    match = _HANDLE.fullmatch(text)
+    return match[1] if match else ""
 
 
 class KeyOwner(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,12 +149,12 @@ def find_owner(registry: Registry, ref: str) -> KeyOwner | None:
 
 def owner_ids(owners: Iterable[KeyOwner]) -> dict[str, str]:
     """Returns owners' ids by handles and by the shown parts of tokens' keys, casefolded."""
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for owner in owners:
-        found.setdefault(owner.handle.casefold(), owner.id)
+        ids.setdefault(owner.handle.casefold(), owner.id)
         if owner.noun == "token":
-            found.setdefault(shown_part(owner.handle).casefold(), owner.id)
-    return found
+            ids.setdefault(shown_part(owner.handle).casefold(), owner.id)
+    return ids
 
 
 def retirements(changes: Iterable[Change], before: Registry, after: Registry, now: Millis) -> list[Change]:
@@ -196,13 +196,13 @@ def revivals(
 
     ``disabled``: since when tokens are disabled, by id, as far as is known.
     """
-    found: list[str] = []
+    lines: list[str] = []
     for table, id_ in dict.fromkeys((change.table, change.key) for change in changes):
         if table == "tokens":
-            found += _token_revivals(id_, before, after, now, disabled)
+            lines += _token_revivals(id_, before, after, now, disabled)
         elif table == "channels":
-            found += _channel_revivals(id_, before, after, now)
-    return found
+            lines += _channel_revivals(id_, before, after, now)
+    return lines
 
 
 def _token_revivals(

@@ -115,14 +115,14 @@ class Budgets(Pairs[tuple[Budget, ...]]):
 
     def put(self, value: tuple[Budget, ...], part: Mapping[Window, int | None]) -> tuple[Budget, ...]:
         amounts: dict[str, Mapping[Window, Any]] = {
-            unit: {one.window: getattr(one, unit) for one in value} for unit in ("nanos", "tokens")
+            unit: {budget.window: getattr(budget, unit) for budget in value} for unit in ("nanos", "tokens")
         }
         amounts[self._unit] = part
-        found = (
+        budgets = (
             Budget(window=window, nanos=amounts["nanos"].get(window), tokens=amounts["tokens"].get(window))
             for window in Window
         )
-        return tuple(one for one in found if one.nanos is not None or one.tokens is not None)
+        return tuple(budget for budget in budgets if budget.nanos is not None or budget.tokens is not None)
 
     def show(self, value: tuple[Budget, ...]) -> str:
         return "; ".join(map(budget_text, value))
