@@ -8,7 +8,7 @@ import asyncio
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from aiohttp import web
@@ -32,7 +32,7 @@ from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.group import Group
 from gateway.domain.human_values import count_text
 from gateway.domain.key_owners import digest, hint
-from gateway.domain.registry import Change, Entity, Registry, Table, with_changes
+from gateway.domain.registry import Change, Entity, Registry, with_changes
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import ChannelId, Millis, TokenId
@@ -50,9 +50,8 @@ class ImportPlan:
     """The changes that a document makes, planned section by section."""
 
     def __init__(self, registry: Registry, now: Millis) -> None:
-        self._planned, self._before = registry, registry
-        self._pending: list[Change] = []
-        """Changes that are not in the planned configuration yet, because applying them costs a copy of it."""
+        self._before = self.registry = registry
+        """The configuration, and as it would be with the changes of the sections so far."""
         self.changes: list[Change] = []
         self._kept: list[Difference] = []
         """The entities that the document does not name and that stay."""
@@ -60,13 +59,6 @@ class ImportPlan:
         self._now = now
         self._staying: Mapping[str, Group] = {}
         """The groups that are not removed, by name."""
-
-    @property
-    def registry(self) -> Registry:
-        """Returns the configuration as it would be with the changes."""
-        if self._pending:
-            self._planned, self._pending = with_changes(self._planned, self._pending), []
-        return self._planned
 
     def differences(self) -> list[Difference]:
         """Returns what is added, changed or removed, then what stays."""
@@ -83,6 +75,7 @@ class ImportPlan:
                 self._many(section, _table(document, section.name), prune=prune)
             elif section.name in document or prune:
                 self._one(section, _table(document, section.name))
+            self.registry = with_changes(self._before, self.changes)
         for section in SECTIONS:
             self._check(section, _table(document, section.name))
 
@@ -111,10 +104,9 @@ class ImportPlan:
 
     def give_prices(self, channel: Channel) -> None:
         """Replace an added or changed channel by the same channel with prices."""
-        self._planned, self._pending = self.registry, []
-        change = Change("channels", channel.id, channel)
-        self.changes = [change if (one.table, one.key) == (change.table, change.key) else one for one in self.changes]
-        self._pending.append(change)
+        priced = Change("channels", channel.id, channel)
+        self.changes = [priced if (one.table, one.key) == ("channels", channel.id) else one for one in self.changes]
+        self.registry = with_changes(self._before, self.changes)
 
     def _in_the_way(self, token: Token) -> bool:
         """Returns whether the token belongs to an ended program and to a group that is removed."""
@@ -175,17 +167,10 @@ class ImportPlan:
     def _put(self, section: Section, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
         if new == old:
             return
-        entity: Any = new if new is not None else old
-        key = _key(section, entity)
-        value: Entity | None = entity if new is not None else None
-        self._change(section.name, key, value)
+        key = _key(section, old if new is None else new)
+        self.changes.append(Change(section.name, key, cast("Entity | None", new)))
         if key in self._before.lists and (new is None or (isinstance(new, Channel) and _moved(old, new))):
-            self._change("lists", key, None)
-
-    def _change(self, table: Table, key: str, value: Entity | None) -> None:
-        change = Change(table, key, value)
-        self.changes.append(change)
-        self._pending.append(change)
+            self.changes.append(Change("lists", key, None))
 
     def _check(self, section: Section, values: Mapping[str, Any]) -> None:
         """Check every entity that the document names, in the planned configuration. Raises BadRequest with the path."""
