@@ -7,14 +7,13 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.options import now
-from gateway.commands.output import TextWithEnd
 from gateway.domain.call import Outcome
-from gateway.domain.channel import Dialect, UpstreamPrices
+from gateway.domain.channel import Dialect
 from gateway.domain.cost import UNIT_WORDS, counts_billed
 from gateway.domain.errors import GatewayError
 from gateway.domain.field_kinds import json_value
 from gateway.domain.forecast import balance_end, balance_forecast, forecast, pace_start
-from gateway.domain.human_values import brief_multiplier, brief_span, count_text, local_time, state_word
+from gateway.domain.human_values import brief_multiplier, brief_span, count_text, first_of, local_time, state_word
 from gateway.domain.limit_kinds import budget_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.price import Rates
@@ -22,7 +21,7 @@ from gateway.domain.price_view import PriceView
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis
 from gateway.domain.upstream_views import SavedChannel
-from gateway.domain.views import AccountView, BudgetView, CallView, ChannelView, KeyView, Status, TokenView
+from gateway.domain.views import AccountView, BudgetView, CallView, ChannelView, KeyView, ModelView, Status, TokenView
 
 UNPRICED = "unpriced"
 
@@ -58,14 +57,8 @@ def files_note(view: Status) -> str:
     return f"; the system allows this server {view.open_files} open files" if view.open_files else ""
 
 
-def first_ones(names: Sequence[str], most: int = 3) -> str:
-    """Returns the first names and how many more there are, in a sentence."""
-    shown = ", ".join(names[:most])
-    return f"{shown}, and {len(names) - most} more" if len(names) > most else shown
-
-
 def some(names: Sequence[str], most: int = 3) -> str:
-    """Returns the same for a cell of a table."""
+    """Returns the first names and how many more there are, for a cell of a table."""
     shown = ", ".join(names[:most])
     return f"{shown} +{len(names) - most}" if len(names) > most else shown
 
@@ -124,7 +117,7 @@ async def groups_without_models(client: ControlClient, names: Collection[str]) -
     if not names:
         return []
     return [
-        f"note: group '{plain(one.name)}' has no model now, so its tokens cannot call: {first_ones(one.tokens)}"
+        f"note: group '{plain(one.name)}' has no model now, so its tokens cannot call: {first_of(one.tokens, 3)}"
         for one in await client.groups()
         if one.name in names and one.tokens and not one.sees
     ]
@@ -149,10 +142,15 @@ def source(view: PriceView) -> str:
     return f"{view.source}{day}{', stale' if view.stale else ''}{inherited}"
 
 
-def price_text(view: PriceView | None, told: UpstreamPrices | None) -> str:
-    """Returns a price; for an unpriced model also what its upstream publishes."""
-    if view is None:
+def model_price(model: ModelView) -> str:
+    """Returns what a model costs: the range of its channels if they differ, else its price; for an unpriced model also
+    what its upstream publishes.
+    """
+    if (view := model.price) is None:
+        told = model.told
         return price(view) + (f" (there {dollars(told.input)} / {dollars(told.output)})" if told is not None else "")
+    if len(model.prices) > 1:
+        return _price_range(model.prices)
     return price(view) + (f" (as {view.inherited_from})" if view.inherited_from else "")
 
 
@@ -165,10 +163,8 @@ def price(view: PriceView | None) -> str:
     return _rates(view) + "".join(f", {one}" for one in ([] if view.free else more))
 
 
-def price_range(views: Sequence[PriceView]) -> str:
-    """Returns ``$0.00 - $2.50 / $0.00 - $10.00``: the range of a model's channels, if they differ."""
-    if len(views) < 2:
-        return ""
+def _price_range(views: Sequence[PriceView]) -> str:
+    """Returns ``$0.00 - $2.50 / $0.00 - $10.00``."""
     sides = ([view.input_nanos for view in views], [view.output_nanos for view in views])
     return " / ".join(dollars(min(s)) + (f" - {dollars(max(s))}" if min(s) < max(s) else "") for s in sides)
 
@@ -213,7 +209,7 @@ def price_notes(saved: SavedChannel) -> list[str]:
     """Returns which prices a channel's new models got and how to change them, and which have none."""
     notes = []
     if saved.new_prices:
-        some_prices = first_ones([f"{view.model} {price(view)}" for view in saved.new_prices])
+        some_prices = first_of([f"{view.model} {price(view)}" for view in saved.new_prices], 3)
         sources = ", ".join(dict.fromkeys(source(view) for view in saved.new_prices))
         notes.append(f"Prices of {count_text(len(saved.new_prices), 'model')} set from {sources}: {some_prices}")
         notes.append("Change one: tollkeeper price set MODEL; see all: tollkeeper price list; set none: --no-prices")
@@ -234,14 +230,9 @@ def unpriced_notes(names: Sequence[str], *, refused: bool) -> list[str]:
     verb, them = ("has", "it") if len(names) == 1 else ("have", "them")
     effect = f"calls of {them} are refused" if refused else f"counted, not charged, and no budget stops {them}"
     return [
-        f"note: {first_ones(names)} {verb} no price: {effect}",
+        f"note: {first_of(names, 3)} {verb} no price: {effect}",
         f"Price one: tollkeeper price set {word(names[0])} --like OTHER, --free, or --input and --output",
     ]
-
-
-def multiplier(millionths: int) -> str:
-    """``x1.5``."""
-    return brief_multiplier(millionths)
 
 
 def status(call: CallView) -> str:
@@ -260,7 +251,7 @@ def what(call: CallView) -> str:
     instead = f" as {call.fallback}" if call.fallback else ""
     times = f" x{call.count:,}" if call.count > 1 else ""
     name = call.model or call.request or ("no model" if times else "")
-    return TextWithEnd(name, f"{instead}{times}{f' retry {call.retry}' if call.retry else ''}")
+    return f"{name}{instead}{times}{f' retry {call.retry}' if call.retry else ''}"
 
 
 def cost(call: CallView) -> str:
@@ -291,5 +282,7 @@ def receipt(call: CallView) -> list[str]:
 def _extras(rates: Rates) -> list[str]:
     lines = [f"{dollars(rates.per_call)} for the call"] if rates.per_call else []
     return (
-        lines if rates.multiplier == 1_000_000 else [*lines, f"times {multiplier(rates.multiplier)[1:]} for the group"]
+        lines
+        if rates.multiplier == 1_000_000
+        else [*lines, f"times {brief_multiplier(rates.multiplier)[1:]} for the group"]
     )

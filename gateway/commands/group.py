@@ -15,7 +15,7 @@ from gateway.commands.output import ListColumn, out_done, out_list, out_view, wo
 from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields, hidden_aliases
-from gateway.domain.human_values import count_text
+from gateway.domain.human_values import brief_multiplier, count_text, first_of
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.patterns import matches
 from gateway.domain.text import plain, word
@@ -23,7 +23,7 @@ from gateway.domain.views import ChannelView, GroupView, ModelView
 
 COLUMNS = [
     ListColumn("Name", lambda g: g.name, "name"),
-    ListColumn("Price", lambda g: formatting.multiplier(g.multiplier), "number"),
+    ListColumn("Price", lambda g: brief_multiplier(g.multiplier), "number"),
     ListColumn("Tokens", lambda g: formatting.some(g.tokens)),
     ListColumn("Channels", lambda g: formatting.some(g.channels), drop=2),
     ListColumn("Models", lambda g: formatting.some(g.sees), drop=1),
@@ -170,7 +170,7 @@ def remove_group(name: str, move: str | None, *, yes: bool) -> None:
             run(lambda client: client.group(move))
         users = [*view.tokens, *view.channels]
         if move or not users:  # else the server refuses, and says what uses it
-            moves = f" What uses it moves to '{move}': {formatting.first_ones(users)}." if users else ""
+            moves = f" What uses it moves to '{move}': {first_of(users, 3)}." if users else ""
             confirm(f"Remove group '{name}'?{moves}", yes=yes)
     run(lambda client: client.remove_group(name, move=move or ""))
     words(f"Group '{name}' removed.")

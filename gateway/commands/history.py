@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.commands.base import Command, Noun
 from gateway.commands.options import SINCE, UNTIL, WholeNumber, confirm, json_option, now, yes_option
-from gateway.commands.output import ListColumn, TextWithEnd, more_text, out, out_json, out_list, out_view, words
+from gateway.commands.output import ListColumn, more_text, out, out_json, out_list, out_view, words
 from gateway.commands.session import run
 from gateway.domain.config_views import Difference
 from gateway.domain.errors import Conflict
@@ -22,15 +22,13 @@ _COLUMNS = (
     ListColumn("Id", lambda entry: str(entry.id), "number"),
     ListColumn("Time", lambda entry: local_time(entry.time_ms), "whole"),
     ListColumn("By", lambda entry: entry.source.brief(), drop=1, least=19),
-    ListColumn("Change", lambda entry: _change(entry.text), least=28),
+    ListColumn("Change", lambda entry: entry.text, "name", least=28),
     ListColumn("Fields", lambda entry: plain(entry.edited, 80), drop=3),
     ListColumn("State", lambda entry: f"undone by {entry.undone_by}" if entry.undone_by else "", "state", drop=2),
 )
 
 SHOWN = 20
 """How many changes are listed by default."""
-NAME_END = len("-linux'")
-"""Places for the end of a quoted name, which distinguishes it from similar ones."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -100,11 +98,6 @@ def show(*, number: int, as_json: bool) -> None:
     out_view(entry, pairs, as_json=as_json)
     for line in () if as_json else (line for difference in entry.differences for line in _lines(difference)):
         out(plain(line, 400))
-
-
-def _change(text: str) -> str:
-    """Returns a cell that keeps the end of a name at the end of the text."""
-    return TextWithEnd(text[:-NAME_END], text[-NAME_END:]) if text.endswith("'") else text
 
 
 def _lines(difference: Difference) -> Iterator[str]:

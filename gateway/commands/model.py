@@ -24,11 +24,7 @@ COLUMNS = [
     ListColumn("Model", lambda m: m.name, "name", least=16),
     ListColumn("Channels", lambda m: f"as {m.stands_for}" if m.stands_for else formatting.some(m.channels)),
     ListColumn("Groups", lambda m: formatting.some(m.groups), drop=3),
-    ListColumn(
-        "Input / output",
-        lambda m: formatting.price_range(m.prices) or formatting.price_text(m.price, m.told),
-        "whole",
-    ),
+    ListColumn("Input / output", formatting.model_price, "whole"),
     ListColumn("Context", lambda m: brief_count(m.context) if m.context else "", "number", drop=1),
     ListColumn("Calls", lambda m: f"{m.calls:,}", "number"),
     ListColumn("Spent", lambda m: brief_dollars(m.spent_nanos), "number", drop=2),

@@ -48,11 +48,11 @@ class ListColumn(msgspec.Struct, frozen=True):
         """Returns whether its cells may be cut."""
         return self.kind in ("text", "name")
 
-    def draw(self, text: str, width: int, end: str = "") -> str:
-        """Returns a cell of this width. ``end`` is the end of the text that stays when it is cut."""
+    def draw(self, text: str, width: int) -> str:
+        """Returns a cell of this width."""
         if self.kind == "number":
             return fit(text, -width)
-        shown = fit((cut_middle if self.kind == "name" else cut)(text, width, end) if self.elastic else text, width)
+        shown = fit((cut_middle if self.kind == "name" else cut)(text, width) if self.elastic else text, width)
         return color_state(shown) if self.kind == "state" else shown
 
 
@@ -216,32 +216,24 @@ def table(rows: Sequence[T], columns: Columns, width: int | None = None) -> str:
 
 def _draw(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, list[str]]:
     """Returns the table, and the headings of the columns that were omitted although they are not empty."""
-    texts = [[column.cell(row) for column in columns] for row in rows]
-    lines = [[column.heading for column in columns], *([plain(text) or NOTHING for text in line] for line in texts)]
-    ends = [[""] * len(columns), *([end_of(text) for text in line] for line in texts)]
+    texts = [[plain(column.cell(row)) or NOTHING for column in columns] for row in rows]
+    lines = [[column.heading for column in columns], *texts]
     widths = [max(cells(line[i]) for line in lines) for i in range(len(columns))]
     empty = {i for i, column in enumerate(columns) if column.drop and all(line[i] == NOTHING for line in lines[1:])}
     shown, under = list(range(len(columns))), list[int]()
     if width is not None:
-        floors = [_floor(columns[i], max(cells(line[i]) for line in ends), first=not i) for i in shown]
+        floors = [20, *(column.least for column in columns[1:])]  # the first column tells the rows apart
         shown, under = _choose_columns(columns, widths, floors, empty, width)
         elastic = [i for i in shown if columns[i].elastic]
         for least in (floors, [10] * len(columns)):
             narrow_widths(widths, elastic, _total(widths, shown) - width, least)
     drawn = []
-    for line, end in zip(lines, ends, strict=True):
-        drawn.append(MARGIN.join(columns[i].draw(line[i], widths[i], end[i]) for i in shown).rstrip())
+    for line in lines:
+        drawn.append(MARGIN.join(columns[i].draw(line[i], widths[i]) for i in shown).rstrip())
         more = MARGIN.join(line[i] for i in under if line[i] != NOTHING)
         if more and line is not lines[0]:
             drawn.append(f"{MARGIN}{cut(more, max(10, (width or 0) - len(MARGIN)))}")
     return "\n".join(drawn), [column.heading for i, column in enumerate(columns) if i not in {*shown, *under, *empty}]
-
-
-def _floor(column: ListColumn, end: int, *, first: bool) -> int:
-    """Returns the width below which columns are omitted before it is cut further: the first one tells the rows apart,
-    and the ends of texts, at most ``end`` places wide, stay.
-    """
-    return max(20 if first else column.least, end and end + 6)
 
 
 def _choose_columns(
@@ -276,42 +268,19 @@ def narrow_widths(widths: list[int], elastic: Sequence[int], excess: int, floors
         widths[widest] -= 1
 
 
-class TextWithEnd(str):
-    """Text of a cell whose end stays when it is cut: ``claude-so… as gpt-4o``."""
-
-    __slots__ = ("end",)
-
-    end: str
-
-    def __new__(cls, text: str, end: str) -> Self:
-        """The text, and its end."""
-        made = super().__new__(cls, text + end)
-        made.end = end
-        return made
-
-
-def end_of(text: str) -> str:
-    """Returns the end of a cell that stays; empty if there is none."""
-    return plain(text.end) if isinstance(text, TextWithEnd) else ""
-
-
-def cut(text: str, width: int, end: str = "") -> str:
-    """Returns the text in at most so many places of a terminal, with an ellipsis where it is cut: before its ``end``,
-    if that fits.
-    """
+def cut(text: str, width: int) -> str:
+    """Returns the text in at most so many places of a terminal, with an ellipsis where it is cut."""
     if cells(text) <= width:
         return text
-    if end and cells(end) + 6 <= width:
-        return cut(text.removesuffix(end), width - cells(end)) + end
     while text and cells(text) >= width:
         text = text[:-1]
     return text + "…"
 
 
-def cut_middle(text: str, width: int, end: str = "") -> str:
-    """Like ``cut``, but without an ``end`` it cuts the middle: similar names often differ at their ends."""
-    if end or cells(text) <= width or width < 3:
-        return cut(text, width, end)
+def cut_middle(text: str, width: int) -> str:
+    """Like ``cut``, but it cuts the middle: similar names often differ at their ends."""
+    if cells(text) <= width or width < 3:
+        return cut(text, width)
     tail = text[-((width - 1) // 2) :]
     while cells(tail) > (width - 1) // 2:
         tail = tail[1:]

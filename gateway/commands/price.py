@@ -14,7 +14,7 @@ from gateway.commands.price_set import extra_rows, set_price
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import NotFound
-from gateway.domain.human_values import count_text, written_tier
+from gateway.domain.human_values import count_text, first_of, written_tier
 from gateway.domain.money import dollars
 from gateway.domain.price import MANUAL
 from gateway.domain.price_news import PriceNews, news_lines
@@ -86,13 +86,13 @@ def _why_nothing(channels: Sequence[ChannelView], wanted: Sequence[str] | None, 
     offered = {one.name: {model.name for model in one.models} for one in channels}
     if missing := sorted(set(wanted or ()).difference(*offered.values())):
         whose = "No channel offers" if asked is None else f"'{plain(asked)}' does not offer"
-        return f". {whose} {formatting.first_ones(missing)}; 'tollkeeper model list' has the names"
+        return f". {whose} {first_of(missing, 3)}; 'tollkeeper model list' has the names"
     having = [one for one in channels if wanted is None or not offered[one.name].isdisjoint(wanted)]
     unknown = [one.name for one in having if not one.preset and one.dialect is not Dialect.MOCK]
     if not unknown:
         return ""
     return (
-        f". It is not known whose models these channels have: {formatting.first_ones(unknown)}; say it with "
+        f". It is not known whose models these channels have: {first_of(unknown, 3)}; say it with "
         f"'tollkeeper channel edit {word(unknown[0])} --preset VENDOR', "
         "or copy single prices with 'tollkeeper price set MODEL --like MODEL'"
     )

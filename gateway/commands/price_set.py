@@ -15,7 +15,7 @@ from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out_json, words
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.human_values import price_hours_of, written_tier
+from gateway.domain.human_values import first_of, price_hours_of, written_tier
 from gateway.domain.money import dollars, number
 from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import RATE_WORDS, VARIANTS, PriceDraft, PriceRule
@@ -193,7 +193,7 @@ async def _unknown_model(client: ControlClient, model: str) -> str:
         return ""
     note = f"note: no channel offers '{plain(model)}' now"
     if is_pattern(model):
-        fitting = formatting.first_ones([plain(name) for name in sorted(offered) if matches(name, (model,))])
+        fitting = first_of([plain(name) for name in sorted(offered) if matches(name, (model,))], 3)
         return f"{note}; a price is for one model, not for a pattern{f': {fitting}' if fitting else ''}"
     near = " or ".join(f"'{plain(name)}'" for name in near_names(model, offered))
     return f"{note}; did you mean {near}?" if near else note

@@ -20,7 +20,6 @@ from gateway.commands.output import (
     ListColumn,
     cells,
     cut,
-    end_of,
     narrow_widths,
     out,
     out_json_line,
@@ -211,15 +210,14 @@ class EventFeed:
 
 def line_of(call: CallView, width: int | None = None) -> str:
     """Returns one call on one line, or on two if it failed and the line has at most ``width`` places."""
-    texts = [column.cell(call) for column in COLUMNS]
-    shown, error = [plain(text) or NOTHING for text in texts], plain(call.error)
+    shown, error = [plain(column.cell(call)) or NOTHING for column in COLUMNS], plain(call.error)
     sizes = [max(column.least, cells(text)) for column, text in zip(COLUMNS, shown, strict=True)]
     if width is not None:
         elastic = [at for at, column in enumerate(COLUMNS) if column.elastic]
         for at in elastic:
             sizes[at] = COLUMNS[at].least
         narrow_widths(sizes, elastic, sum(sizes) + len(MARGIN) * (len(sizes) - 1) - width, [6] * len(sizes))
-    line = MARGIN.join(COLUMNS[at].draw(shown[at], size, end_of(texts[at])) for at, size in enumerate(sizes))
+    line = MARGIN.join(COLUMNS[at].draw(shown[at], size) for at, size in enumerate(sizes))
     if width is None:
         return f"{line}{MARGIN}{error}".rstrip()
     line = cut(line, width)

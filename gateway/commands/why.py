@@ -16,7 +16,7 @@ from gateway.commands.session import run
 from gateway.domain.call import CHAT_API, is_call_id
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why, request_like, size_text
 from gateway.domain.errors import error_class
-from gateway.domain.human_values import pause_text, state_word
+from gateway.domain.human_values import brief_multiplier, pause_text, state_word
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.text import plain, word
 from gateway.domain.views import BudgetView
@@ -128,7 +128,7 @@ def _pairs(answer: Why) -> Iterator[tuple[str, str]]:
     yield "fallbacks", ", ".join(answer.fallbacks)
     for fallback in answer.unused_fallbacks:
         yield "no fallback", f"{plain(fallback.model)}: {fallback.rule}; {fallback.fix}".removesuffix("; ")
-    times = f" {formatting.multiplier(answer.multiplier)}" if answer.multiplier != 1_000_000 else ""
+    times = f" {brief_multiplier(answer.multiplier)}" if answer.multiplier != 1_000_000 else ""
     priced = formatting.price_words(answer.price, answer.model, refused=answer.refuses_unpriced)
     yield "price", priced + (times if answer.price else "")
     if answer.hold_nanos is None and answer.visible:

@@ -66,7 +66,6 @@ def test_the_status_says_more_where_it_must() -> None:
 
 def test_long_lists_are_cut() -> None:
     assert (formatting.some(["a", "b"]), formatting.some(["a", "b", "c", "d", "e"])) == ("a, b", "a, b, c +2")
-    assert formatting.first_ones(["$1 / $2"] * 5) == "$1 / $2, $1 / $2, $1 / $2, and 2 more"
 
 
 def test_what_was_used_without_a_price_is_marked() -> None:

@@ -164,11 +164,11 @@ def test_alike_names_stay_distinct_on_a_narrow_terminal(monkeypatch: pytest.Monk
     same = [replace(ENTRY, text=text, differences=[]) for text in texts]
     ran = run("history", control=Control({"GET /history": same}))
     assert [line.split("  ")[-1] for line in ran.out.splitlines()[1:]] == [
-        "changed token 'continuous-…-linux'",
-        "changed token 'continuous-…-macos'",
+        "changed token 'co…on-runner-linux'",
+        "changed token 'co…on-runner-macos'",
     ]
     assert ran.err == ""  # nothing was undone: the column left out says nothing
     undone = [replace(ENTRY, text=text, differences=[], undone_by=13) for text in texts]
     ran = run("history", control=Control({"GET /history": undone}))
-    assert "changed token 'continuous-integra…-macos'  undone by 13\n" in ran.out
+    assert "changed token 'conti…ration-runner-macos'  undone by 13\n" in ran.out
     assert ran.err.startswith("columns left out: By; ")

@@ -11,12 +11,10 @@ import pytest
 
 from gateway.commands.output import (
     ListColumn,
-    TextWithEnd,
     cells,
     color_state,
     cut,
     cut_middle,
-    end_of,
     harmless,
     out_json,
     out_json_list,
@@ -182,14 +180,13 @@ def test_a_terminal_gets_colours_and_its_width_and_a_pipe_neither(
 
 
 def test_a_cell_that_is_cut_keeps_its_end() -> None:
-    rows = [TextWithEnd("claude-sonnet-4-5", " as gpt-4o x7"), "claude-sonnet-4-5-20250929"]
+    rows = ["claude-sonnet-4-5 as gpt-4o x7", "claude-sonnet-4-5-20250929"]
     columns = [
         ListColumn("Model", lambda row: row, "name", least=16),
         ListColumn("Count", lambda _: "12345678", "number"),
     ]
     _, first, second = table(rows, columns, width=36).splitlines()
-    assert (first, second) == ("claude-sonne… as gpt-4o x7  12345678", "claude-sonnet-4-5-20250929  12345678")
-    assert cut(rows[0], 12, end_of(rows[0])) == "claude-sonn…"
+    assert (first, second) == ("claude-sonnet…as gpt-4o x7  12345678", "claude-sonnet-4-5-20250929  12345678")
 
 
 def test_columns_are_left_out_before_a_model_gets_too_short() -> None:
@@ -203,5 +200,5 @@ def test_columns_are_left_out_before_a_model_gets_too_short() -> None:
     head, first, second = table(rows, columns, width=50).splitlines()
     assert (head.split(), first.split()[-1]) == (["Time", "Token", "Model"], "gpt-4o-mini")
     assert second.split()[-2:] == ["claud…49233", "claude-s…0250929"]
-    rows[0] = TextWithEnd("claude-sonnet-4-5", " as gpt-4o-mini")
-    assert table(rows, columns, width=54).splitlines()[1].endswith(" claud… as gpt-4o-mini")
+    rows[0] = "claude-sonnet-4-5 as gpt-4o-mini"
+    assert table(rows, columns, width=54).splitlines()[1].endswith("claude-s…4o-mini")
