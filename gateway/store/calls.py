@@ -113,13 +113,9 @@ class CallLog:
             skip = 0
         return records
 
-    def find(self, query: Query = EVERYTHING, *, limit: int, before: CallId | None = None) -> list[Record]:
-        """Returns the matching calls that ended last, newest first; with ``before``, only those that ended earlier.
-
-        Records are stored in the order in which calls ended, so pages neither overlap nor skip any as calls come in.
-        """
-        below = FOREVER if before is None else self.place(before)
-        return self.search(query, limit=limit, below=below, patience=SearchDeadline()).records
+    def find(self, query: Query = EVERYTHING, *, limit: int) -> list[Record]:
+        """Returns the matching calls that ended last, newest first."""
+        return self.search(query, limit=limit, patience=SearchDeadline()).records
 
     def place(self, call_id: CallId) -> int:
         """Returns the number below which a search finds the calls that ended before this one; 0 if it is unknown."""

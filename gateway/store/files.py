@@ -85,12 +85,6 @@ def close_to_others(folder: Path) -> None:
                     Path(entry.path).chmod(0o600)
 
 
-def fetch(fd: int, start: int, length: int) -> None:
-    """Ask the system to read a part of a file ahead. It may ignore this."""
-    if sys.platform == "linux":
-        os.posix_fadvise(fd, start, length, os.POSIX_FADV_WILLNEED)
-
-
 def read(path: Path) -> bytes:
     """Returns the whole content; empty if the file is missing."""
     try:

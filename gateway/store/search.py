@@ -5,7 +5,7 @@ conditions name, about a microsecond a call. Only matching lines are decoded who
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,6 @@ import msgspec
 from gateway.domain.call import CHAT_API, Outcome
 from gateway.domain.query import (
     TEXTS,
-    WAITING,
     AnyOf,
     Condition,
     FailureCondition,
@@ -116,23 +115,21 @@ class LogSearch:
     def __init__(self, query: Query) -> None:
         self._since = query.since or 0
         self._until = FOREVER if query.until is None else query.until
-        self._impossible = any(map(_never, query.conditions))
-        self._conditions = [condition for condition in query.conditions if not _always(condition)]
+        self._conditions = query.conditions
         self._inside = _LineFilter(self._conditions)
         self._across = _LineFilter([NumberCondition("time_ms", self._since, self._until - 1), *self._conditions])
 
     def steps(self, segments: Iterable[Segment], top: int) -> Iterator[SearchStep]:
         """Yields the matching lines with ids below ``top``, newest first, block by block."""
-        if self._impossible:
-            return
         for segment in segments:
             if segment.first >= top or segment.gone or not segment.n:
                 continue
             if self._may_hold(segment):
                 inside = self._since <= segment.t0 and segment.t1 < self._until
                 lines = self._inside if inside else self._across
-                for block in segment.blocks(top if top <= segment.last else None):
-                    yield SearchStep(lines.fitting(block), segment, block)
+                for block in segment.blocks():
+                    if top > segment.last or _begins_below(block, top):
+                        yield SearchStep(lines.fitting(block), segment, block)
             else:
                 yield SearchStep([], segment)
 
@@ -145,7 +142,7 @@ class LogSearch:
 class _LineFilter:
     """The conditions, and the decoder of lines to the fields that they need."""
 
-    def __init__(self, conditions: list[Condition]) -> None:
+    def __init__(self, conditions: Sequence[Condition]) -> None:
         self._conditions = [condition.fits for condition in conditions]
         wanted = {name for condition in conditions for name in _fields_of(condition)}
         if "group" in wanted:
@@ -186,34 +183,14 @@ class _LineFilter:
         return all(fits(call) for fits in self._conditions)
 
 
+def _begins_below(block: bytes, top: int) -> bool:
+    """Returns whether the oldest line of a block has an id below ``top``, or is damaged."""
+    line = next(split(block))
+    return not intact(line) or id_of(line) < top
+
+
 def _group_name(call: Any) -> str:
     return str(call.group_name or call.group_id)
-
-
-def _never(condition: Condition) -> bool:
-    """Returns whether no ended call can match."""
-    match condition:
-        case StateCondition(value):
-            return value in ("running", WAITING)
-        case AnyOf(parts):
-            return all(map(_never, parts))
-        case Negation(inner):
-            return _always(inner)
-    return False
-
-
-def _always(condition: Condition) -> bool:
-    """Returns whether every ended call matches."""
-    match condition:
-        case StateCondition(value):
-            return value == "settled"
-        case TextCondition(text):
-            return not text
-        case AnyOf(parts):
-            return any(map(_always, parts))
-        case Negation(inner):
-            return _never(inner)
-    return isinstance(condition, PatternCondition) and bool(condition.pattern) and not condition.pattern.strip("*")
 
 
 def _fields_of(condition: Condition) -> Collection[str]:

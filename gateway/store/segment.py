@@ -19,9 +19,6 @@ EMPTY = HEAD + TAIL
 BLOCK = 1 << 17
 """Bytes read at once. Memory stays flat, a search can stop early, and other threads are not held up for long."""
 
-AHEAD = 1 << 20
-"""Bytes that the system should read ahead: by itself it expects files to be read forwards."""
-
 decode_entry = msgspec.json.Decoder(RollupEntry).decode
 _decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
 
@@ -142,7 +139,7 @@ class Segment:
 
     def newest_after(self, skip: int, end: int) -> Iterator[bytes]:
         """Yields its intact lines up to an offset, newest first; the newest ``skip`` are only counted."""
-        for block in self.blocks(end=end):
+        for block in self.blocks(end):
             held = block.count(CRC)
             if skip >= held:
                 skip -= held
@@ -151,12 +148,12 @@ class Segment:
             yield from reversed(lines[: max(0, len(lines) - skip)])
             skip = 0
 
-    def blocks(self, below: int | None = None, end: int | None = None) -> Iterator[bytes]:
-        """Yields its lines in blocks, newest first: all, or those with ids below ``below`` and a few more.
+    def blocks(self, end: int | None = None) -> Iterator[bytes]:
+        """Yields its lines in blocks, newest first, up to an offset, by default its present end.
 
-        ``end`` is the offset up to which they are read, by default the present one. Yields nothing if the file is gone.
+        Yields nothing if the file is gone.
         """
-        end = self.end if end is None else end  # once: after it, lines may be half written
+        stop = self.end if end is None else end  # once: after it, lines may be half written
         try:
             file = files.open_to_read(self.path)
         except FileNotFoundError:
@@ -166,14 +163,9 @@ class Segment:
                 file.seek(0)
                 yield foreign_lines(file.read())
                 return
-            stop = end if below is None else _end_of(below, file, end)
-            size, fetched = (BLOCK + 1) // 2, stop
+            size = (BLOCK + 1) // 2
             while stop > len(HEAD):
                 start = max(len(HEAD), stop - size)
-                if size == BLOCK and start < fetched + AHEAD // 2:
-                    ahead = max(len(HEAD), fetched - AHEAD)
-                    files.fetch(file.fileno(), ahead, fetched - ahead)
-                    fetched = ahead
                 file.seek(start)
                 block = file.read(stop - start)
                 if start > len(HEAD):  # its first line is whole in the block before
@@ -197,35 +189,6 @@ def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
             if not block:
                 return
             yield from filter(None, split(block + (file.readline() if left > len(block) else b"")))
-
-
-def _end_of(below: int, file: BinaryIO, end: int) -> int:
-    """Returns an offset after all lines with smaller ids, at most some blocks after the last of them."""
-    low, high = len(HEAD), end
-    while high - low > BLOCK:
-        middle = (low + high) // 2
-        found = _first_id(file, middle, high)
-        if found is not None and found[0] < below:
-            low = found[1]
-        else:
-            high = middle
-    file.seek(high)
-    return min(end, high + len(file.readline().rstrip(b"\n"))) if high < end else high
-
-
-def _first_id(file: BinaryIO, start: int, stop: int) -> tuple[int, int] | None:
-    """Returns the id and the end of the first intact line after an offset; None if there is none."""
-    file.seek(start)
-    at = start + len(file.readline())
-    while at < stop:
-        raw = file.readline()
-        line = raw.rstrip(b"\n").removeprefix(b",")
-        at += len(raw)
-        if intact(line):
-            return id_of(line), at
-        if not raw:
-            break
-    return None
 
 
 def _count_held(sealed: SealedSegment) -> int:
