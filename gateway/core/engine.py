@@ -131,8 +131,8 @@ class Engine:
         self.pressure.relax(self.answers.used, at_rest=at_rest)
         self.incident_watch.look()
 
-    def change(self, changes: Sequence[Change], entry: int = 0, catalog: Catalog | None = None) -> list[Change]:
-        """Apply an edit of the configuration, all or none. Returns the edit that undoes it.
+    def change(self, changes: Sequence[Change], entry: int = 0, catalog: Catalog | None = None) -> None:
+        """Apply an edit of the configuration, all or none.
 
         ``entry`` is its number in the history, or 0 if it is not the owner's. ``catalog`` is that of the changed
         configuration, if it exists already. Raises what the store raises, and then nothing has changed.
@@ -143,7 +143,7 @@ class Engine:
         registry = self.catalog.registry
         before = registry.channels
         changes = [*changes, *retirements(changes, registry, with_changes(registry, changes), self.now())]
-        inverse = self.store.entities.apply(changes, entry)
+        self.store.entities.apply(changes, entry)
         fits = catalog is not None and catalog.registry == self.store.entities.registry
         fresh = catalog if catalog is not None and fits else Catalog(self.store.entities.registry, self.catalog)
         self.catalog = fresh
@@ -168,7 +168,6 @@ class Engine:
         if any(change.table == "settings" for change in changes):
             self.on_settings()
         self.bus.changed()
-        return inverse
 
     @contextmanager
     def store_watched(self) -> Iterator[None]:

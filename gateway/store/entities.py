@@ -17,7 +17,7 @@ from gateway.domain.channel import Channel, UpstreamModels
 from gateway.domain.errors import InternalError
 from gateway.domain.group import Group
 from gateway.domain.price import Price
-from gateway.domain.registry import Change, Entity, Registry, RetiredKey, Table
+from gateway.domain.registry import Change, Entity, Registry, RetiredKey, Table, with_changes
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.store import files
@@ -71,48 +71,48 @@ class Entities:
         if self.edited:
             with suppress(OSError):  # the next start will do
                 self.kept = files.keep(path, self._storage.raw, moment, "changed")
-                self._storage.write(_documents(_rows(self.registry), self._ids, self.applied))
+                self._storage.write(_documents(self.registry, self._ids, self.applied))
         if tables is None:
-            self._storage.write(_documents(_rows(self.registry), self._ids, self.applied))
+            self._storage.write(_documents(self.registry, self._ids, self.applied))
 
-    def apply(self, changes: Sequence[Change], entry: int = 0) -> list[Change]:
-        """Make all of the changes or none, in one atomic write. Returns the changes that undo them, in order.
+    def apply(self, changes: Sequence[Change], entry: int = 0) -> None:
+        """Make all of the changes or none, in one atomic write.
 
         ``entry`` is the number of their history entry, or 0 without one. Raises Unavailable if the disk refuses, and
         InternalError for an invalid change.
         """
-        rows = _rows(self.registry)
-        ids = {table: dict(numbers) for table, numbers in self._ids.items()}
-        newest = {table: max(numbers.values(), default=0) for table, numbers in ids.items()}
-        undo = [_change(rows[change.table], ids[change.table], change, newest) for change in changes]
+        for change in changes:
+            _check(change)
+        registry, ids = with_changes(self.registry, changes), dict(self._ids)
+        for table in dict.fromkeys(change.table for change in changes if _KINDS[change.table][1]):
+            ids[table] = _with_new(self._ids[table], [change.key for change in changes if change.table == table])
         try:
             files.replace(self._path.with_name("config.old.json"), self._storage.raw, durable=False)
-            self._storage.write(_documents(rows, ids, entry or self.applied))
+            self._storage.write(_documents(registry, ids, entry or self.applied))
         except OSError as exc:
             raise unavailable(exc) from exc
         self.applied = entry or self.applied
-        self.registry, self._ids = _registry(rows), ids
+        self.registry, self._ids = registry, ids
         self.granted = self.registry.granted
-        return undo[::-1]
 
 
-def _change(entities: dict[str, Entity], ids: dict[str, int], change: Change, newest: dict[Table, int]) -> Change:
-    """Make one change and return the one that undoes it. ``newest`` has the last document id of each table."""
+def _check(change: Change) -> None:
     kind, field = _KINDS[change.table]
-    before = entities.get(change.key)
     if change.value is None:
         if not field:
             raise InternalError(f"{change.table} cannot be deleted")
-        entities.pop(change.key, None)
-        ids.pop(change.key, None)
-    else:
-        if not isinstance(change.value, kind) or (getattr(change.value, field) if field else "") != change.key:
-            raise InternalError(f"{change.value!r} cannot be {change.key!r} of {change.table}")
-        entities[change.key] = change.value
-        if change.key not in ids:
-            newest[change.table] += 1
-            ids[change.key] = newest[change.table]
-    return Change(change.table, change.key, before)
+    elif not isinstance(change.value, kind) or (getattr(change.value, field) if field else "") != change.key:
+        raise InternalError(f"{change.value!r} cannot be {change.key!r} of {change.table}")
+
+
+def _with_new(ids: Mapping[str, int], keys: Sequence[str]) -> dict[str, int]:
+    """Returns the document ids with one more for each new key. No id is given twice while its document is there."""
+    new, newest = dict(ids), max(ids.values(), default=0)
+    for key in keys:
+        if key not in new:
+            newest += 1
+            new[key] = newest
+    return new
 
 
 def _open(path: Path) -> AtomicStorage:
@@ -169,23 +169,16 @@ def _registry(rows: _Rows) -> Registry:
     )
 
 
-def _rows(registry: Registry) -> _Rows:
-    rows: _Rows = {}
-    for table, (_, field) in _KINDS.items():
-        value = getattr(registry, table)
-        rows[table] = dict(value) if field else {"": value}
-    return rows
-
-
 def _applied_number(tables: Tables | None) -> int:
     found = (tables or {}).get("meta", {}).get("1", {}).get("history", 0)
     return found if isinstance(found, int) else 0
 
 
-def _documents(rows: _Rows, ids: dict[Table, dict[str, int]], applied: int) -> dict[str, dict[int, object]]:
+def _documents(registry: Registry, ids: dict[Table, dict[str, int]], applied: int) -> dict[str, dict[int, object]]:
     """Returns the file's tables: entities by document id. They become JSON when they are written."""
     tables: dict[str, dict[int, object]] = {"meta": {}}
-    for table, entities in rows.items():
+    for table, (_, field) in _KINDS.items():
+        entities = getattr(registry, table) if field else {"": getattr(registry, table)}
         tables[table] = {ids[table][key]: entity for key, entity in entities.items()}
     tables["meta"][1] = {"format": FORMAT, "crc": _checksum(tables), "history": applied}
     return tables
