@@ -11,7 +11,6 @@ after one.
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
@@ -20,7 +19,7 @@ from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.quota import MoneyBooks, left_to_stop
 from gateway.core.tasks import Tasks
-from gateway.domain.call import Outcome, Running
+from gateway.domain.call import Outcome
 from gateway.domain.cost import cost
 from gateway.domain.errors import QuotaExceeded
 from gateway.domain.price import rates
@@ -150,17 +149,10 @@ class BudgetExhausted(QuotaExceeded):
     """The money of a running stream is gone, and its owner wants it ended then."""
 
 
-class CostLedger(MoneyBooks, Protocol):
-    """The part of the books that is used here."""
-
-    def update(self, call: Running) -> None:
-        """Replace what is known of a running call."""
-
-
 class ProgressReporter:
     """Informs the books and the bus, and ends calls that can no longer be paid for."""
 
-    def __init__(self, bus: EventBus, books: CostLedger, clock: Clock) -> None:
+    def __init__(self, bus: EventBus, books: MoneyBooks, clock: Clock) -> None:
         self._bus = bus
         self._books = books
         self._clock = clock

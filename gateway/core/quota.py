@@ -344,6 +344,9 @@ class MoneyBooks(Protocol):
     def running_in(self, scope: Scope) -> Sequence[Running]:
         """Returns the running calls that are charged to it."""
 
+    def update(self, call: Running) -> None:
+        """Replace what is known of a running call."""
+
 
 class HoldPlan(msgspec.Struct, frozen=True, gc=False):
     """The amounts to hold."""

@@ -58,6 +58,9 @@ class Purse:
     def running_in(self, scope: Scope) -> list[Running]:
         return [call for call in self.running.values() if scope in scopes(call)]
 
+    def update(self, call: Running) -> None:
+        self.running[call.id] = call
+
 
 TOKEN: Scope = ("token", "tok_1")
 GROUP: Scope = ("group", "home")
