@@ -18,10 +18,9 @@ from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import NO_TRIAL, ChannelHealth
 from gateway.core.chooser import ChannelLimits, Chooser, no_channel, unaffordable_text
 from gateway.core.clock import Clock
-from gateway.core.group_policy import is_refused, is_too_long
 from gateway.core.memory import POCKET
 from gateway.core.preparation import Preparer
-from gateway.core.retry import NextStep, RetryState, fault_of
+from gateway.core.retry import NextStep, RetryState, fault_of, is_refused, is_too_long
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import billed_unseen
 from gateway.domain.call import CHAT_API, Attempt, FailureKind

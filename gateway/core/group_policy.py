@@ -8,13 +8,10 @@ the most expensive affordable fallback; the charge is the price of the model tha
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 
-from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.errors import UpstreamError
 from gateway.domain.group import Fallback, Policy
 from gateway.domain.money import brief_dollars
 from gateway.domain.patterns import matches
@@ -82,37 +79,9 @@ def _spill(policy: Policy, channel: Channel) -> int:
     return 1 if policy is Policy.LOCAL and is_local(channel) and channel.limits.concurrent is None else 0
 
 
-class FallbackEntry(Protocol):
-    """The fields of a model that are needed here."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def context(self) -> int | None: ...
-
-
 def models_after(model: str, fallbacks: Sequence[Fallback]) -> tuple[str, ...]:
     """Returns the models that may answer for this one, in the order of the first matching rule."""
     for fallback in fallbacks:
         if matches(model, (fallback.model,)):
             return tuple(name for name in fallback.to if name != model)
     return ()
-
-
-def helps(failure: UpstreamError, original: FallbackEntry, other: FallbackEntry) -> bool:
-    """Returns whether another model may answer: not if the request is at fault, unless it is too long."""
-    if not is_refused(failure):
-        return True
-    longer = other.context is not None and (original.context is None or other.context > original.context)
-    return longer and is_too_long(failure)
-
-
-def is_refused(failure: UpstreamError) -> bool:
-    """Returns whether an upstream found a fault in the request."""
-    return failure.kind is FailureKind.CLIENT and failure.sent
-
-
-def is_too_long(failure: UpstreamError) -> bool:
-    """Returns whether a request was refused for its length."""
-    return failure.code == "context_length_exceeded"

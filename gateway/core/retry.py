@@ -20,7 +20,6 @@ import msgspec
 
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import KEY_KINDS, ChannelHealth
-from gateway.core.group_policy import helps
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.routing import Draw, RouteCapacity, RouteChoice, choose
 from gateway.core.settlement import billed_unseen
@@ -198,7 +197,7 @@ class RetryState:
         if _spent(self.failures) or len(self.failures) >= 6 + MORE_KEYS - self._more_keys:
             return None
         self.gates = ()
-        step = None if _refused(self.failures[-1]) else self._here(health, draw, retries, room)
+        step = None if is_refused(self.failures[-1]) else self._here(health, draw, retries, room)
         while step is None and self._others:
             other = self._others.pop(0)
             if helps(self.failures[-1], self._original, other):
@@ -286,12 +285,23 @@ def instead(choice: RouteChoice, original: ModelEntry) -> RouteChoice:
     return msgspec.structs.replace(choice, why=f"fallback for {original.name}, {choice.why}")
 
 
-def _refused(failure: UpstreamError) -> bool:
-    """Returns whether no other channel may be called for the model.
+def is_refused(failure: UpstreamError) -> bool:
+    """Returns whether an upstream found a fault in the request, so that no other channel may be called for the model.
 
     A request that a dialect cannot express was never sent: a channel of another dialect may take it.
     """
     return failure.kind is FailureKind.CLIENT and failure.sent
+
+
+def is_too_long(failure: UpstreamError) -> bool:
+    """Returns whether a request was refused for its length."""
+    return failure.code == "context_length_exceeded"
+
+
+def helps(failure: UpstreamError, original: ModelEntry, other: ModelEntry) -> bool:
+    """Returns whether another model may answer: not if the request is at fault, unless it is too long."""
+    longer = other.context is not None and (original.context is None or other.context > original.context)
+    return not is_refused(failure) or (longer and is_too_long(failure))
 
 
 def _spent(failures: list[UpstreamError]) -> bool:

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from gateway.core.catalog import ModelEntry
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.group_policy import helps, is_local, models_after
+from gateway.core.group_policy import is_local, models_after
+from gateway.core.retry import helps
 from gateway.core.routing import RouteChoice, choose
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamPrices
@@ -20,7 +21,7 @@ from gateway.domain.group import Fallback, Group, Policy
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price
 from gateway.domain.settings import Settings
-from gateway.domain.units import DOLLAR, MILLION, ChannelId, Nanos
+from gateway.domain.units import DOLLAR, MILLION, ChannelId, Millis, Nanos
 from tests.core.clocks import Mono
 from tests.core.ends import FakeReply, event, too_slow, unreachable
 from tests.core.kit import catalog, channel, token
@@ -179,11 +180,8 @@ async def test_answers_are_measured_where_the_fastest_is_wanted(rig: Rig, stream
 RULES = (Fallback(model="m", to=("n", "o")), Fallback(model="gpt-*", to=("m",)), Fallback(model="*", to=("m", "n")))
 
 
-class Named:
-    """A model with its context length."""
-
-    def __init__(self, context: int | None, name: str = "m") -> None:
-        self.name, self.context = name, context
+def with_context(context: int | None) -> ModelEntry:
+    return ModelEntry(name="m", created=Millis(0), owner="a", context=context, routes=())
 
 
 def fallback_price(model: str, input: int, output: int) -> Price:
@@ -230,7 +228,7 @@ def test_a_request_at_fault_goes_nowhere_else_unless_it_is_too_long(
 ) -> None:
     found = UpstreamError("no", code=code, status=400)
     found.kind = FailureKind.CLIENT
-    assert helps(found, Named(contexts[0]), Named(contexts[1])) == expected
+    assert helps(found, *map(with_context, contexts)) == expected
 
 
 def names_of(entry: ModelEntry) -> list[str]:
