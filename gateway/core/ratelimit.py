@@ -5,8 +5,9 @@ All limits of a call are checked and taken together; a refused call uses nothing
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from math import ceil
+from typing import NamedTuple
 
 import msgspec
 
@@ -162,19 +163,28 @@ class Limiter:
 
     def against(self, bound: RateScope, tokens: int) -> LimitReached | None:
         """Returns the limit of one party that stops the call for the longest time, if any does."""
-        limits, now = bound.limits, self._mono()
+        now = self._mono()
         worst: LimitReached | None = None
-        if limits.rpm is not None:
-            worst = _minute(bound, self._requests, ("requests a minute", limits.rpm, 1), now)
-        if limits.tpm is not None:
-            worst = _worse(worst, _minute(bound, self._tokens, ("tokens a minute", limits.tpm, tokens), now))
-        if bound.daily:
-            used = self._today(bound.key)
-            if limits.rpd is not None:
-                worst = _worse(worst, _day(bound, ("requests a day", limits.rpd, 1), used.requests, used))
-            if limits.tpd is not None:
-                worst = _worse(worst, _day(bound, ("tokens a day", limits.tpd, tokens), used.tokens, used))
+        for use in self._uses(bound, now):
+            over = use.reached(bound, tokens if use.of_tokens else 1, now)
+            if over is not None and (worst is None or _longer(over, worst)):
+                worst = over
         return worst
+
+    def _uses(self, bound: RateScope, now: float) -> Iterator["_Use"]:
+        """Yields all the limits of a party, with what is used of them."""
+        limits = bound.limits
+        for logs, of_tokens, limit in ((self._requests, False, limits.rpm), (self._tokens, True, limits.tpm)):
+            if limit is not None:
+                log = logs.get(bound.key) or _Log()
+                log.expire(now)
+                newest = log.entries[-1].at + MINUTE_S - now if log.entries else 0.0
+                yield _Use("minute", of_tokens, limit, log.total, newest, log)
+        if bound.daily:
+            today = self._today(bound.key)
+            for of_tokens, limit, used in ((False, limits.rpd, today.requests), (True, limits.tpd, today.tokens)):
+                if limit is not None:
+                    yield _Use("day", of_tokens, limit, used, today.reset_s, None)
 
     def take(
         self,
@@ -205,17 +215,46 @@ class Limiter:
     def readings(self, bounds: Iterable[RateScope]) -> Readings:
         """Returns the tightest limits of requests and of tokens, for ``x-ratelimit-*`` headers."""
         now = self._mono()
-        requests: list[LimitReading] = []
-        tokens: list[LimitReading] = []
-        for bound in bounds:
-            limits = bound.limits
-            _read_minute(requests, self._requests.get(bound.key), limits.rpm, now)
-            _read_minute(tokens, self._tokens.get(bound.key), limits.tpm, now)
-            if bound.daily:
-                used = self._today(bound.key)
-                _read_day(requests, limits.rpd, used.requests, used.reset_s)
-                _read_day(tokens, limits.tpd, used.tokens, used.reset_s)
-        return _tightest(requests), _tightest(tokens)
+        uses = [use for bound in bounds for use in self._uses(bound, now)]
+        return (
+            _tightest([use.reading() for use in uses if not use.of_tokens]),
+            _tightest([use.reading() for use in uses if use.of_tokens]),
+        )
+
+
+class _Use(NamedTuple):
+    """A limit and what is used of it."""
+
+    span: str
+    """``minute`` or ``day``."""
+    of_tokens: bool
+    limit: int
+    used: int
+    reset_s: float
+    log: _Log | None
+    """The calls of the minute."""
+
+    def reached(self, bound: RateScope, amount: int, now: float) -> LimitReached | None:
+        """Returns why so much more does not fit; None if it does."""
+        wait: float | None = None
+        if amount <= self.limit:
+            over = self.used + amount > self.limit
+            wait = self.log.wait(self.limit, amount, now) if self.log is not None else self.reset_s * over
+            if wait <= 0:
+                return None
+        return LimitReached(
+            label=bound.label,
+            whose=bound.key[0],
+            name=f"{'tokens' if self.of_tokens else 'requests'} a {self.span}",
+            limit=self.limit,
+            used=self.used,
+            amount=amount,
+            wait_s=wait,
+        )
+
+    def reading(self) -> LimitReading:
+        """Returns what is left of it."""
+        return LimitReading(self.limit, max(0, self.limit - self.used), self.reset_s)
 
 
 def _log_of(logs: dict[Scope, _Log], key: Scope, now: float) -> _Log:
@@ -228,59 +267,11 @@ def _log_of(logs: dict[Scope, _Log], key: Scope, now: float) -> _Log:
     return log
 
 
-def _minute(bound: RateScope, logs: dict[Scope, _Log], rule: tuple[str, int, int], now: float) -> LimitReached | None:
-    _, limit, amount = rule
-    if amount > limit:
-        return _over(bound, rule, 0, None)
-    log = logs.get(bound.key)
-    if log is None:
-        return None
-    log.expire(now)
-    wait = log.wait(limit, amount, now)
-    return _over(bound, rule, log.total, wait) if wait > 0 else None
-
-
-def _day(bound: RateScope, rule: tuple[str, int, int], used: int, today: UsedToday) -> LimitReached | None:
-    _, limit, amount = rule
-    if amount > limit:
-        return _over(bound, rule, used, None)
-    return _over(bound, rule, used, today.reset_s) if used + amount > limit else None
-
-
-def _over(bound: RateScope, rule: tuple[str, int, int], used: int, wait_s: float | None) -> LimitReached:
-    name, limit, amount = rule
-    return LimitReached(
-        label=bound.label, whose=bound.key[0], name=name, limit=limit, used=used, amount=amount, wait_s=wait_s
-    )
-
-
-def _worse(one: LimitReached | None, other: LimitReached | None) -> LimitReached | None:
-    if one is None or other is None:
-        return one or other
-    return other if _longer(other, one) else one
-
-
 def _longer(one: LimitReached, other: LimitReached) -> bool:
     """Returns the limit with the longer wait. Never is longest; of equals the first stays."""
     if one.wait_s is None or other.wait_s is None:
         return one.wait_s is None and other.wait_s is not None
     return one.wait_s > other.wait_s
-
-
-def _read_minute(into: list[LimitReading], log: _Log | None, limit: int | None, now: float) -> None:
-    if limit is None:
-        return
-    if log is None:
-        into.append(LimitReading(limit, limit, 0.0))
-        return
-    log.expire(now)
-    newest = log.entries[-1].at + MINUTE_S - now if log.entries else 0.0
-    into.append(LimitReading(limit, max(0, limit - log.total), newest))
-
-
-def _read_day(into: list[LimitReading], limit: int | None, used: int, reset_s: float) -> None:
-    if limit is not None:
-        into.append(LimitReading(limit, max(0, limit - used), reset_s))
 
 
 def _tightest(readings: list[LimitReading]) -> LimitReading | None:
