@@ -5,7 +5,7 @@ an entry whose change a crash prevented is recognized, and left out. Only the ne
 configuration, the file has the keys of upstreams in it, and is readable by its owner alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from gateway.domain.history import HistoryEntry
 from gateway.domain.human_values import count_text
 from gateway.domain.units import Millis
 from gateway.store import files
-from gateway.store.documents import AtomicStorage, layout
+from gateway.store.documents import AtomicStorage, encode, layout
 from gateway.store.errors import StoreDamaged
 from gateway.store.folder import ordinary
 
@@ -23,9 +23,10 @@ KEPT = 500
 """How many entries are kept."""
 BYTES = 1 << 20
 """The most bytes of all entries. The newest one is kept whatever its size."""
+
+
 FORMER_KEYS = "history-keys.json"
 """A file of an earlier version. The next change deletes it."""
-_encode = msgspec.json.Encoder().encode
 
 
 class History:
@@ -35,12 +36,14 @@ class History:
         self, home: Path, applied: Callable[[], int], now: Callable[[], Millis], note: Callable[[str], None]
     ) -> None:
         self._home, self._applied, self._now, self._note = home, applied, now, note
-        self._loaded: _LoadedHistory | None = None
+        self._loaded: list[HistoryEntry] | None = None
 
     @property
-    def entries(self) -> Sequence[HistoryEntry]:
+    def entries(self) -> list[HistoryEntry]:
         """Oldest first."""
-        return self._load().entries
+        if self._loaded is None:
+            self._loaded = self._read()
+        return self._loaded
 
     @property
     def next_id(self) -> int:
@@ -50,40 +53,33 @@ class History:
 
     def append(self, entry: HistoryEntry) -> None:
         """Write an entry before its change is made. Raises OSError; then nothing is written."""
-        loaded = self._load()
-        self._write(_newest([*loaded.entries, entry], [*loaded.raw, _encode(entry)]))
+        self._write(_newest([*self.entries, entry]))
 
     def discard(self, number: int) -> None:
         """Remove the newest entry again, because its change was not made."""
-        loaded = self._load()
-        if loaded.entries and loaded.entries[-1].id == number:
-            self._loaded = _LoadedHistory(loaded.entries[:-1], loaded.raw[:-1])
+        if self.entries and self.entries[-1].id == number:
+            self._loaded = self.entries[:-1]
             with suppress(OSError):  # the next entry replaces it, and the next start leaves it out
                 self._write(self._loaded)
 
     def clear(self) -> None:
         """Delete all entries. Raises OSError."""
-        self._write(_LoadedHistory([], []))
+        self._write([])
 
-    def _write(self, new: "_LoadedHistory") -> None:
-        documents = {entry.id: msgspec.Raw(raw) for entry, raw in zip(new.entries, new.raw, strict=True)}
+    def _write(self, entries: list[HistoryEntry]) -> None:
+        documents = {entry.id: entry for entry in entries}
         files.replace(self._home / "history.json", layout({"meta": {1: {"format": 1}}, "history": documents}))
-        self._loaded = new
+        self._loaded = entries
         with suppress(OSError):  # the next change removes it
             (self._home / FORMER_KEYS).unlink(missing_ok=True)
 
-    def _load(self) -> "_LoadedHistory":
-        if self._loaded is None:
-            self._loaded = self._read()
-        return self._loaded
-
-    def _read(self) -> "_LoadedHistory":
+    def _read(self) -> list[HistoryEntry]:
         path = self._home / "history.json"
         found, whole = [], True
         try:
-            raw = msgspec.json.encode((AtomicStorage(path).read() or {}).get("history", {}))
+            raw = encode((AtomicStorage(path).read() or {}).get("history", {}))
             for mark, key in self._former_keys().items():
-                raw = raw.replace(_encode(mark)[1:-1], _encode(key)[1:-1])
+                raw = raw.replace(encode(mark)[1:-1], encode(key)[1:-1])
             found = [*msgspec.json.decode(raw, type=dict[str, HistoryEntry]).values()]
         except (StoreDamaged, ValueError, KeyError, TypeError):
             whole = False
@@ -96,7 +92,7 @@ class History:
                 kept = files.keep(path, files.read(path), self._now(), "damaged" if not whole else "changed")
                 left = count_text(len(entries), "change")
                 self._note(f"{ordinary(path)} {what}; {left} left in it, the original is {kept.name}")
-        return _LoadedHistory(entries, [_encode(entry) for entry in entries])
+        return entries
 
     def _former_keys(self) -> dict[str, str]:
         """Returns the removed keys that an earlier version kept in a file of their own, by their placeholders."""
@@ -107,17 +103,12 @@ class History:
             return {}
 
 
-class _LoadedHistory(msgspec.Struct, frozen=True):
-    """The file's content. ``raw`` has each entry as it is written."""
-
-    entries: list[HistoryEntry]
-    raw: list[bytes]
-
-
-def _newest(entries: list[HistoryEntry], raw: list[bytes]) -> _LoadedHistory:
+def _newest(entries: list[HistoryEntry]) -> list[HistoryEntry]:
     """Returns the newest entries, as many as may be kept."""
-    size, first = 0, len(raw)
-    while first and len(raw) - first < KEPT and (first == len(raw) or size + len(raw[first - 1]) <= BYTES):
-        first -= 1
-        size += len(raw[first])
-    return _LoadedHistory(entries[first:], raw[first:])
+    size, kept = 0, list[HistoryEntry]()
+    for entry in reversed(entries):
+        size += len(encode(entry))
+        if kept and (len(kept) >= KEPT or size > BYTES):
+            break
+        kept.append(entry)
+    return kept[::-1]
