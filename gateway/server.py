@@ -425,15 +425,11 @@ async def _follow(stop: _Stop) -> None:
     stop.ask(False)
 
 
-HOME_S = 1.0
-"""Seconds between two checks that the path of the data folder leads to it."""
-
-
 async def _stay(folder: Folder, home: Path, stop: _Stop) -> None:
     """Stop when two checks find that the path of the data folder leads elsewhere: nobody finds this server."""
     looks = 0
     while looks < 2:
-        await asyncio.sleep(HOME_S)
+        await asyncio.sleep(1.0)
         looks = looks + 1 if folder.misplaced else 0
     where = ordinary(folder.path / "config.json").parent
     now = f"it is {where} now" if where.is_dir() else "it is gone, and with it the records of its calls"

@@ -34,8 +34,6 @@ from gateway.inbound.api import AttemptPlan, never_repaired
 from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter, Reply, WholeAnswer
 from gateway.upstream.redaction.redaction import Redaction
 
-ERROR_BODY_LIMIT = 1 << 20
-"""How many bytes of an error's body are read."""
 SLICE = 32 << 10
 """How many bytes of a large piece are sent at once. A larger one does not fit a call's pocket and takes more than one
 read."""
@@ -386,7 +384,7 @@ class Attempts:
 async def _check_status(call: Call, adapter: Adapter, channel: Channel, reply: Reply, now: Millis) -> None:
     """Raises AttemptFailed if the answer is an error."""
     if not 200 <= reply.status < 300:
-        body = await reply.read(ERROR_BODY_LIMIT, call.share)
+        body = await reply.read(1 << 20, call.share)
         headers = {"date": formatdate(now / 1000, usegmt=True), **reply.headers}
         raise AttemptFailed(adapter.failure(channel, reply.status, headers, body))
 

@@ -39,10 +39,6 @@ _recalled_digest = lru_cache(maxsize=256)(digest)
 """Digests of recent keys of our form, in memory only: nearly every call uses one of a few."""
 
 
-PASS_MS = 60_000
-"""How long a pass is valid."""
-
-
 class Passes:
     """Short-lived keys, kept in memory, that stand for a token: for the owner's test calls without the token's key."""
 
@@ -53,7 +49,7 @@ class Passes:
         """Returns a key that /v1 accepts as this token's for a minute."""
         self._issued = {d: entry for d, entry in self._issued.items() if entry[1] > now}
         key = new_key()
-        self._issued[digest(key)] = (token, Millis(now + PASS_MS))
+        self._issued[digest(key)] = (token, Millis(now + 60_000))
         return key
 
     def holder(self, key_digest: str, now: Millis) -> TokenId | None:

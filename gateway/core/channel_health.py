@@ -21,18 +21,12 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, key_id
 from gateway.domain.units import ChannelId
 
-FAILURES_IN_A_ROW = 3
 WINDOW_S = 60.0
-WINDOW_CALLS = 5
-"""The fewest calls in the window: if half of them fail, the breaker opens."""
 STEPS_S = (10.0, 30.0, 60.0, 120.0)
 """Seconds for which a channel is paused the first, second, third time, and from then on."""
-QUICK_S = 30.0
-"""The longest pause after a failure that shows at once and does no harm where calls can go elsewhere."""
 REFUSED_S = (60.0, 300.0, 900.0, 3600.0)
 """Seconds for which a refused key is not tried, the first, second, third time, and from then on. Vendors err too."""
 OUT_OF_CREDIT_S = 3600.0
-MODEL_MISSING_S = 600.0
 LONGEST_S = 600.0
 """The longest Retry-After that is believed, in seconds."""
 
@@ -89,8 +83,8 @@ class _ChannelState:
         self.in_a_row += 1
         self.outcomes.append((now, False))
         recent = [ok for at, ok in self.outcomes if at > now - WINDOW_S]
-        half_fail = len(recent) >= WINDOW_CALLS and 2 * recent.count(False) >= len(recent)
-        return half_open or self.in_a_row >= FAILURES_IN_A_ROW or half_fail
+        half_fail = len(recent) >= 5 and 2 * recent.count(False) >= len(recent)
+        return half_open or self.in_a_row >= 3 or half_fail
 
     def step(self) -> float:
         """Returns how long it is paused this time."""
@@ -243,7 +237,8 @@ class ChannelHealth:
             if kind is FailureKind.CUT:  # an answer had begun
                 patient.accepted(now)
             step = patient.step()
-            patient.rest(reason, min(step, QUICK_S) if kind in _QUICK_KINDS else step, now)
+            # a failure that shows at once does no harm where calls can go elsewhere
+            patient.rest(reason, min(step, 30.0) if kind in _QUICK_KINDS else step, now)
         self._changed()
 
     def answered(self, channel: ChannelId, key: ChannelId | str, status: int) -> None:
@@ -259,7 +254,7 @@ class ChannelHealth:
     def lacks(self, channel: ChannelId, model: str) -> None:
         """The upstream does not know this model. The channel stays in use; the model is paused there."""
         patient = self.failing.setdefault(channel, _ChannelState())
-        patient.models[model] = self._mono() + MODEL_MISSING_S
+        patient.models[model] = self._mono() + 600.0
         self._changed()
 
     def relearn_models(self, channel: ChannelId) -> None:

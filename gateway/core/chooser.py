@@ -135,12 +135,6 @@ class ChannelLimits:
             self._limiter.lines.leave((slot,))
 
 
-MOST = 10_000
-"""How many conversations are remembered."""
-KEEP_S = 3600.0
-"""Seconds; vendors' caches are not kept longer."""
-
-
 class StickyRoute(msgspec.Struct, frozen=True):
     """The channel and key that answered a conversation."""
 
@@ -172,7 +166,7 @@ def conversation(token: str, model: str, fields: Fields, session: str = "") -> b
 class StickyRoutes:
     """The recent conversations and where they were answered."""
 
-    def __init__(self, mono: Callable[[], float] = lambda: 0.0, *, keep_s: float = KEEP_S, most: int = MOST) -> None:
+    def __init__(self, mono: Callable[[], float] = lambda: 0.0, *, keep_s: float = 3600.0, most: int = 10_000) -> None:
         self._mono = mono
         self._keep_s = keep_s
         self._most = most

@@ -24,9 +24,6 @@ from gateway.domain.units import CallId, ChannelId, Millis
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
 
-TICKETS = 240
-"""How many draws estimate the chances of the channels, if their weights add up to more."""
-
 
 class PlannedCall(msgspec.Struct, frozen=True, kw_only=True):
     """The call that is planned."""
@@ -152,7 +149,7 @@ def chances(routes: Sequence[Route], choose: Callable[[Draw], RouteChoice]) -> d
     found = [draw(0)]
     if drawn and drawn[0] > 1:
         # channels examined in all draws: calls wait meanwhile
-        rounds = min(drawn[0], TICKETS, max(1, 20_000 // len(routes)))
+        rounds = min(drawn[0], 240, max(1, 20_000 // len(routes)))
         found = [draw(ticket) for ticket in range(rounds)]
     counts = {route.channel.id: 0 for route in routes}
     for choice in found:

@@ -23,9 +23,6 @@ from gateway.domain.events import CallProgress, CallStarted, Event
 from gateway.domain.price_gap import price_gap
 from gateway.domain.units import CallId
 
-QUEUE_LIMIT = 1000
-"""How many events a watcher may leave before it counts as behind."""
-
 RECENT_LIMIT = 1000
 """How many settled calls are kept for snapshots."""
 
@@ -69,7 +66,7 @@ class Watcher:
         if isinstance(notice, Record):
             self._moved.pop(notice.id, None)
             self._sent_at.pop(notice.id, None)
-        if len(self._queue) >= QUEUE_LIMIT:
+        if len(self._queue) >= 1000:
             self._lose()
         elif not self._behind:
             self._queue.append(notice)

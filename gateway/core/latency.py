@@ -11,7 +11,6 @@ TOKENS = 200
 """How many output tokens the answer has by which channels are compared."""
 STALE_S = 600.0
 """Seconds after which a measurement is stale: the channel is tried again."""
-MOST = 4096
 
 
 class _ModelLatency:
@@ -40,7 +39,7 @@ class LatencyStats:
         rate, now, key = rest / tokens, self._mono(), (channel, model)
         known = self._measured.get(key)
         if known is None or now - known.at > STALE_S:
-            if len(self._measured) >= MOST:
+            if len(self._measured) >= 4096:
                 self._measured.clear()
             self._measured[key] = _ModelLatency(first, rate, now)
             return

@@ -142,9 +142,6 @@ class LiveCalls:
             call.end(Outcome.CLIENT_CLOSED)
 
 
-GAP_S = 0.2
-
-
 class BudgetExhausted(QuotaExceeded):
     """The money of a running stream is gone, and its owner wants it ended then."""
 
@@ -170,7 +167,7 @@ class ProgressReporter:
 
     def moved(self, call: Call) -> None:
         """Part of the answer arrived. Raises BudgetExhausted when the call's money is gone."""
-        if call.delivery.last_write - call.delivery.reported_at < GAP_S:
+        if call.delivery.last_write - call.delivery.reported_at < 0.2:
             return
         spent, context = self.report(call), call.context
         if context.token.stop_when_empty or context.catalog.registry.account.stop_when_empty:

@@ -35,8 +35,6 @@ _STATM = Path("/proc/self/statm")
 SLACK_AT_REST = 4 << 20
 SLACK_AT_WORK = 16 << 20
 """Freeing less than this is not worth the search through all free blocks."""
-EACH_CALL = 256 << 10
-"""Bytes that a running call may use beyond what is counted: its connections and their buffers."""
 
 
 def resident() -> int:
@@ -73,7 +71,7 @@ class Trimmer:
 
     def look(self, counted: int, calls: int, *, at_rest: bool) -> None:
         """``counted`` are bytes of bodies and answers, ``calls`` how many run, ``at_rest`` that none does."""
-        used = counted + calls * EACH_CALL
+        used = counted + calls * (256 << 10)  # its connections and their buffers
         floor, slack = (self._at_rest, SLACK_AT_REST) if at_rest else (self._at_work, SLACK_AT_WORK)
         size = self._resident() - used
         if size > floor + slack:
@@ -173,8 +171,6 @@ class Share(msgspec.Struct, eq=False):
 
 POCKET = 64 << 10
 """Bytes that every call may use without being counted."""
-LARGEST = 64 << 20
-"""Bytes of the largest possible answer, kept free for one call at a time."""
 WAIT_S = 30.0
 """Seconds that an answer waits for memory before it fails."""
 
@@ -246,7 +242,7 @@ class AnswerMemory:
     def _fits(self, share: "AnswerShare", size: int) -> bool:
         limit = self._settings().answers_mib << 20
         left = limit - self.used - POCKET * len(self._calls) - size
-        if not limit or left >= min(LARGEST, limit):
+        if not limit or left >= min(64 << 20, limit):  # the largest possible answer
             return True
         if left < 0 or self._first not in (None, share):
             return False

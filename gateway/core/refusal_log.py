@@ -28,20 +28,12 @@ from gateway.domain.units import Millis
 from gateway.domain.views import call_view
 from gateway.inbound.api import InboundRequest
 
-SHOWN_GAP_S = 0.2
-"""Seconds between two reports of a growing flood's count to watchers."""
 GAP_S = 1.0
 """Seconds between two records of the same refusal of the same token."""
 BURST = 20
 """How many refusals of one token for one reason, with different models, are recorded at once; then one a second."""
-LONG_FLOOD = 600
-"""After so many records of one flood, the gap between them is ``LONG_GAP_S``."""
 LONG_GAP_S = 10.0
-REFUSAL_TEXT = 1200
-"""Characters kept of a refusal: all of a usual one, because its end says what to do."""
 KINDS_KEPT = 1000
-STRANGERS = 200
-"""How many names of unknown models and of refused programs are recorded; later records omit the name."""
 
 
 _About = tuple[str, ...]
@@ -106,7 +98,7 @@ class _Flood:
 
     @property
     def gap_s(self) -> float:
-        return GAP_S if self.recorded < LONG_FLOOD else LONG_GAP_S
+        return GAP_S if self.recorded < 600 else LONG_GAP_S
 
     def admits(self, now: float) -> bool:
         self.left = min(BURST, self.left + (now - self.at) / self.gap_s)
@@ -169,7 +161,7 @@ class Refusals:
         """Schedule the report and the record of left-out refusals."""
         if self._bus.watched_by and not flood.shown and not self._closed:
             flood.shown = True
-            self._later(SHOWN_GAP_S, lambda: self._show(flood))
+            self._later(0.2, lambda: self._show(flood))
         if not flood.due and not self._closed:
             flood.due = True
             self._later(flood.gap_s, lambda: self._catch_up(flood))
@@ -238,7 +230,7 @@ class Refusals:
             status=visit.api.status(error),
             outcome=Outcome.REFUSED,
             code=error.code,
-            error=plain(error.record_message, REFUSAL_TEXT),
+            error=plain(error.record_message, 1200),  # all of a usual one: its end says what to do
             ms=Millis(round((now - visit.began) * 1000)),
             retry=visit.retry,
             marks=tuple(_marks(error, token, group)),
@@ -287,7 +279,7 @@ def _budget_of(error: GatewayError, token: Token | None, group: Group | None) ->
 def _known_name(names: set[str], name: str) -> str:
     """Returns the name unless there are too many: invented names would stay in the sums for ever."""
     if name not in names:
-        if len(names) >= STRANGERS:
+        if len(names) >= 200:
             return ""
         names.add(name)
     return name

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from gateway.domain.kept_response import KeptResponse
 from gateway.domain.units import TokenId
 
-AGE_S = 24 * 3600.0
-
 _Key = tuple[TokenId, str]
 
 
@@ -95,7 +93,7 @@ class ResponseMemory:
         return True
 
     def _trim(self) -> None:
-        limit, oldest = self._limit(), self._mono() - AGE_S
+        limit, oldest = self._limit(), self._mono() - 24 * 3600.0
         while self._kept:
             key, (used, _) = next(iter(self._kept.items()))
             if self._size <= limit and used >= oldest:

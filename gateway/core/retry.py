@@ -57,8 +57,6 @@ class RetryBudget:
 
 KEEP_FAILURE_S = 2.0
 MOST_FAILURES = 256
-REPEAT_S = 5.0
-"""Seconds after a broken stream within which the same call is its repetition."""
 
 
 class RecentFailures:
@@ -114,7 +112,7 @@ class BrokenStreams:
     def repeated(self, token: str, request: InboundRequest) -> bool:
         """Returns whether this is the same call again. Only the first repetition of each break counts."""
         then = self.known.pop(_conversation(token, request), None)
-        return then is not None and self._mono() - then <= REPEAT_S
+        return then is not None and self._mono() - then <= 5.0
 
 
 def _conversation(token: str, request: InboundRequest) -> bytes:

@@ -29,7 +29,6 @@ from gateway.upstream.usage_marks import without_charged
 
 _NOT_USED: Final = UsageSource.NONE
 _PARTIAL: Final = UsageSource.PARTIAL
-LEARN_FIRST = 8
 
 
 class Meter:
@@ -46,7 +45,7 @@ class Meter:
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
             self._seen += 1
-            if self._seen <= LEARN_FIRST or self._seen % 256 == 0:
+            if self._seen <= 8 or self._seen % 256 == 0:
                 self._learn(call, reported)
             if reported.source is _PARTIAL and not reported.input:
                 return canonical(msgspec.structs.replace(reported, input=self.prompt(call)))

@@ -202,10 +202,6 @@ class Counters:
         return amounts
 
 
-BACKLOG = 1000
-"""When this many records wait for the disk, refused calls are not recorded."""
-
-
 class Books:
     """Opens and settles calls. All methods but ``sync`` belong to one thread; only ``synced`` waits for the disk."""
 
@@ -302,7 +298,7 @@ class Books:
 
     def note(self, record: Record) -> None:
         """Record a call that was refused and so never held anything. Raises nothing."""
-        if len(self._recorder.waiting()) < BACKLOG:
+        if len(self._recorder.waiting()) < 1000:  # so many wait for the disk at most
             self._book(record)
 
     def recover(self, found: Mapping[CallId, Running]) -> int:

@@ -7,10 +7,6 @@ from pathlib import Path
 
 from gateway.store import files
 
-SIZE = 1 << 20
-"""Bytes: the records of two thousand calls."""
-LEAST = 64 << 10
-"""The fewest bytes that will do: on a nearly full disk less is held back than usual."""
 NO_SPACE = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 """The system's errors for a full disk or an exhausted quota."""
 
@@ -18,7 +14,7 @@ NO_SPACE = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 class DiskReserve:
     """A file of zeros that is deleted when space is needed, and taken again before new calls are admitted."""
 
-    def __init__(self, path: Path, size: int = SIZE) -> None:
+    def __init__(self, path: Path, size: int = 1 << 20) -> None:
         self._path, self._size = path, size
         self.there = False
 
@@ -55,7 +51,7 @@ def _fill(fd: int, size: int) -> None:
             _allocate(fd, size)
         except OSError as exc:
             os.ftruncate(fd, 0)
-            if exc.errno not in NO_SPACE or size // 2 < LEAST:
+            if exc.errno not in NO_SPACE or size // 2 < 64 << 10:
                 raise
             size //= 2
         else:

@@ -32,9 +32,6 @@ _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 """Without it, opening a named pipe waits for a writer."""
 _ALWAYS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
-WINDOWS_TRIES = 20
-"""Windows refuses, for a moment, to replace or delete a file that a reader has open."""
-
 
 def make_folder(path: Path) -> None:
     """Create the folder and its parents. This one gets mode 0700."""
@@ -121,7 +118,7 @@ def write_new(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 def rename(new: Path, path: Path) -> None:
     """Replace one file with another."""
-    for left in reversed(range(WINDOWS_TRIES)):
+    for left in reversed(range(20)):  # Windows refuses, for a moment, while a reader has it open
         try:
             os.replace(new, path)  # noqa: PTH105 - the tests of crashes count the system calls of `os`
         except PermissionError:

@@ -21,8 +21,6 @@ HEAD = head("segments")
 END = TAIL.removeprefix(b"\n")
 """The last line."""
 
-HOURLY_DAYS = 40
-"""After so many days, hourly sums become daily ones. Hourly charts and windows of a month need no more."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(SealedSegment).decode
@@ -49,7 +47,8 @@ class Ledger:
     def put(self, *sealed: SealedSegment) -> None:
         """Add or replace segments, in one atomic write. On OSError nothing changes."""
         new = {**self.sealed, **{one.name: one for one in sealed}}
-        before = max((one.t1 for one in new.values()), default=0) - HOURLY_DAYS * DAY
+        # hourly charts and windows of a month need no more
+        before = max((one.t1 for one in new.values()), default=0) - 40 * DAY
         new = {name: coarse(one) if one.hourly and one.t1 < before else one for name, one in new.items()}
         lines = [pack(i, _encode(one)) for i, one in enumerate(new.values(), 1)]
         if self.path.exists() and not self.damaged:

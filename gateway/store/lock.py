@@ -14,8 +14,6 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-_BEYOND_THE_PID = 1 << 30
-"""Windows locks ranges of bytes. This range leaves the process id readable for others."""
 
 _HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
 """The system's errors when another process has the lock. Any other error is a failure of the system itself."""
@@ -66,7 +64,7 @@ def _take_folder(fd: int) -> None:
 
 def _take(fd: int) -> None:
     if sys.platform == "win32":
-        os.lseek(fd, _BEYOND_THE_PID, os.SEEK_SET)
+        os.lseek(fd, 1 << 30, os.SEEK_SET)  # beyond the process id, which others may read
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
         os.lseek(fd, 0, os.SEEK_SET)
     else:

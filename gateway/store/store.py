@@ -31,9 +31,6 @@ from gateway.store.log import LIMIT, HighWater, Log
 from gateway.store.recorder import Recorder
 from gateway.store.rollup import DAY
 
-SYNC_S = 0.1
-"""Seconds between two syncs, while anything is written: what a power cut may cost with ``durability = interval``."""
-
 
 class Store:
     """An open store, made by ``open``. Close it after use."""
@@ -57,7 +54,7 @@ class Store:
         config: Config,
         *,
         now: Callable[[], Millis],
-        sync_s: float = SYNC_S,
+        sync_s: float = 0.1,
         segment_bytes: int = LIMIT,
     ) -> "Store":
         """Open the store of a home, create missing files, and repair what a crash left.

@@ -14,8 +14,6 @@ from gateway.web.connection import is_own
 MOST = 10
 """How many failures of one address within ``SPAN_S`` seconds make it wait."""
 SPAN_S = 60.0
-KEPT = 1000
-"""How many addresses are remembered, those that failed last."""
 
 
 class AuthThrottle:
@@ -48,5 +46,5 @@ class AuthThrottle:
         failures = self.heard.pop(address, None) or deque(maxlen=MOST)
         failures.append(self._mono())
         self.heard[address] = failures
-        if len(self.heard) > KEPT:
+        if len(self.heard) > 1000:
             del self.heard[next(iter(self.heard))]

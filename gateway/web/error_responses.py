@@ -10,9 +10,6 @@ from gateway.inbound.chat.api import CHAT
 NEVER_RETRY = frozenset({"answer_memory_full", "call_cancelled", "internal_error", "request_too_large_for_limit"})
 """Codes that SDKs must not retry. For some an upstream has worked: clients would pay for it again and again."""
 
-LONGEST_RETRY_S = 60
-"""OpenAI's and Anthropic's SDKs ignore a longer Retry-After."""
-
 
 def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
     """Returns ``x-should-retry`` and ``retry-after``, which the official SDKs obey.
@@ -20,7 +17,7 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
     After an upstream's failure the gateway made its own attempts, which a client's SDK must not multiply.
     """
     wait = error.retry_after_s
-    soon = wait is not None and isfinite(wait) and wait <= LONGEST_RETRY_S
+    soon = wait is not None and isfinite(wait) and wait <= 60  # official SDKs ignore a longer one
     out: dict[str, str] = {}
     if wait is not None and soon:
         out["retry-after"] = str(max(1, ceil(wait)))

@@ -22,12 +22,6 @@ from gateway.web.connection import MAX_HEADERS, MAX_LINE, Connection, Connection
 from gateway.web.error_responses import answer
 from gateway.web.response import Response
 
-KEEP_ALIVE_S = 75.0
-"""Seconds after which a connection is closed that is idle or has not sent a whole head."""
-
-LOOK_S = 0.02
-"""Seconds between two checks of connections that are to end."""
-
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | Response]]
 
 
@@ -52,7 +46,7 @@ class Listener(web.Server):
             address,
             self.new_id,
             loop=self._loop,
-            keepalive_timeout=KEEP_ALIVE_S,
+            keepalive_timeout=75.0,
             access_log=None,
             read_bufsize=64 << 10,
             auto_decompress=False,
@@ -71,7 +65,7 @@ class Listener(web.Server):
             for connection in self.connections:
                 if isinstance(connection, Connection):
                     connection.leave()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(0.02)
 
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - aiohttp's
         """Cancel the handlers that still run, give them so long to end, and abort what was not sent."""
@@ -87,11 +81,6 @@ class Listener(web.Server):
 
 _log = logging.getLogger("tollkeeper")
 
-AGAIN_S = 0.1
-"""Seconds to pause after the system lacked a file or memory for a connection."""
-LINGERING = 32
-"""How many rejected connections are kept for a moment so that their clients can read why; part of the reserve of open
-files."""
 
 _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 """``localhost`` may have an IPv6 address although this machine has no IPv6."""
@@ -168,7 +157,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno in _SHORT:
                     self._warn(f"the system has no room for more connections: {error.strerror}")
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(0.1)
 
     def _take_more(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
         """Accept the connections that wait."""
@@ -203,7 +192,7 @@ class Acceptor:
         with suppress(OSError):
             sock.send(_refusal(reason, self._listener.new_id()))
             sock.shutdown(socket.SHUT_WR)
-        if self._lingering < LINGERING:
+        if self._lingering < 32:  # they are part of the reserve of open files
             self._lingering += 1
             group.create_task(self._linger(sock))
         else:

@@ -12,7 +12,6 @@ MAX_BODY = 32 << 20
 """The most bytes of a request body."""
 BODY_S = 60.0
 """Seconds within which a body must be complete, however steadily it trickles."""
-GRACE_S = 5.0
 LEAST_RATE = 1024
 """The bytes a second that a body must bring on average once the grace is over."""
 
@@ -135,7 +134,7 @@ async def _gather(request: web.BaseRequest, share: Share) -> bytes:
 
 def _deadline(began: float, size: int) -> float:
     """Returns when the average rate falls below the least if nothing more comes, at latest when the time is over."""
-    return began + min(BODY_S, GRACE_S + size / LEAST_RATE)
+    return began + min(BODY_S, 5.0 + size / LEAST_RATE)
 
 
 async def _continue(request: web.BaseRequest) -> None:

@@ -87,8 +87,6 @@ JOINED: Final = 64 << 10
 """Bytes of a body that are copied after their head to go out in one write; a longer body goes in pieces of this size.
 ``writelines`` is not used: in Python 3.12.1 it continues although the client does not read (CVE-2024-12254)."""
 
-SHORT: Final = 64 << 10
-"""Bytes of an unwanted request body that are worth reading, so that the connection can serve again."""
 
 _ENDLESS: Final = frozenset({"CONNECT", "UNKNOWN"})
 """What follows a CONNECT is neither its body nor a request: its tunnel is never opened. UNKNOWN is aiohttp's name for
@@ -215,4 +213,5 @@ def _has_more(request: web.BaseRequest) -> bool:
     """Returns whether so much of the request may still come that the connection is better closed after the answer."""
     if request.method in _ENDLESS:
         return True
-    return not request.content.is_eof() and not 0 <= (request.content_length or -1) <= SHORT
+    # worth reading, so that the connection can serve again
+    return not request.content.is_eof() and not 0 <= (request.content_length or -1) <= 64 << 10

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.core.memory import LARGEST, POCKET, AnswerMemory, AnswerShare
+from gateway.core.memory import POCKET, AnswerMemory, AnswerShare
 from gateway.domain.errors import AnswerMemoryFull, UpstreamError
 from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId
@@ -98,7 +98,9 @@ async def test_what_is_counted_is_what_is_held() -> None:
     assert answers.memory.used == 0
 
 
-@pytest.mark.parametrize(("mib", "size"), [(256, LARGEST), (100, LARGEST), (64, LARGEST), (20, 10 * MIB), (2, 2 * MIB)])
+@pytest.mark.parametrize(
+    ("mib", "size"), [(256, (64 << 20)), (100, (64 << 20)), (64, (64 << 20)), (20, 10 * MIB), (2, 2 * MIB)]
+)
 async def test_however_many_come_at_once_all_are_gathered_within_the_limit(mib: int, size: int) -> None:
     answers = Answers(mib)
     async with asyncio.timeout(60):
@@ -111,7 +113,7 @@ async def test_however_many_come_at_once_all_are_gathered_within_the_limit(mib: 
 async def test_no_order_of_sizes_and_ends_lets_them_wait_for_each_other(seed: int) -> None:
     rng = random.Random(seed)
     answers = Answers(mib=rng.choice([8, 70, 128, 256]))
-    largest = min(LARGEST, answers.settings.answers_mib * MIB)
+    largest = min((64 << 20), answers.settings.answers_mib * MIB)
     sizes = [rng.choice([rng.randrange(largest), rng.randrange(MIB), largest]) for _ in range(30)]
     async with asyncio.timeout(60):
         await asyncio.gather(*(answers.answer(size, turns=rng.randrange(200)) for size in sizes))
@@ -170,7 +172,7 @@ async def test_an_answer_larger_than_all_may_be_fails_at_once() -> None:
 
 async def test_without_a_limit_nobody_waits() -> None:
     answers = Answers(mib=0)
-    await asyncio.gather(*(answers.answer(LARGEST) for _ in range(24)))
+    await asyncio.gather(*(answers.answer(64 << 20) for _ in range(24)))
     assert answers.most > 1024 * MIB
 
 

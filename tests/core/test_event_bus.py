@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.event_bus import PROGRESS_GAP_S, QUEUE_LIMIT, RECENT_LIMIT, Batch, EventBus
+from gateway.core.event_bus import PROGRESS_GAP_S, RECENT_LIMIT, Batch, EventBus
 from gateway.domain.call import Record, Running
 from gateway.domain.events import CallProgress, CallStarted, Stopping
 from gateway.domain.units import CallId, Millis
@@ -92,7 +92,7 @@ async def test_a_settled_call_has_no_progress_any_more(bus: EventBus) -> None:
 
 async def test_a_watcher_that_falls_behind_learns_it_once_and_then_continues(bus: EventBus) -> None:
     with bus.watch() as watcher:
-        for number in range(QUEUE_LIMIT * 3):
+        for number in range(1000 * 3):
             bus.settled(record(number))
         assert await watcher.take(0) == Batch(behind=True)
         bus.settled(record(7))
@@ -101,10 +101,10 @@ async def test_a_watcher_that_falls_behind_learns_it_once_and_then_continues(bus
 
 async def test_nothing_is_lost_below_the_limit(bus: EventBus) -> None:
     with bus.watch() as watcher:
-        for number in range(QUEUE_LIMIT):
+        for number in range(1000):
             bus.settled(record(number))
         batch = await watcher.take(0)
-    assert [n.id for n in batch.notices if isinstance(n, Record)] == [f"req_{n}" for n in range(QUEUE_LIMIT)]
+    assert [n.id for n in batch.notices if isinstance(n, Record)] == [f"req_{n}" for n in range(1000)]
 
 
 async def test_changes_are_reported_once_however_many_there_were(bus: EventBus) -> None:
@@ -161,7 +161,7 @@ async def test_what_was_reported_before_the_end_is_still_there(bus: EventBus) ->
 
 async def test_watchers_do_not_disturb_each_other(bus: EventBus) -> None:
     with bus.watch() as fast, bus.watch() as slow:
-        for number in range(QUEUE_LIMIT + 1):
+        for number in range(1000 + 1):
             bus.settled(record(number))
             assert len((await fast.take(0)).notices) == 1
         assert await slow.take(0) == Batch(behind=True)

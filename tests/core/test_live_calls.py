@@ -9,7 +9,7 @@ import pytest
 
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.event_bus import EventBus
-from gateway.core.live_calls import GAP_S, BudgetExhausted, CallDeadlines, ProgressReporter
+from gateway.core.live_calls import BudgetExhausted, CallDeadlines, ProgressReporter
 from gateway.domain.account import Account
 from gateway.domain.budget import Budget
 from gateway.domain.call import Outcome, Running
@@ -381,7 +381,7 @@ async def test_it_is_reported_five_times_a_second_at_most() -> None:
     desk = Desk()
     with desk.bus.watch():
         for _ in range(100):
-            desk.watch.advance(GAP_S / 10)
+            desk.watch.advance(0.2 / 10)
             desk.call.delivery.last_write = desk.watch.clock.mono()
             desk.teller.moved(desk.call)
     assert len(desk.books.told) in (9, 10, 11)
@@ -394,7 +394,7 @@ async def test_what_came_last_is_reported_although_nothing_more_comes(rig: Rig, 
     task = rig.start(stream=True)
     await until(lambda: rig.client.body)
     (first,) = rig.books.running.values()
-    rig.watch.advance(GAP_S / 2)
+    rig.watch.advance(0.2 / 2)
     more.set()
     await until(lambda: b"five" in rig.client.body)
     assert [call.output for call in rig.books.running.values()] == [first.output]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.core import memory
-from gateway.core.memory import EACH_CALL, MIB, SLACK_AT_REST, SLACK_AT_WORK, Pressure, Share, Trimmer
+from gateway.core.memory import MIB, SLACK_AT_REST, SLACK_AT_WORK, Pressure, Share, Trimmer
 from gateway.domain.errors import Unavailable
 from gateway.domain.settings import Settings
 
@@ -214,7 +214,7 @@ def test_when_idle_what_is_worth_it_is_released() -> None:
 
 def test_at_work_what_is_in_use_is_not_a_reason() -> None:
     process = Process()
-    process.size += 40 * EACH_CALL + 60 * MIB + SLACK_AT_WORK
+    process.size += 40 * (256 << 10) + 60 * MIB + SLACK_AT_WORK
     process.trimmer.look(60 * MIB, 40, at_rest=False)
     assert process.trims == 0
     process.size += 1

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.retry import MOST_FAILURES, MOST_TRIES, REPEAT_S, BrokenStreams, NextStep, RetryBudget, RetryState
+from gateway.core.retry import MOST_FAILURES, MOST_TRIES, BrokenStreams, NextStep, RetryBudget, RetryState
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
@@ -243,13 +243,13 @@ def test_what_repeats_a_broken_stream_is_known_once_and_for_a_few_seconds() -> N
     broken = BrokenStreams(mono)
     streamed, plain, other = ask(stream=True), ask(max_tokens=5), ask(messages=[{"role": "user", "content": "Hm?"}])
     broken.note("tok_1", streamed)
-    mono.now += REPEAT_S
+    mono.now += 5
     assert not broken.repeated("tok_2", plain)
     assert not broken.repeated("tok_1", other)
     assert broken.repeated("tok_1", plain)
     assert not broken.repeated("tok_1", plain)
     broken.note("tok_1", streamed)
-    mono.now += REPEAT_S + 0.1
+    mono.now += 5 + 0.1
     assert not broken.repeated("tok_1", plain)
 
 

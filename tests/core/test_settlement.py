@@ -7,7 +7,7 @@ import pytest
 
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.quota import CallNeed, effects_of, need_of
-from gateway.core.settlement import LEARN_FIRST, Meter, billed_unseen, kept_id, outcome_of, record_of
+from gateway.core.settlement import Meter, billed_unseen, kept_id, outcome_of, record_of
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, InternalError, UpstreamError, UpstreamTimeout
@@ -113,7 +113,7 @@ def test_a_call_given_up_at_work_is_charged_its_prompt() -> None:
 def test_estimates_are_corrected_by_what_that_channel_reports() -> None:
     meter, prompt = Meter(), ("word" + 20 * " ") * 100
     plain = meter.prompt(call(prompt))
-    for _ in range(LEARN_FIRST):
+    for _ in range(8):
         meter.usage(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=2 * plain)))
     assert 1.4 * plain < meter.prompt(call(prompt)) < 2 * plain
     assert meter.prompt(call(prompt, kit.channel("other"))) == plain
@@ -126,7 +126,7 @@ def test_after_the_first_calls_few_are_learned_from(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(meter.calibration, "learn", lambda channel, model, **_: learned.append(model))
     for _ in range(200):
         meter.usage(call(), answer("x", REPORTED))
-    assert LEARN_FIRST <= len(learned) <= LEARN_FIRST + 200 // 16
+    assert 8 <= len(learned) <= 8 + 200 // 16
 
 
 def test_an_input_that_was_not_reported_is_estimated_beside_the_output_that_was() -> None:
@@ -154,7 +154,7 @@ def test_a_broken_stream_is_not_estimated_above_its_cap() -> None:
 
 def test_no_estimate_of_a_prompt_is_above_what_was_held_for_it() -> None:
     meter, prompt = Meter(), "a b c d e f g h " * 40
-    for _ in range(LEARN_FIRST):
+    for _ in range(8):
         meter.usage(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=5_000)))
     assert meter.prompt(call(prompt)) == call(prompt).need.input
 

@@ -8,7 +8,7 @@ from tinydb import TinyDB
 
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, StoreTooNew
-from gateway.store.ledger import HOURLY_DAYS, Ledger, check_complete
+from gateway.store.ledger import Ledger, check_complete
 from gateway.store.rollup import DAY, SealedSegment
 from gateway.store.segment import Segment
 from tests.store.samples import T0, log_of, segments
@@ -48,7 +48,7 @@ def test_stock_tinydb_reads_it(tmp_path: Path) -> None:
 def test_old_segments_lose_their_hours(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.put(sealed(tmp_path, 0, t1=T0))
-    ledger.put(sealed(tmp_path, 1, t1=T0 + (HOURLY_DAYS + 1) * DAY))
+    ledger.put(sealed(tmp_path, 1, t1=T0 + (40 + 1) * DAY))
     assert [one.hourly for one in Ledger(tmp_path).sealed.values()] == [False, True]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.core.response_memory import AGE_S, ResponseMemory, TokenMemory
+from gateway.core.response_memory import ResponseMemory, TokenMemory
 from gateway.domain.kept_response import KeptResponse
 from gateway.domain.units import TokenId
 from tests.conformance.open_responses import faults
@@ -294,9 +294,9 @@ def test_what_was_not_used_for_a_day_is_forgotten() -> None:
     now = [0.0]
     made = memory(1 << 20, lambda: now[0])
     made.keep(ME, kept("a"))
-    now[0] = AGE_S - 1
+    now[0] = (24 * 3600.0) - 1
     assert made.find(ME, "a") is not None
-    now[0] += AGE_S + 1
+    now[0] += (24 * 3600.0) + 1
     assert made.find(ME, "a") is None
     assert made.size == 0
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from gateway.domain.errors import TooLarge
 from gateway.web import response
 from gateway.web.error_responses import answer as error_answer
-from gateway.web.response import JOINED, SHORT, Response
+from gateway.web.response import JOINED, Response
 from tests.fakes.client import Client, read_answer
 from tests.fakes.wire import Gone, Socket
 from tests.web.door import opened, until
@@ -242,7 +242,7 @@ async def test_a_short_body_that_nobody_wants_does_not_end_its_connection() -> N
     async with opened(refuse) as (client, _):
         peer = await client.connect()
         for _ in range(2):
-            await peer.write(client.request("POST", "/", headers={"content-length": str(SHORT)}))
+            await peer.write(client.request("POST", "/", headers={"content-length": str(64 << 10)}))
             assert (await read_answer(peer)).head.get("connection") == ""
             await peer.write(BLOCK)
 
