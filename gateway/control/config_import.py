@@ -63,7 +63,7 @@ class ImportPlan:
     def differences(self) -> list[Difference]:
         """Returns what is added, changed or removed, then what stays."""
         changes = changes_of(self.changes, self._before, self.registry)
-        return [*differences_of(changes, self._before, self.registry), *self._kept]
+        return [*differences_of(changes), *self._kept]
 
     def follow(self, document: Document, *, prune: bool) -> None:
         """Plan a document. Raises BadRequest with the path of what is invalid or not allowed."""

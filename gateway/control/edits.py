@@ -25,7 +25,6 @@ from gateway.domain.history import (
     kind_of,
     root_of,
     undone_entries,
-    view_of,
 )
 from gateway.domain.key_owners import revivals
 from gateway.domain.price_news import PriceNews
@@ -115,15 +114,13 @@ class ConfigEdits:
         after = with_changes(before, changes)
         if reasons := [] if self.accepts == REVIVES_KEY else self.revivals(changes, after):
             raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
-        kept = change_history.changes_of(changes, before, after)
         return HistoryEntry(
             id=history.next_id,
             time=self.now,
             source=self.source,
             done=done,
             undone=undone,
-            changes=kept,
-            differences=change_history.differences_of(kept, before, after),
+            changes=change_history.changes_of(changes, before, after),
             undoes=undoes,
         )
 
@@ -192,7 +189,7 @@ class ConfigEdits:
             id=entries[-1].id,
             kind=kind,
             text=root.done if kind == "redo" else root.undone,
-            target=view_of(root, entries, undone_entries(entries)),
+            target=change_history.view_of(root, entries, undone_entries(entries)),
             notes=notes,
         )
 

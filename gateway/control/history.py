@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query, read_body
-from gateway.core.change_history import NOUNS, UndoPlan, entity_of
+from gateway.core.change_history import NOUNS, UndoPlan, entity_of, view_of
 from gateway.core.engine import Engine
 from gateway.domain.errors import BadRequest, Conflict, Unavailable
 from gateway.domain.group import Group
@@ -20,7 +20,6 @@ from gateway.domain.history import (
     UndoView,
     ago,
     undone_entries,
-    view_of,
 )
 from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
@@ -65,13 +64,13 @@ async def list_history(edits: ConfigEdits, request: web.Request) -> list[History
         for entry in reversed(entries)
         if since <= entry.time < until and entry.id < before and _concerns(entry, kinds, names)
     ]
-    return [view_of(entry, entries, undone) for entry in selected[:limit]]
+    return await asyncio.to_thread(lambda: [view_of(entry, entries, undone) for entry in selected[:limit]])
 
 
 async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
     """GET /history/{id}: one entry."""
     entry, entries = edits.chosen(_number(request)), edits.history
-    return view_of(entry, entries, undone_entries(entries))
+    return await asyncio.to_thread(view_of, entry, entries, undone_entries(entries))
 
 
 async def undo(edits: ConfigEdits, request: web.Request) -> UndoView:

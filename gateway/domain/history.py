@@ -128,8 +128,8 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     undone: str
     """The result of undoing it: ``token 'ci' is removed``."""
     changes: list[EntityChange]
-    differences: list[Difference]
-    """The differences for people, without secrets."""
+    differences: list[Difference] = []
+    """What an earlier version kept of it for people."""
     undoes: int = 0
     """The entry that this one undoes."""
 
@@ -227,20 +227,6 @@ def root_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryEntr
     while entry.undoes in known:
         entry = known[entry.undoes]
     return entry
-
-
-def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[int, int]) -> HistoryView:
-    """Returns the entry as the owner sees it."""
-    return HistoryView(
-        id=entry.id,
-        time_ms=entry.time,
-        kind=kind_of(entry, entries),
-        source=entry.source,
-        text=entry.done,
-        undone_by=undone.get(entry.id, 0),
-        undoes=entry.undoes,
-        differences=entry.differences,
-    )
 
 
 def ago(ms: int) -> str:
