@@ -255,7 +255,7 @@ TOLD_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK,
 """The starts of marks that are shown in words."""
 
 
-def _told(marks: Iterable[str], start: str) -> list[str]:
+def _text_of(marks: Iterable[str], start: str) -> list[str]:
     """Returns what the marks say that begin in this way."""
     return [mark.removeprefix(start) for mark in marks if mark.startswith(start)]
 
@@ -274,7 +274,7 @@ class Wait(msgspec.Struct, frozen=True):
 
 def wait_of(marks: Iterable[str]) -> Wait | None:
     """Returns the wait of a call; None if its record has none."""
-    for told in _told(marks, WAITED_MARK):
+    for told in _text_of(marks, WAITED_MARK):
         ms, _, place = told.partition(":")
         if ms.isascii() and ms.isdecimal():
             return Wait(Millis(int(ms)), place)
@@ -301,7 +301,7 @@ class RequestSize(msgspec.Struct, frozen=True, kw_only=True):
 
 def request_size(marks: Iterable[str]) -> RequestSize | None:
     """Returns the size of a refused call, if its record has it."""
-    for told in _told(marks, SIZE_MARK):
+    for told in _text_of(marks, SIZE_MARK):
         read, _, output = told.partition("/")
         if read.isdecimal() and (output.isdecimal() or output == "none"):
             return RequestSize(input=int(read), max_output=int(output) if output.isdecimal() else None)
@@ -310,32 +310,32 @@ def request_size(marks: Iterable[str]) -> RequestSize | None:
 
 def lost_events(marks: Iterable[str]) -> int:
     """Returns how many unreadable events of a stream were left out: its text may have a gap."""
-    return sum(map(int, _told(marks, _LOST)))
+    return sum(map(int, _text_of(marks, _LOST)))
 
 
 def repeats(marks: Iterable[str]) -> int:
     """Returns how many more calls a record stands for: of many similar refusals one a second is recorded."""
-    return sum(int(number) for number in _told(marks, REPEATED_MARK) if number.isascii() and number.isdecimal())
+    return sum(int(number) for number in _text_of(marks, REPEATED_MARK) if number.isascii() and number.isdecimal())
 
 
 def budget_warnings(marks: Iterable[str]) -> list[str]:
     """Returns the budgets nearly spent when the call began: ``daily budget of token 'ci': 84% spent``."""
-    return _told(marks, BUDGET_MARK)
+    return _text_of(marks, BUDGET_MARK)
 
 
 def skipped_channels(marks: Iterable[str]) -> list[str]:
     """Returns the channels that could not serve a refused call because they were paused or needed attention."""
-    return _told(marks, SKIPPED_MARK)
+    return _text_of(marks, SKIPPED_MARK)
 
 
 def passed_channels(marks: Iterable[str]) -> list[str]:
     """Returns the higher-ranked channels that were skipped, and why: ``a: paused for 12s: rate limited``."""
-    return _told(marks, PASSED_MARK)
+    return _text_of(marks, PASSED_MARK)
 
 
 def exceeded_budget(marks: Iterable[str]) -> str:
     """Returns the id of the budget that was too small for a refused call; empty if it was not a budget."""
-    return next(iter(_told(marks, EXCEEDED_MARK)), "")
+    return next(iter(_text_of(marks, EXCEEDED_MARK)), "")
 
 
 def refused_for(marks: Iterable[str]) -> bool:
