@@ -128,7 +128,8 @@ class Engine:
         return int(self.clock.mono() - self._began)
 
     def _relax(self, at_rest: bool) -> None:  # noqa: FBT001 - the one question there is
-        self.pressure.relax(self.answers.used, at_rest=at_rest)
+        if at_rest:
+            self.pressure.relax()
         self.incident_watch.look()
 
     def change(self, changes: Sequence[Change], entry: int = 0, catalog: Catalog | None = None) -> None:

@@ -6,7 +6,7 @@ would free nothing. This works on Linux only; other systems do not offer the num
 
 The C library keeps freed memory for later use: after 200 slow streams or a few large answers that is a hundred
 megabytes in pieces. So it is set once to map large blocks individually, each of which is returned as soon as it is
-freed, and is asked to return the rest when that is worth it.
+freed, and is asked to return the rest when no call runs.
 
 An answer is counted while it is gathered, unpacked and read, and while it waits for a slower client. Up to ``POCKET``
 it is not counted: each running call counts for that much, so ordinary calls never wait. A call that needs more than is
@@ -32,10 +32,6 @@ from gateway.domain.settings import Settings
 
 _STATM = Path("/proc/self/statm")
 
-SLACK_AT_REST = 4 << 20
-SLACK_AT_WORK = 16 << 20
-"""Freeing less than this is not worth the search through all free blocks."""
-
 
 def resident() -> int:
     """Returns the size of the process in bytes; 0 if it is unknown."""
@@ -60,30 +56,6 @@ def trim() -> None:
             ctypes.CDLL(None).malloc_trim(0)
 
 
-class Trimmer:
-    """Calls ``trim`` when the process is much larger than after the last time, and does not use that memory."""
-
-    def __init__(self, resident: Callable[[], int] = resident, trim: Callable[[], None] = trim) -> None:
-        self._resident = resident
-        self._trim = trim
-        self._at_rest = self._at_work = resident()
-        """The size that triggers nothing: what remained the last time, plus what was in use then."""
-
-    def look(self, counted: int, calls: int, *, at_rest: bool) -> None:
-        """``counted`` are bytes of bodies and answers, ``calls`` how many run, ``at_rest`` that none does."""
-        used = counted + calls * (256 << 10)  # its connections and their buffers
-        floor, slack = (self._at_rest, SLACK_AT_REST) if at_rest else (self._at_work, SLACK_AT_WORK)
-        size = self._resident() - used
-        if size > floor + slack:
-            self._trim()
-            size = self._resident() - used
-        elif size > floor:
-            return
-        self._at_work = size
-        if at_rest:
-            self._at_rest = size
-
-
 LOOK_S = 1.0
 MIB = 1 << 20
 
@@ -99,8 +71,9 @@ class Pressure:
         trim: Callable[[], None] = lambda: None,
     ) -> None:
         self._resident = resident
-        self._trimmer = Trimmer(resident, trim)
         self._trim = trim
+        self._at_rest = resident()
+        """The size at the last rest."""
         self._settings = settings
         self._calls = calls
         self._due = 0.0
@@ -125,12 +98,14 @@ class Pressure:
         )
         return Unavailable(msg, code="out_of_memory", retry_after_s=LOOK_S)
 
-    def relax(self, answers: int, *, at_rest: bool) -> None:
-        """Return free memory to the system. Called once a second while calls run, and after the last.
-
-        ``answers``: bytes of all answers.
-        """
-        self._trimmer.look(self.bodies + answers, len(self._calls), at_rest=at_rest)
+    def relax(self) -> None:
+        """Return free memory to the system if there is enough of it. Called when no call runs any more."""
+        size = self._resident()
+        if size > self._at_rest + (4 << 20):  # less is not worth the search through all free blocks
+            self._trim()
+            self._at_rest = self._resident()
+        else:
+            self._at_rest = min(size, self._at_rest)
 
     def _look(self, now: float) -> None:
         self._due = now + LOOK_S

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.core import memory
-from gateway.core.memory import MIB, SLACK_AT_REST, SLACK_AT_WORK, Pressure, Share, Trimmer
+from gateway.core.memory import MIB, Pressure, Share
 from gateway.domain.errors import Unavailable
 from gateway.domain.settings import Settings
 
@@ -58,7 +58,7 @@ def test_what_is_free_is_given_back_when_it_is_quiet() -> None:
     machine = Machine()
     machine.size, machine.free = 300 * MIB, 200 * MIB
     machine.calls.clear()
-    machine.pressure.relax(0, at_rest=True)
+    machine.pressure.relax()
     assert machine.size == 100 * MIB
 
 
@@ -193,7 +193,7 @@ class Process:
         self.size = 50 * MIB
         self.free = 0
         self.trims = 0
-        self.trimmer = Trimmer(lambda: self.size, self._trim)
+        self.pressure = Pressure(lambda: self.size, Settings, (), self._trim)
 
     def _trim(self) -> None:
         self.trims += 1
@@ -201,49 +201,29 @@ class Process:
         self.free = 0
 
 
-def test_when_idle_what_is_worth_it_is_released() -> None:
+def test_at_rest_what_is_worth_it_is_released() -> None:
     process = Process()
-    process.size += SLACK_AT_REST
-    process.trimmer.look(0, 0, at_rest=True)
+    process.size += 4 * MIB
+    process.pressure.relax()
     assert process.trims == 0
     process.size += 1
-    process.free = SLACK_AT_REST + 1
-    process.trimmer.look(0, 0, at_rest=True)
+    process.free = 4 * MIB + 1
+    process.pressure.relax()
     assert (process.trims, process.size) == (1, 50 * MIB)
-
-
-def test_at_work_what_is_in_use_is_not_a_reason() -> None:
-    process = Process()
-    process.size += 40 * (256 << 10) + 60 * MIB + SLACK_AT_WORK
-    process.trimmer.look(60 * MIB, 40, at_rest=False)
-    assert process.trims == 0
-    process.size += 1
-    process.trimmer.look(60 * MIB, 40, at_rest=False)
-    assert process.trims == 1
 
 
 def test_what_cannot_be_released_is_not_tried_again_and_again() -> None:
     process = Process()
     process.size += 100 * MIB
-    for calls in (3, 3, 0, 0, 0):
-        process.trimmer.look(0, calls, at_rest=not calls)
-    assert process.trims == 2
-
-
-def test_what_work_needed_is_looked_for_when_it_is_over() -> None:
-    """At work nothing could be released; when idle it is compared with what was left when idle."""
-    process = Process()
-    process.size += 100 * MIB
-    process.trimmer.look(0, 1, at_rest=False)
-    process.free = 100 * MIB
-    process.trimmer.look(0, 0, at_rest=True)
-    assert (process.trims, process.size) == (2, 50 * MIB)
+    for _ in range(3):
+        process.pressure.relax()
+    assert process.trims == 1
 
 
 def test_a_process_that_became_smaller_by_itself_is_measured_by_that() -> None:
     process = Process()
     process.size -= 30 * MIB
-    process.trimmer.look(0, 0, at_rest=True)
-    process.size += SLACK_AT_REST + 1
-    process.trimmer.look(0, 0, at_rest=True)
+    process.pressure.relax()
+    process.size += 4 * MIB + 1
+    process.pressure.relax()
     assert process.trims == 1
