@@ -150,7 +150,7 @@ def model_price(model: ModelView) -> str:
         told = model.told
         return price(view) + (f" (there {dollars(told.input)} / {dollars(told.output)})" if told is not None else "")
     if len(model.prices) > 1:
-        return _price_range(model.prices)
+        return price_range(model.prices)
     return price(view) + (f" (as {view.inherited_from})" if view.inherited_from else "")
 
 
@@ -163,7 +163,7 @@ def price(view: PriceView | None) -> str:
     return _rates(view) + "".join(f", {one}" for one in ([] if view.free else more))
 
 
-def _price_range(views: Sequence[PriceView]) -> str:
+def price_range(views: Sequence[PriceView]) -> str:
     """Returns ``$0.00 - $2.50 / $0.00 - $10.00``."""
     sides = ([view.input_nanos for view in views], [view.output_nanos for view in views])
     return " / ".join(dollars(min(s)) + (f" - {dollars(max(s))}" if min(s) < max(s) else "") for s in sides)

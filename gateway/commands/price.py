@@ -264,7 +264,7 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
     yield "source", f"{view.source}{' (set by you)' if view.source == MANUAL else ''}"
     yield "list of", f"{formatting.moment(view.as_of_ms)[:10]}{', old' if view.stale else ''}" if view.as_of_ms else ""
     yield "context", f"{view.context:,} tokens" if view.context else ""
-    yield "updated", formatting.moment(view.updated_ms)
+    yield "updated", formatting.moment(view.updated_ms) if view.updated_ms else ""
 
 
 @price.command("remove", examples=["tollkeeper price remove gpt-4o"])

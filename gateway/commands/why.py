@@ -131,6 +131,7 @@ def _pairs(answer: Why) -> Iterator[tuple[str, str]]:
     times = f" {brief_multiplier(answer.multiplier)}" if answer.multiplier != 1_000_000 else ""
     priced = formatting.price_words(answer.price, answer.model, refused=answer.refuses_unpriced)
     yield "price", priced + (times if answer.price else "")
+    yield "channels ask", formatting.price_range(answer.prices) if answer.prices else ""
     if answer.hold_nanos is None and answer.visible:
         yield "size", f"{size_text(answer)}; --prompt-tokens and --max-tokens say how large the call is"
     if answer.hold_nanos is not None:

@@ -79,7 +79,10 @@ def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_
             for since, amounts in changes:
                 merged = {**part.amounts, **amounts}
                 rules.append(_rule(merged, max(since, part.since), part.during, variant, upstream_model or model))
-    return msgspec.structs.replace(price, rules=tuple(rule for rule in rules if rule is not None))
+    known = [rule for rule in rules if rule is not None]
+    if not price.per_call and not any(rule.per_call for rule in known):
+        known = [msgspec.structs.replace(rule, per_call=None) for rule in known]
+    return msgspec.structs.replace(price, rules=tuple(known))
 
 
 def price_of(

@@ -11,10 +11,11 @@ from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, price_view, until_ms
 from gateway.core.admission import group_of
 from gateway.core.call import Call
-from gateway.core.catalog import Catalog, ModelEntry, Route
+from gateway.core.catalog import Catalog, ModelEntry, Route, answering
 from gateway.core.chooser import ChannelTickets
 from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, native_channels
 from gateway.core.engine import Engine
+from gateway.core.model_prices import different_prices
 from gateway.core.rate_scopes import RateScope
 from gateway.core.routing import Draw, RouteChoice, choose, place
 from gateway.core.visibility import Visibility, unused_fallbacks, visibility_of
@@ -116,6 +117,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         price_state=_price_state(price),
         refuses_unpriced=catalog.registry.settings.refuse_unpriced,
         price=price_view(in_force(price, now), now, wanted.model) if price is not None else None,
+        prices=[price_view(one, now, wanted.model) for one in _different_prices(entry, now)],
         multiplier=group.multiplier,
         hold_nanos=admitted.nanos if admitted is not None else None,
         hold_tokens=admitted.tokens if admitted is not None else None,
@@ -220,6 +222,11 @@ def _price(outcome: DryRun, entry: ModelEntry | None, model: str, catalog: Catal
     if outcome.choice is not None and outcome.choice.route is not None:
         return outcome.choice.route.served.price
     return catalog.price_shown(entry) if entry is not None else catalog.price(model)
+
+
+def _different_prices(entry: ModelEntry | None, now: Millis) -> list[Price]:
+    prices = answering(entry).effects.prices if entry is not None else ()
+    return different_prices([in_force(price, now) for price in prices], None)
 
 
 def _price_state(price: Price | None) -> str:

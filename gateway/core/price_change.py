@@ -90,4 +90,6 @@ def _at(price: Price, above: int) -> Rates:
 
 def _bare(price: Price) -> Price:
     about = {"source": "", "updated": Millis(0), "as_of": Millis(0), "context": None, "context_source": ""}
-    return msgspec.structs.replace(price, model="", **about)
+    fees = (price.per_call if rule.per_call is None else rule.per_call for rule in price.rules)
+    rules = (msgspec.structs.replace(rule, per_call=fee) for rule, fee in zip(price.rules, fees, strict=True))
+    return msgspec.structs.replace(price, model="", rules=tuple(rules), **about)

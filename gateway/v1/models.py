@@ -23,7 +23,7 @@ from gateway.domain.channel import UpstreamPrices
 from gateway.domain.money import number
 from gateway.domain.price import Price, in_force
 from gateway.domain.token import Token
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import Millis
 from gateway.web.response import Response
 
 PATH = "/v1/models"
@@ -34,8 +34,10 @@ class Pricing(msgspec.Struct, frozen=True):
 
     input: str
     output: str
+    min_input: str | msgspec.UnsetType = msgspec.UNSET
+    """The lowest and the highest of its channels' prices, if they differ."""
+    min_output: str | msgspec.UnsetType = msgspec.UNSET
     max_input: str | msgspec.UnsetType = msgspec.UNSET
-    """The highest of its channels' prices, if they differ."""
     max_output: str | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -162,11 +164,11 @@ def one(name: str, token: Token, catalog: Catalog, now: Millis, *, aliases: bool
 
 
 def _pricing(price: Price | UpstreamPrices, others: Sequence[Price]) -> Pricing:
-    """Returns the price at the channel tried first, and the highest if others charge another."""
-    if not others:
-        return Pricing(number(price.input), number(price.output))
-    most = max(one.input for one in others), max(one.output for one in others)
-    return Pricing(number(price.input), number(price.output), number(Nanos(most[0])), number(Nanos(most[1])))
+    """Returns the price at the channel tried first, and the lowest and highest if others charge another."""
+    amounts = [price.input, price.output]
+    for pick in (min, max) if others else ():
+        amounts += [pick(one.input for one in others), pick(one.output for one in others)]
+    return Pricing(*map(number, amounts))
 
 
 def _model(name: str, entry: ModelEntry, token: Token, catalog: Catalog, now: Millis) -> Model:

@@ -226,7 +226,17 @@ def test_a_price_that_is_another_model_s_says_so() -> None:
     control = Control({"GET /prices": [], "GET /models/fast": replace(DETAIL, name="fast", price=price)})
     ran = run("price", "show", "fast", control=control)
     assert "price of          gpt-4o-mini, which fast stands for\n" in ran.out
+    assert "updated" in ran.out
     assert run("price", "show", "fast", "--json", control=control).json["inherited_from"] == "gpt-4o-mini"
+
+
+def test_a_local_server_s_price_has_no_time() -> None:
+    free = replace(
+        PRICE, input_nanos=Nanos(0), output_nanos=Nanos(0), free=True, source="local server", updated_ms=Millis(0)
+    )
+    control = Control({"GET /prices": [], "GET /models/fast": replace(DETAIL, name="fast", price=free)})
+    shown = run("price", "show", "fast", control=control).out
+    assert shown.startswith("model   fast\nprice   free\nsource  local server\n\n")
 
 
 def test_a_missing_price_says_what_to_do() -> None:

@@ -38,6 +38,17 @@ async def test_a_model_shows_what_each_channel_asks(owner: ControlClient, gatewa
     }
     (view,) = [one for one in await owner.models() if one.name == "m"]
     assert {price.output_nanos for price in view.prices} == {OUTPUT, 2}
+    await owner.set_price("m", {"input": DOLLAR, "output": 2 * DOLLAR}, "other")
+    await owner.set_price("m", {"input": 3 * DOLLAR, "output": 4 * DOLLAR}, "up")
+    await owner.edit_channel("up", {"priority": 9})
+    assert (await gateway.client.get("/v1/models/m")).json["pricing"] == {
+        "input": "3.00",
+        "output": "4.00",
+        "min_input": "1.00",
+        "min_output": "2.00",
+        "max_input": "3.00",
+        "max_output": "4.00",
+    }
 
 
 async def test_the_price_of_a_channel_goes_without_that_of_the_model(owner: ControlClient) -> None:

@@ -138,6 +138,13 @@ async def test_the_price_s_state(owner: ControlClient, gateway: Gateway) -> None
     assert (await owner.why("laptop", "m")).price_state == "unpriced"
 
 
+async def test_prices_that_differ_are_all_shown(owner: ControlClient, gateway: Gateway) -> None:
+    assert (await owner.why("laptop", "m")).prices == []
+    gateway.channel("http://127.0.0.1:9/v1", "m", name="other")
+    await owner.set_price("m", {"input": 1, "output": 2}, "other")
+    assert {price.output_nanos for price in (await owner.why("laptop", "m")).prices} == {OUTPUT, 2}
+
+
 async def test_a_question_must_make_sense(owner: ControlClient, gateway: Gateway) -> None:
     with pytest.raises(NotFound):
         await owner.why("nobody", "m")

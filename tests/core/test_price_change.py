@@ -42,6 +42,13 @@ def test_a_price_without_a_rule_or_rate_that_it_had_is_lower() -> None:
     assert guard_of(before, NOW) == "web search becomes free: from $0.01 to $0.00 each"
 
 
+@pytest.mark.parametrize(("fee", "different"), [(0, False), (7, True)])
+def test_a_rule_with_the_fee_of_the_price_is_the_same_as_one_without_a_fee(fee: int, different: bool) -> None:
+    rule = PriceRule(variant="flex", input=Nanos(DOLLAR), output=Nanos(DOLLAR))
+    before = replace(NOW, rules=(replace(rule, per_call=Nanos(fee)),))
+    assert differs(before, replace(NOW, rules=(rule,))) is different
+
+
 def test_a_first_price_is_new() -> None:
     assert (change_of(None, NOW), differs(None, NOW), guard_of(None, NOW)) == ("new", True, "")
 

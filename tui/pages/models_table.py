@@ -92,11 +92,8 @@ class ModelsListing(PageListing[ModelRow]):
         context = brief_context(model.context, model.context_source, " tokens")
         card.line((safe(model.name), "bold"), f"   context {context}" if context else "")
         card.row("price", *price_text(model.price, refused=self.session.board.refuses_unpriced))
-        if len(model.prices) > 1:
-            ends = [
-                (min(s), max(s)) for s in zip(*((p.input_nanos, p.output_nanos) for p in model.prices), strict=True)
-            ]
-            card.row("channels", (" / ".join(f"{fmt.price(a)} - {fmt.price(b)}" for a, b in ends), "dim"))
+        if model.prices:
+            card.row("channels", (price_range(model.prices), "dim"))
         if model.told is not None:
             there = f"{fmt.price(model.told.input)} / {fmt.price(model.told.output)} by the upstream's list"
             card.row("listed", (there, "dim"))
@@ -166,6 +163,12 @@ def most_decimals(models: Sequence[ModelView]) -> int:
 
 
 MOST_DECIMALS = 4
+
+
+def price_range(views: Sequence[PriceView]) -> str:
+    """Returns the lowest and the highest of several prices."""
+    sides = zip(*((view.input_nanos, view.output_nanos) for view in views), strict=True)
+    return " / ".join(f"{fmt.price(min(side))} - {fmt.price(max(side))}" for side in sides)
 
 
 def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tuple[str, str]]:

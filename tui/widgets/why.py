@@ -24,7 +24,7 @@ from tui.budgets import budget_parts, by_unit
 from tui.cli_commands import cli_command
 from tui.clipboard import copy_text
 from tui.glyphs import Glyphs
-from tui.pages.models_table import price_text
+from tui.pages.models_table import price_range, price_text
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, key_hints, lines, safe, safe_lines
@@ -172,6 +172,8 @@ def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
         *price_text(found.price, refused=found.refuses_unpriced),
         factor if found.multiplier != MILLION else "",
     )
+    if found.prices:
+        card.row("", (f"{price_range(found.prices)} at its channels", "dim"))
     if found.hold_nanos is None and found.visible:
         card.row("size", size_text(found))
     if found.hold_nanos is not None:
