@@ -74,18 +74,12 @@ def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
     keys = _known_keys(skeleton) if len(skeleton) <= SHORT else _keys(skeleton, limits)
     digit = b""
     try:
-        if not body.isascii():
-            body.decode()
-        fields = _decode(body)
-    except UnicodeDecodeError as error:
-        raise BadRequest(f"the body is not UTF-8: byte {error.start}", code="invalid_json") from error
-    except msgspec.ValidationError as error:
-        raise _no_object() from error
-    except msgspec.DecodeError as error:
+        fields = _parse(body)
+    except BadRequest:
         masked, digit = mask(body)
         if not digit:
-            raise _invalid(error) from error
-        fields = _parse_masked(masked)
+            raise
+        fields = _parse(masked)
     if len(fields) != keys:
         raise BadRequest("the body has a key twice at its top level; send each field once", code="duplicate_key")
     return fields, digit
@@ -117,21 +111,17 @@ def unread_in(fields: Fields, name: str, read: Collection[str]) -> list[str]:
 _NOTHING: Final[Sequence[object]] = (None, False, [], {})
 
 
-def _no_object() -> BadRequest:
-    return BadRequest("the body must be one JSON object", code="invalid_type")
-
-
-def _invalid(error: msgspec.DecodeError) -> BadRequest:
-    return BadRequest(f"the body is not valid JSON: {error}", code="invalid_json")
-
-
-def _parse_masked(body: bytes) -> Fields:
+def _parse(body: bytes) -> Fields:
     try:
+        if not body.isascii():
+            body.decode()
         return _decode(body)
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the body is not UTF-8: byte {error.start}", code="invalid_json") from error
     except msgspec.ValidationError as error:
-        raise _no_object() from error
+        raise BadRequest("the body must be one JSON object", code="invalid_type") from error
     except msgspec.DecodeError as error:
-        raise _invalid(error) from error
+        raise BadRequest(f"the body is not valid JSON: {error}", code="invalid_json") from error
 
 
 def _skeleton(body: bytes) -> bytes:
