@@ -8,7 +8,7 @@ loop remembers and forgets; another thread may recall at any moment, so no step 
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 import msgspec
@@ -19,6 +19,10 @@ from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN
 
 _CALLS = (b'"tool_calls"', b'"tool_use"', b'"function_call"')
 _ID = re.compile(rb'"(?:call_)?id"\s*:\s*("(?:[^"\\]|\\.)*")')
+
+
+Recall = Callable[[str], bytes]
+"""Returns what is kept of a tool call, by its id."""
 
 
 class CallMemory:

@@ -19,7 +19,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
-from gateway.domain.conversation import Conversation, ToolChoice, ToolOffer
+from gateway.domain.conversation import Conversation, MediaPart, ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.order import LearnedRefusals, Order
@@ -158,6 +158,16 @@ def schema_fields(tool: ToolOffer) -> rawjson.Fields:
     except ValueError as error:
         where = f"{tool.where}.parameters"
         raise BadRequest(f"{where}: must be a JSON schema", param=where) from error
+
+
+FILLER = "."
+"""The text of a required message without one."""
+
+
+def check_address(media: MediaPart) -> None:
+    """Raises BadRequest unless a vendor fetches media from this address."""
+    if not media.url.startswith("https://"):
+        raise BadRequest(f"{media.where}: must be a base64 data: URL or an https: URL", param=media.where)
 
 
 def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:

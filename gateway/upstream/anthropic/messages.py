@@ -8,7 +8,7 @@ user's message and precede an assistant's or are last.
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,11 +17,10 @@ from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart, ThoughtPart, Turn
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.rawjson import NULL
-from gateway.upstream.translation import Spelling
+from gateway.upstream.call_memory import Recall
+from gateway.upstream.translation import FILLER, Spelling, check_address
 
 Block = dict[str, Any]
-Recall = Callable[[str], bytes]
-"""Returns what is kept of a tool call, by its id."""
 
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
@@ -56,21 +55,13 @@ def _media_block(media: MediaPart) -> Block:
     if media.url:
         check_address(media)
         return _mark_cached({"type": "image", "source": {"type": "url", "url": media.url}}, media.cache)
-    if media.type in IMAGES:
-        kind, source = "image", {"type": "base64", "media_type": media.type, "data": media.data}
-    elif media.type == "application/pdf":
-        kind, source = "document", {"type": "base64", "media_type": media.type, "data": media.data}
-    elif media.type == "text/plain":
-        kind, source = "document", {"type": "text", "media_type": media.type, "data": _plain_text(media)}
-    else:
+    source = {"type": "base64", "media_type": media.type, "data": media.data}
+    if media.type == "text/plain":
+        source = {"type": "text", "media_type": media.type, "data": _plain_text(media)}
+    elif media.type not in IMAGES and media.type != "application/pdf":
         raise unsupported_param(media.where, f"{media.type} is neither an image nor a document that Anthropic accepts")
+    kind = "image" if media.type in IMAGES else "document"
     return _mark_cached({"type": kind, "source": source}, media.cache)
-
-
-def check_address(media: MediaPart) -> None:
-    """Raises BadRequest unless a vendor fetches media from this address."""
-    if not media.url.startswith("https://"):
-        raise BadRequest(f"{media.where}: must be a base64 data: URL or an https: URL", param=media.where)
 
 
 def _plain_text(media: MediaPart) -> str:
@@ -87,79 +78,57 @@ def _mark_cached(block: Block, cache: msgspec.Raw) -> Block:
 TOOLS = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,128}"), odd=re.compile(r"[^A-Za-z0-9_-]"), limit=128)
 """Names of tools, and ids of their calls."""
 
-FILLER = "."
-"""The text of a required message without one."""
 
-
-class Dialogue(msgspec.Struct, frozen=True, kw_only=True):
+class Dialogue:
     """The conversation."""
 
-    system: list[Block]
-    messages: list[dict[str, Any]]
-    thoughtless: bool
-    """Whether the running tool loop calls tools and its first message does not begin with a thought."""
-
-
-def dialogue(turns: Iterable[Turn], recall: Recall, *, system_inside: bool) -> Dialogue:
-    """Returns the conversation. Raises BadRequest for parts that the API does not accept."""
-    turns = tuple(turns)
-    writer = _Writer(recall, running=_running_loop(turns), system_inside=system_inside)
-    for position, turn in enumerate(turns):
-        writer.add(turn, position)
-    return writer.done()
-
-
-def _running_loop(turns: tuple[Turn, ...]) -> int:
-    """Returns where the turns after the user's last words begin: the model is still working on those."""
-    return max((i for i, turn in enumerate(turns) if turn.role == "user"), default=-1) + 1
-
-
-class _Writer:
-    """The messages so far."""
-
-    def __init__(self, recall: Recall, *, running: int, system_inside: bool) -> None:
+    def __init__(self, turns: Sequence[Turn], recall: Recall, *, system_inside: bool) -> None:
+        """Raises BadRequest for parts that the API does not accept."""
         self._kept = recall
-        self._running = running
         self._system_inside = system_inside
-        self._system: list[Block] = []
         self._waiting: list[Block] = []
         """System texts for the end of the user's message."""
-        self._messages: list[dict[str, Any]] = []
         self._thoughtful: bool | None = None
         """Whether the first message of the running loop begins with a thought. Later ones need none."""
-        self._thoughtless = False
+        self.system: list[Block] = []
+        self.messages: list[dict[str, Any]] = []
+        self.thoughtless = False
+        """Whether the running tool loop calls tools and its first message does not begin with a thought."""
+        asked = max((i for i, turn in enumerate(turns) if turn.role == "user"), default=-1)
+        for position, turn in enumerate(turns):
+            self._add(
+                turn, running=position > asked
+            )  # the model is still working on what follows the user's last words
+        self._end()
 
-    def add(self, turn: Turn, position: int) -> None:
+    def _add(self, turn: Turn, *, running: bool) -> None:
         match turn.role:
             case "system":
-                inside = self._system_inside and self._messages
-                (self._waiting if inside else self._system).extend(blocks_of(turn.parts))
+                inside = self._system_inside and self.messages
+                (self._waiting if inside else self.system).extend(blocks_of(turn.parts))
             case "user":
                 self._of("user").extend(blocks_of(turn.parts))
             case "tool":
                 self._of("user").extend(result_block(block) for block in turn.blocks if isinstance(block, ResultPart))
             case _:
-                self._add_assistant(turn, running=position >= self._running)
+                self._add_assistant(turn, running=running)
 
-    def done(self) -> Dialogue:
-        """Returns the whole. If the last message is the assistant's, the model continues it, so it must not end in
-        whitespace.
-        """
+    def _end(self) -> None:
+        """If the last message is the assistant's, the model continues it, so it must not end in whitespace."""
         self._place_system()
-        if not self._messages or self._messages[0]["role"] != "user":
-            self._messages.insert(0, {"role": "user", "content": []})
-        for message in self._messages:
+        if not self.messages or self.messages[0]["role"] != "user":
+            self.messages.insert(0, {"role": "user", "content": []})
+        for message in self.messages:
             message["content"] = message["content"] or [{"type": "text", "text": FILLER}]
-        last = self._messages[-1]
+        last = self.messages[-1]
         if last["role"] == "assistant" and last["content"][-1]["type"] == "text":
             last["content"][-1]["text"] = rawjson.text(last["content"][-1]["text"]).rstrip()
-        return Dialogue(system=self._system, messages=self._messages, thoughtless=self._thoughtless)
 
     def _of(self, role: str) -> list[Any]:
         """Returns the content of the last message, creating one if it has another role."""
-        if not self._messages or self._messages[-1]["role"] != role:
-            self._messages.append({"role": role, "content": []})
-        content: list[Any] = self._messages[-1]["content"]
+        if not self.messages or self.messages[-1]["role"] != role:
+            self.messages.append({"role": role, "content": []})
+        content: list[Any] = self.messages[-1]["content"]
         return content
 
     def _add_assistant(self, turn: Turn, *, running: bool) -> None:
@@ -178,7 +147,7 @@ class _Writer:
             said, thoughtful = [*first, *said], True
         if running and self._thoughtful is None:
             self._thoughtful = thoughtful
-        self._thoughtless = self._thoughtless or (bool(calls) and self._thoughtful is False)
+        self.thoughtless = self.thoughtless or (bool(calls) and self._thoughtful is False)
         self._place_system()
         content = self._of("assistant")
         content += said
@@ -193,8 +162,8 @@ class _Writer:
 
     def _place_system(self) -> None:
         """Put the waiting texts after the user's message, or at the top if there is none to follow."""
-        if self._waiting and self._messages[-1]["role"] == "user":
-            self._messages.append({"role": "system", "content": self._waiting})
+        if self._waiting and self.messages[-1]["role"] == "user":
+            self.messages.append({"role": "system", "content": self._waiting})
         else:
-            self._system += self._waiting
+            self.system += self._waiting
         self._waiting = []

@@ -16,7 +16,6 @@ none for an hour, not even the client's: see ``learned_params``.
 """
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -28,8 +27,9 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.anthropic import tools
-from gateway.upstream.anthropic.messages import Recall, dialogue
+from gateway.upstream.anthropic.messages import Dialogue
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
+from gateway.upstream.call_memory import Recall
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.translation import Parameters, conversation_of, read_caps, refusal_of
 
@@ -108,10 +108,9 @@ CACHE_MARK = "cache_control"
 
 def _mark(body: dict[str, Any]) -> None:
     """Set the marks in the body of a request, unless the client set one."""
-    tools, system, messages = body.get("tools", []), body.get("system", []), body["messages"]
-    said = [block for message in messages for block in message["content"]]
-    if CACHE_MARK in body or _marked([*tools, *system, *said]):
+    if any(CACHE_MARK in block for block in _blocks_of(body)):
         return
+    tools, system, messages = body.get("tools", []), body.get("system", []), body["messages"]
     ends = [blocks[-1] for blocks in (tools, system) if blocks]
     if tools or any(message["role"] == "assistant" for message in messages):
         asked = [message["content"][-1] for message in messages if message["role"] == "user"]
@@ -122,15 +121,14 @@ def _mark(body: dict[str, Any]) -> None:
 
 def _remove_marks(body: dict[str, Any]) -> bool:
     """Remove all marks from the body of a request. Returns whether there were any."""
-    said = [block for message in body["messages"] for block in message["content"]]
-    blocks = [body, *body.get("tools", []), *body.get("system", []), *said]
-    found = [block.pop(CACHE_MARK) for block in blocks if isinstance(block, dict) and CACHE_MARK in block]
+    found = [block.pop(CACHE_MARK) for block in _blocks_of(body) if CACHE_MARK in block]
     return bool(found)
 
 
-def _marked(blocks: Iterable[Any]) -> bool:
-    """Returns whether one of the blocks has a mark. Thoughts may be raw bytes, which cannot have any."""
-    return any(isinstance(block, dict) and CACHE_MARK in block for block in blocks)
+def _blocks_of(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns everything that may have a mark. Thoughts may be raw bytes, which cannot have any."""
+    said = [block for message in body["messages"] for block in message["content"] if isinstance(block, dict)]
+    return [body, *body.get("tools", []), *body.get("system", []), *said]
 
 
 def marks_cache(channel: Channel, learned: LearnedRefusals) -> bool:
@@ -184,7 +182,7 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
     max_tokens, thinking_room = limits
     take, conversation = parameters.take, parameters.conversation
     _refuse(parameters)
-    talk = dialogue(conversation.turns, recall, system_inside=row.system_inside)
+    talk = Dialogue(conversation.turns, recall, system_inside=row.system_inside)
     bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
     effort, own_thinking, source = _thinking(parameters)
     plan = plan_thinking(effort, row, thinking_room, bound=bound)

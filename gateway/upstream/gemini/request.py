@@ -7,7 +7,7 @@ compatible API puts it, then among those in ``call_memory``; a placeholder is th
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -20,7 +20,6 @@ from gateway.domain.conversation import (
     MediaPart,
     ResultPart,
     TextPart,
-    ThoughtPart,
     ToolOffer,
     Turn,
     join_texts,
@@ -30,13 +29,16 @@ from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.domain.rawjson import Fields
+from gateway.upstream.call_memory import Recall
 from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, row_of
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.translation import (
+    FILLER,
     FORMS,
     Parameters,
     ResponseFormat,
     Spelling,
+    check_address,
     read_caps,
     refusal_of,
     schema_fields,
@@ -135,9 +137,6 @@ def _thinking(effort: str | None, row: GeminiModel) -> dict[str, Any] | None:
 
 
 Part = dict[str, Any]
-Recall = Callable[[str], bytes]
-"""Returns the signature kept of a tool call, by its id."""
-
 _TYPES = {
     "png": "image/png",
     "jpg": "image/jpeg",
@@ -181,8 +180,7 @@ def _media(media: MediaPart, row: GeminiModel) -> Part:
         return {"inlineData": {"mimeType": media.type, "data": media.data}}
     if not row.urls:
         raise unsupported_param(media.where, "this model does not fetch URLs; send a base64 data: URL")
-    if not media.url.startswith("https://"):
-        raise BadRequest(f"{media.where}: must be a base64 data: URL or an https: URL", param=media.where)
+    check_address(media)
     kind = _TYPES.get(urlsplit(media.url).path.rpartition(".")[2].lower())
     return {"fileData": {**({"mimeType": kind} if kind else {}), "fileUri": media.url}}
 
@@ -194,9 +192,6 @@ TOOLS = Spelling(
 
 PLACEHOLDER = base64.b64encode(b"skip_thought_signature_validator").decode()
 """Google's documented value for a call that it did not sign."""
-
-FILLER = "."
-"""What the user says first in a conversation of only system messages, or one that the model begins."""
 
 
 def talk(turns: Iterable[Turn], recall: Recall, row: GeminiModel) -> dict[str, Any]:
@@ -213,7 +208,7 @@ def talk(turns: Iterable[Turn], recall: Recall, row: GeminiModel) -> dict[str, A
             contents[-1]["parts"] += parts
         elif parts:
             contents.append({"role": role, "parts": parts})
-    if not contents or contents[0]["role"] != "user":
+    if not contents or contents[0]["role"] != "user":  # only system messages, or the model begins
         contents.insert(0, {"role": "user", "parts": [{"text": FILLER}]})
     out: dict[str, Any] = {"contents": contents}
     return {**out, "systemInstruction": {"parts": system}} if system else out
@@ -282,13 +277,6 @@ def _has_arguments(schema: Fields) -> bool:
     if bytes(schema.get("properties", b"{}")) != b"{}" or bytes(schema.get("additionalProperties", b""))[:1] == b"{":
         return True
     return not _SAYS_NOTHING.issuperset(name for name in schema if name != "properties")
-
-
-def _is_own(thought: ThoughtPart) -> bool:
-    """Returns whether Gemini made it, which reads the signatures of its thoughts at the calls, or whether it
-    is empty.
-    """
-    return thought.maker is SealKind.GEMINI or thought.empty
 
 
 _COLLECTIONS = frozenset({"models", "tunedModels"})
@@ -374,7 +362,9 @@ def _body(
         parameters.drop("parallel_tool_calls")
     if conversation.cached:
         parameters.drop("cache_control")
-    parameters.drop(*conversation.lost_thoughts(_is_own))
+    # it reads the signatures of its own thoughts at the calls
+    lost = conversation.lost_thoughts(lambda thought: thought.maker is SealKind.GEMINI or thought.empty)
+    parameters.drop(*lost)
     if any(tool.strict for tool in conversation.tools):
         parameters.drop("tools[].strict")
     return body

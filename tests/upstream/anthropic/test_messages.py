@@ -11,7 +11,7 @@ import pytest
 from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart, Turn
 from gateway.domain.errors import BadRequest
-from gateway.upstream.anthropic.messages import Dialogue, blocks_of, dialogue, result_block
+from gateway.upstream.anthropic.messages import Dialogue, blocks_of, result_block
 from gateway.upstream.translation import conversation_of
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call
 from tests.upstream.makers import recall_of, translated
@@ -27,7 +27,7 @@ def _turns(body: object) -> tuple[Turn, ...]:
 
 def _dialogue(*messages: Any, kept: Mapping[str, bytes] = {}, inside: bool = False) -> Dialogue:
     turns = _turns({"messages": messages})
-    return dialogue(turns, recall_of(kept), system_inside=inside)
+    return Dialogue(turns, recall_of(kept), system_inside=inside)
 
 
 def _messages(*messages: Any, **more: Any) -> Any:
@@ -172,7 +172,7 @@ def test_ids_and_names_that_do_not_fit_are_changed_on_both_sides() -> None:
 
 def test_texts_keep_their_escapes() -> None:
     body = '{"messages":[{"role":"user","content":"\\ue83d \\u00e9"}]}'
-    assert b"\\ue83d \\u00e9" in rawjson.encode(dialogue(_turns(body), recall_of(), system_inside=False).messages)
+    assert b"\\ue83d \\u00e9" in rawjson.encode(Dialogue(_turns(body), recall_of(), system_inside=False).messages)
 
 
 CACHE = msgspec.Raw(b'{"type":"ephemeral"}')
