@@ -29,8 +29,7 @@ def _unescape(found: "re.Match[bytes]") -> bytes:
 def refuse_repeated(keys: int, *texts: bytes | msgspec.Raw) -> None:
     """Raises BadRequest unless these JSON texts have as many keys as were read in all their objects."""
     if keys != sum(map(_written_keys, texts)):
-        msg = "an object of the body has a key twice; send each field once"
-        raise BadRequest(msg, code="duplicate_key")
+        raise BadRequest("an object of the body has a key twice; send each field once", code="duplicate_key")
 
 
 def _written_keys(data: bytes | msgspec.Raw) -> int:
@@ -86,8 +85,7 @@ def refuse_many_elements(text: bytes, *, opens_logprobs: bool = True) -> None:
     if MOST_ELEMENTS < count <= most:
         count -= _count_unopened(text)
     if count > MOST_ELEMENTS:
-        msg = f"it has more than {MOST_ELEMENTS:,} elements"
-        raise TooManyElements(msg)
+        raise TooManyElements(f"it has more than {MOST_ELEMENTS:,} elements")
 
 
 def count_elements(text: bytes, most: int) -> int:

@@ -126,12 +126,12 @@ class Screen:
         """
         if fields.keys() <= _KNOWN:
             return False
-        bad = self._hiding(fields)
+        bad = [name for name in fields.keys() - _KNOWN if self._names(name) or self.hides(fields[name])]
         for name in bad:
             if self._names(name):
                 del fields[name]
-                continue
-            fields[name] = self._blanked(fields[name])
+            else:
+                fields[name] = self._blanked(fields[name])
         return bool(bad)
 
     def cleaned(self, fields: Fields, content: Container[str]) -> Fields:
@@ -148,14 +148,6 @@ class Screen:
         text = bytes(value).decode("utf-8", "replace")
         found = rawjson.maybe(blank_spans(text, self.needles.spans(text)).encode())
         return rawjson.NULL if found is None else rawjson.raw(found)
-
-    def hides_in(self, fields: Fields) -> bool:
-        """Returns whether there is anything to ``clean``."""
-        return not fields.keys() <= _KNOWN and bool(self._hiding(fields))
-
-    def _hiding(self, fields: Fields) -> list[str]:
-        names = fields.keys() - _KNOWN
-        return [name for name in names if self._names(name) or self.hides(fields[name])]
 
     def _names(self, name: str) -> bool:
         """Returns whether the name of a field itself contains a secret."""

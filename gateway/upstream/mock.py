@@ -122,8 +122,7 @@ def check_options(options: Mapping[str, Option]) -> None:
         try:
             msgspec.convert({usual(name): value}, MockPlan)
         except msgspec.ValidationError as error:
-            msg = f"options: {name} is {meaning}, not '{plain(str(value), 64)}'"
-            raise BadRequest(msg, param="options") from error
+            raise BadRequest(f"options: {name} is {meaning}, not '{plain(str(value), 64)}'", param="options") from error
 
 
 def usual(name: str) -> str:

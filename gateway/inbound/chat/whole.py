@@ -55,7 +55,7 @@ def finish_of_regular(choices: msgspec.Raw, tally: OutputCounter, screen: Screen
     found: Sequence[_RegularChoice] | None = _decode(_BARE_CHOICES, choices)
     if found is None:
         found = _decode(_CHOICES, choices)
-        if found is None or any(map(screen.hides_in, rawjson.objects(choices))):
+        if found is None or any(map(screen.clean, rawjson.objects(choices))):
             return ""
     if not all(_is_regular(choice, position) for position, choice in enumerate(found)):
         return ""

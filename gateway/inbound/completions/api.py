@@ -87,8 +87,7 @@ class Completions(ChatCompletions):
             order = edit_request(order, channel.overrides, _WORDS, _REQUIRED)
             return AttemptPlan(CompletionsRelay(), order, native=True)
         if beyond := _beyond_chat(order.fields):
-            msg = f"it has no completions: {_as_chat(beyond)}"
-            raise BadRequest(msg, code="unsupported_parameter", param=beyond)
+            raise BadRequest(f"it has no completions: {_as_chat(beyond)}", code="unsupported_parameter", param=beyond)
         order = finish_translation(_chat_order(order), channel)
         return AttemptPlan(RenderingAdapter(chat, CompletionRenderer, WholeCompletionRenderer), order, native=False)
 

@@ -282,8 +282,7 @@ class Inflater:
     def __init__(self, coding: str) -> None:
         """Raises ValueError for a coding that was not requested."""
         if coding not in ("gzip", "x-gzip", "deflate"):
-            msg = f"it is packed as '{coding[:20]}', which was not requested"
-            raise ValueError(msg)
+            raise ValueError(f"it is packed as '{coding[:20]}', which was not requested")
         self._gzip = coding != "deflate"
         self.pending = b""
         """What has arrived and is not unpacked."""
@@ -297,15 +296,13 @@ class Inflater:
                 if out := self._unpack():
                     return out
         except zlib.error as exc:
-            msg = "its packed body is damaged"
-            raise ValueError(msg) from exc
+            raise ValueError("its packed body is damaged") from exc
         return b""
 
     def end(self) -> None:
         """Take the end of the bytes. Raises ValueError if something is missing."""
         if self.pending or self._unpacker is not None:
-            msg = "its packed body ends too early"
-            raise ValueError(msg)
+            raise ValueError("its packed body ends too early")
 
     def _unpack(self) -> bytes:
         """Returns the next piece, which may be empty."""

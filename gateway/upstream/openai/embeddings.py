@@ -114,11 +114,9 @@ def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         data = _ANSWER.decode(body).data
     except msgspec.DecodeError as error:
         raise ValueError(str(error) if "data" in answer else excerpt(body)) from error
-    if order.screen.hides_in({name: value for name, value in answer.items() if name != "data"}):
-        data_field = answer.pop("data")
-        order.screen.clean(answer)
-        answer["data"] = data_field
-        body = b""
+    around = {name: value for name, value in answer.items() if name != "data"}
+    if order.screen.clean(around):
+        answer, body = {**around, "data": answer["data"]}, b""
     vectors = in_order(data, text_count(order.fields["input"]))
     return answer_of(vectors, order, answer, body if vectors is data else b"")
 
@@ -126,15 +124,13 @@ def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
 def in_order(data: list[Vector], wanted: int) -> list[Vector]:
     """Returns the vectors in the order of the inputs. Raises ValueError unless there is one for each."""
     if len(data) != wanted:
-        msg = f"{len(data)} of {wanted} came"
-        raise ValueError(msg)
+        raise ValueError(f"{len(data)} of {wanted} came")
     indexes = [one.index for one in data]
     if indexes == list(range(wanted)) or set(indexes) == {-1}:  # some servers number nothing
         return data
     data = sorted(data, key=attrgetter("index"))
     if [one.index for one in data] != list(range(wanted)):
-        msg = "its indexes are not those of the inputs"
-        raise ValueError(msg)
+        raise ValueError("its indexes are not those of the inputs")
     return data
 
 
@@ -169,8 +165,7 @@ def as_requested(embedding: msgspec.Raw, requested: str) -> msgspec.Raw:
     """Returns a vector as numbers or as base64. Raises ValueError if it is neither, or empty."""
     first = bytes(memoryview(embedding)[:1])
     if first not in (b"[", b'"') or len(memoryview(embedding)) <= len(b"[]"):
-        msg = f"a vector is {excerpt(bytes(embedding)[:100])}"
-        raise ValueError(msg)
+        raise ValueError(f"a vector is {excerpt(bytes(embedding)[:100])}")
     if requested == "base64" and first == b"[":
         return rawjson.raw(pack_vector(numbers(embedding)))
     if requested == "float" and first == b'"':
@@ -183,8 +178,7 @@ def numbers(embedding: msgspec.Raw) -> list[float]:
     try:
         return _FLOATS.decode(embedding)
     except msgspec.DecodeError as error:
-        msg = f"a vector is not an array of numbers: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"a vector is not an array of numbers: {error}") from error
 
 
 def pack_vector(values: Sequence[float]) -> str:
