@@ -168,7 +168,7 @@ class Dialer:
         return protocol
 
     async def _connect(self, host: str, port: int) -> socket.socket:
-        addresses = await self._addresses(host, port)
+        addresses = await self.addresses(host, port)
         infos = [(family, socket.SOCK_STREAM, proto, "", (host, port)) for family, proto, host, port in addresses]
         try:  # each address gets a quarter of a second before the next one is tried in parallel (RFC 8305)
             return await aiohappyeyeballs.start_connection(infos, happy_eyeballs_delay=0.25)
@@ -184,7 +184,8 @@ class Dialer:
         await tunnel(sock, proxy, where.host, where.port)
         return sock
 
-    async def _addresses(self, host: str, port: int) -> list[Address]:
+    async def addresses(self, host: str, port: int) -> list[Address]:
+        """Returns the addresses of a name or an address. Raises OSError."""
         try:
             family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
         except ValueError:

@@ -3,8 +3,6 @@ from it.
 """
 
 import asyncio
-import ipaddress
-import socket
 import ssl
 from enum import StrEnum
 
@@ -12,7 +10,7 @@ import msgspec
 
 from gateway.domain.urls import Proxy
 from gateway.upstream.http.connection import target_of
-from gateway.upstream.http.dial import Dialer, DialTarget, NameLookups, text_of
+from gateway.upstream.http.dial import Dialer, text_of
 
 
 class Stage(StrEnum):
@@ -55,15 +53,17 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
     """
     place, most = target_of(base_url).place, min(seconds, 5.0)
     reached = Reachability(host=place.host, port=place.port)
+    dialer = Dialer(proxy)
     try:
         async with asyncio.timeout(most):
-            found = await _addresses(place) if proxy is None else ()
-            reached = msgspec.structs.replace(reached, addresses=found)
+            found = await dialer.addresses(place.host, place.port) if proxy is None else ()
+            names = dict.fromkeys(address for _, _, address, _ in found if address != place.host)
+            reached = msgspec.structs.replace(reached, addresses=tuple(names))
     except OSError as exc:
         return _fail(reached, Stage.NAME, exc, most)
     try:
         async with asyncio.timeout(most):
-            peek = await Dialer(proxy).dial(place, _Peek)
+            peek = await dialer.dial(place, _Peek)
     except OSError as exc:
         stage = Stage.CERTIFICATE if isinstance(exc, ssl.SSLError) else Stage.CONNECTION
         return _fail(reached, stage, exc, most)
@@ -74,16 +74,6 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
     ends = (tls.getpeercert() or {}).get("notAfter")
     expires_s = float(ssl.cert_time_to_seconds(ends)) if ends else None
     return msgspec.structs.replace(reached, tls=tls.version() or "", expires_s=expires_s)
-
-
-async def _addresses(place: DialTarget) -> tuple[str, ...]:
-    """Returns the addresses of a name; none for an address."""
-    try:
-        ipaddress.ip_address(place.host)
-    except ValueError:
-        found = await NameLookups().look_up(place.host, place.port, socket.AF_UNSPEC)
-        return tuple(dict.fromkeys(address for _, _, address, _ in found))
-    return ()
 
 
 def _fail(reached: Reachability, stage: Stage, exc: OSError, seconds: float) -> Reachability:
