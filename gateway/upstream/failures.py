@@ -24,14 +24,7 @@ REJECTED = "upstream_rejected"
 """The code of an error for which the upstream sent none."""
 TIMEOUT = "upstream_timeout"
 BAD_RESPONSE = "upstream_bad_response"
-TOO_LONG = "context_length_exceeded"
-"""The code of a request that is too long for the model, whatever the upstream calls that."""
-STATE_GONE = "previous_response_not_found"
-THING_GONE = "not_found"
-"""The code of another thing that a request names and the upstream lacks, if it sends none."""
-FILTERED = "content_filter"
 
-_SLOW = frozenset({408, 504, 524})
 _OVERLOADED = frozenset({498, 503, 529})
 _FAULT = frozenset(range(500, 600)) - {504, 524, 529}
 """Statuses of an upstream's own failure, under which some report everything."""
@@ -131,7 +124,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.SERVER, frozenset({404}), _NO_PATH),
     (FailureKind.CLIENT, frozenset({404}), _REQUEST),
     (FailureKind.CLIENT, _FAULT, _BAD_REQUEST),
-    (FailureKind.SLOW, _SLOW, None),
+    (FailureKind.SLOW, frozenset({408, 504, 524}), None),
     (FailureKind.CLIENT, frozenset({400, 413, 415, 422, 451}), None),
 )
 """The first rule whose status and words match applies; everything else is the upstream's own failure."""
@@ -146,11 +139,14 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
         pause = reset_s(headers)
     code, text = _code_and_text(channel, kind, status, error)
     refused = kind is FailureKind.CLIENT and status != 413
+    hidden = kind in (FailureKind.AUTH, FailureKind.QUOTA) and error.json and error.message
     return Failure(
         kind=kind,
         code=code,
         text=UpstreamText(text),
-        for_owner=_for_owner(text, error) if kind in (FailureKind.AUTH, FailureKind.QUOTA) else None,
+        for_owner=UpstreamText(f"{text.partition('. ')[0].rstrip('.')}: {plain(error.message, 300)}")
+        if hidden
+        else None,
         status=status,
         param="model" if kind is FailureKind.MISSING and not error.param else None,
         origin=OrderOrigin(
@@ -213,20 +209,13 @@ def _client_code(status: int, error: ErrorBody) -> str:
     """Returns the code by which programs know what to do; else the upstream's own, which ``redaction`` fills in."""
     words = error.words
     if status in {400, 404} and _NO_STATE.search(words):
-        return STATE_GONE
+        return "previous_response_not_found"
     if status != 404 and _LONG.search(words):
-        return TOO_LONG
+        return "context_length_exceeded"
     own = error.code and not error.code.isdigit()
     if status == 404 and not own and _NO_THING.search(words):
-        return THING_GONE
-    return FILTERED if not own and _FILTER.search(words) else REJECTED
-
-
-def _for_owner(text: str, error: ErrorBody) -> UpstreamText | None:
-    """Returns the text for the owner, who gets the upstream's own words."""
-    if not (error.json and error.message):
-        return None
-    return UpstreamText(f"{text.partition('. ')[0].rstrip('.')}: {plain(error.message, 300)}")
+        return "not_found"
+    return "content_filter" if not own and _FILTER.search(words) else REJECTED
 
 
 def _words(status: int, error: ErrorBody) -> str:
