@@ -40,6 +40,7 @@ from gateway.inbound.responses.socket_turn import (
     SocketTurn,
     TurnEvents,
     error_frame,
+    interrupted_id,
     read_turn,
     steering_failed,
     warm_up,
@@ -136,6 +137,11 @@ class SocketClient:
     async def delivered(self) -> None:
         """See ``answer``."""
 
+    def interrupt(self, response: str, engine: Engine) -> None:
+        """End the call if this is its response. One that has ended meanwhile has its end."""
+        if self._events.interrupt(response):
+            engine.cancel(self._visit.id)
+
     def cut(self) -> None:
         """Close the connection immediately."""
         if self._request.transport is not None:
@@ -226,6 +232,10 @@ class SocketSession:
         if failed := steering_failed(data):
             with suppress(ConnectionError):
                 await self._socket.send_frame(failed, WSMsgType.TEXT)
+            return
+        if interrupted := interrupted_id(data):
+            if self._client is not None:
+                self._client.interrupt(interrupted, self._engine)
             return
         share = Share(self._engine.pressure)
         try:

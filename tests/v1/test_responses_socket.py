@@ -11,12 +11,13 @@ from gateway.domain.call import Outcome
 from gateway.domain.limits import Limits
 from gateway.store.verify import verify
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import Provider
+from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import (
     choice,
     chunk,
     delta,
     dumps,
+    event,
     fail,
     reply,
     speak,
@@ -26,7 +27,7 @@ from tests.fakes.replies import (
     usage,
     whole,
 )
-from tests.fakes.responses import function_call, message, parsed, respond
+from tests.fakes.responses import events_of, function_call, message, parsed, respond, response
 from tests.fakes.websocket import frame, said, shaken, talk
 
 Doc = dict[str, Any]
@@ -241,6 +242,48 @@ async def test_a_model_cannot_be_steered(gateway: Gateway, provider: Provider) -
         assert event["steer"] == {"previous_response_id": "resp_1", "input": "shorter"}
         go.set()
         assert (await peer.last())["type"] == "response.completed"
+
+
+def stall(*pieces: bytes) -> Script:
+    """A stream that begins and does not go on."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        for piece in pieces:
+            await exchange.piece(piece)
+        await exchange.left()
+
+    return script
+
+
+HALF = stall(event(chunk(delta("A", tool_calls=[tool_call(0, "c1", "f", "{}")]))), event(chunk(delta("B"))))
+BEGUN = stall(*events_of(response(message("A"), function_call("f", "{}")))[:-1])
+
+
+@pytest.mark.parametrize(("channel", "script"), [(chats, HALF), (native, BEGUN)])
+async def test_an_interrupted_response_ends_with_its_whole_items_and_can_be_gone_on_from(
+    gateway: Gateway, provider: Provider, channel: Callable[[Gateway, Provider], None], script: Script
+) -> None:
+    """Codex interrupts a response when its user writes meanwhile."""
+    channel(gateway, provider)
+    provider.on("m", script, respond(message("C")) if channel is native else speak("C"))
+    async with talk(gateway) as peer:
+        await peer.create("one")
+        begun, kinds = await peer.event(), [""]
+        while kinds.count("response.output_item.done") < 2:
+            kinds.append((await peer.event())["type"])
+        name = begun["response"]["id"]
+        for each in ("resp_other", name):
+            await peer.send({"type": "response.interrupt", "response_id": each, "mode": "discard_partial_items"})
+        last = await peer.last()
+        assert (last["type"], last["response"]["id"]) == ("response.incomplete", name)
+        assert last["response"]["incomplete_details"] == {"reason": "interrupted"}
+        assert [item["type"] for item in last["response"]["output"]] == ["message", "function_call"]
+        await peer.send({"type": "response.interrupt", "response_id": name, "mode": "discard_partial_items"})
+        result = {"type": "function_call_output", "call_id": last["response"]["output"][1]["call_id"], "output": "x"}
+        more = await peer.response([result, {"role": "user", "content": "two"}], previous=name)
+        assert said(more) == "C"
+    assert [record.outcome for record in await gateway.settled(2)] == [Outcome.CANCELLED, Outcome.DONE]
 
 
 FAILURES: dict[str, Doc] = {

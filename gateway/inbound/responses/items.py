@@ -43,14 +43,11 @@ _TOLD = frozenset(
     {
         *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "computer_call"),
         *("computer_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"),
-        *("program", "program_output"),
+        *("program", "program_output", "agent_message"),
     }
 )
-"""Items of a vendor's own tools. Elsewhere the model reads them as a line of text."""
-_FOREIGN = {
-    "compaction_trigger": "it must be in the input of a request of its own",
-    "configuration_update": "it has no counterpart at this channel",
-}
+"""Items of a vendor's own tools, and messages of Codex's agents. The model reads them as a line of text."""
+_FOREIGN = {"compaction_trigger": "it must be in the input of a request of its own"}
 
 
 class InputItem(msgspec.Struct, frozen=True, gc=False):
@@ -72,6 +69,8 @@ class InputItem(msgspec.Struct, frozen=True, gc=False):
     summary: msgspec.Raw = NULL
     encrypted_content: msgspec.Raw = NULL
     tools: list[msgspec.Raw] | None = None
+    reasoning: msgspec.Raw = NULL
+    text: msgspec.Raw = NULL
 
     @property
     def kind(self) -> str:
@@ -95,6 +94,8 @@ class InputReader:
         self.tools = tools
         self.lost: dict[str, None] = {}
         """The client's names of what is left out."""
+        self.updates: dict[str, msgspec.Raw] = {}
+        """The last values that items set for ``reasoning`` and ``text``."""
         self._signatures: dict[str, str] = {}
         """Gemini's signatures, by the ids of their calls."""
 
@@ -129,8 +130,10 @@ class InputReader:
             self._say(self._thought(item))
         elif kind in COMPACTIONS:
             self.transcript.add("user", [TextPart(raw=self._summary(item, where))])
-        elif kind == "additional_tools":
+        elif kind in ("additional_tools", "configuration_update"):
             self.tools.add(item.tools or (), f"{where}.tools")
+            given = {"reasoning": item.reasoning, "text": item.text}
+            self.updates |= {name: raw for name, raw in given.items() if not rawjson.is_null(raw)}
         elif kind in _TOLD:
             self._tell(kind, raw)
         elif kind == "item_reference":
@@ -155,9 +158,11 @@ class InputReader:
             self.transcript.add("assistant", blocks)
 
     def _tell(self, kind: str, raw: msgspec.Raw) -> None:
-        if kind == "image_generation_call":
-            self.lost["input[].image_generation_call.result"] = None
-        self._say(TextPart(raw=rawjson.raw(_describe_tool(kind, rawjson.value(raw)))))
+        name = _UNREADABLE.get(kind, "")
+        if name and b'"%b"' % name.encode() in bytes(raw):
+            self.lost[f"input[].{kind}.{name}"] = None
+        role = "user" if kind == "agent_message" else "assistant"
+        self.transcript.add(role, [TextPart(raw=rawjson.raw(_describe_tool(kind, rawjson.value(raw))))])
 
     def _call(self, item: InputItem, kind: ToolKind, where: str) -> CallPart:
         if not item.call:
@@ -229,15 +234,29 @@ def _reasoning_text(item: InputItem) -> msgspec.Raw:
     return rawjson.raw("")
 
 
-_ASKED = ("server_label", "name", "query", "queries", "url", "pattern", "arguments", "code", "revised_prompt")
+_ASKED = (
+    "author",
+    "recipient",
+    "server_label",
+    "name",
+    "query",
+    "queries",
+    "url",
+    "pattern",
+    "arguments",
+    "code",
+    "revised_prompt",
+)
+_UNREADABLE = {"image_generation_call": "result", "agent_message": "encrypted_content"}
+"""Fields of items that cannot be told."""
 _BROUGHT = ("filename", "title", "url", "text", "logs")
 
 
 def _describe_tool(kind: str, item: Any) -> str:
-    """Returns what a vendor's own tool did, and its result."""
+    """Returns what a vendor's own tool did and its result, or what another agent wrote."""
     holders = [holder for holder in (item, item.get("action")) if isinstance(holder, dict)]
     lines = [" ".join([f"[{kind}]", *_texts(holders, _ASKED)])]
-    for found in (holder.get(name) for holder in holders for name in ("results", "outputs", "sources")):
+    for found in (holder.get(name) for holder in holders for name in ("results", "outputs", "sources", "content")):
         lines += _texts(found if isinstance(found, list) else [], _BROUGHT)
     lines += _texts([item], ("output", "result") if kind != "image_generation_call" else ())
     return "\n".join(lines)

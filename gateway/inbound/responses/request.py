@@ -137,6 +137,8 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 _FIELDS = msgspec.json.Decoder(ResponsesFields)
+_REASONING = msgspec.json.Decoder(_Reasoning)
+_TEXT = msgspec.json.Decoder(_TextOptions)
 _FORMAT = msgspec.json.Decoder(_TextFormat)
 
 
@@ -253,6 +255,7 @@ def translate_responses(order: Order, found: ResponsesFields) -> tuple[Order, To
     reader = InputReader(tools)
     reader.instruct(found.instructions)
     reader.read(found.input)
+    found = _with_updates(found, reader.updates)
     choice = tools.choice(found.tool_choice)
     extras = [name for name, raw in given.items() if name not in _TRANSLATED | _QUIET and not _is_default(name, raw)]
     extras += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
@@ -270,6 +273,17 @@ def translate_responses(order: Order, found: ResponsesFields) -> tuple[Order, To
     fields = _parameters(found, given)
     translated = msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, forward={})
     return translated, tools
+
+
+def _with_updates(found: ResponsesFields, updates: Mapping[str, msgspec.Raw]) -> ResponsesFields:
+    """Returns the fields with the effort and the form that items of the input set last."""
+    reasoning, text = found.reasoning or _Reasoning(), found.text or _TextOptions()
+    if "reasoning" in updates:
+        effort = read_typed(_REASONING, updates["reasoning"], "input[].reasoning").effort
+        reasoning = msgspec.structs.replace(reasoning, effort=effort)
+    if "text" in updates:
+        text = msgspec.structs.replace(text, format=read_typed(_TEXT, updates["text"], "input[].text").format)
+    return msgspec.structs.replace(found, reasoning=reasoning, text=text) if updates else found
 
 
 def _is_default(name: str, raw: msgspec.Raw) -> bool:

@@ -4,7 +4,7 @@ The protocol is OpenAI's WebSocket mode, and that of Open Responses. Each frame 
 with ``type: response.create``. A ``previous_response_id`` names a response of the same connection, also with
 ``store: false``, or one that is remembered of the token. A turn that fails removes the response that it went on from;
 the client then sends the whole input again. No model here can be steered: ``response.steer`` is answered as OpenAI
-answers it for such models.
+answers it for such models. ``response.interrupt`` ends the running response, from which the client can go on.
 """
 
 import re
@@ -28,6 +28,7 @@ from gateway.inbound.responses.tools import ToolTable
 
 CREATE = "response.create"
 STEER = "response.steer"
+INTERRUPT = "response.interrupt"
 _OWN = frozenset({"type", "stream_id", "generate", "event_id"})
 """Fields that the request over HTTP does not have."""
 _NAME = b"event: "
@@ -35,7 +36,8 @@ _OBJECT = b"data: {"
 _EVENT = re.compile(rb"(event: [^\n]*+)\ndata: (\{[^\n]*+)\n\n")
 _ITEM = _NAME + b"response.output_item.done"
 _FAILURES = frozenset({_NAME + b"response.failed", _NAME + b"error"})
-_NOTED = _FAILURES | {_ITEM, _NAME + b"response.completed", _NAME + b"response.incomplete"}
+_CREATED = _NAME + b"response.created"
+_NOTED = _FAILURES | {_CREATED, _ITEM, _NAME + b"response.completed", _NAME + b"response.incomplete"}
 
 
 class SocketTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,14 +63,15 @@ class _Frame(msgspec.Struct, frozen=True, gc=False):
     stream_id: str | None = None
 
 
-class _Steer(msgspec.Struct, frozen=True, gc=False):
+class _Control(msgspec.Struct, frozen=True, gc=False):
     type: str = ""
+    response_id: str = ""
     previous_response_id: msgspec.Raw = NULL
     input: msgspec.Raw = NULL
 
 
 _FRAME = msgspec.json.Decoder(_Frame)
-_STEER = msgspec.json.Decoder(_Steer)
+_CONTROL = msgspec.json.Decoder(_Control)
 _ODD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -93,7 +96,7 @@ def read_turn(data: bytes) -> SocketTurn:
 def steering_failed(data: bytes) -> bytes:
     """Returns the frame that rejects the user's input to a running response; empty if ``data`` is another event."""
     try:
-        steer = _STEER.decode(data) if b'"response.steer"' in data else _Steer()
+        steer = _CONTROL.decode(data) if b'"response.steer"' in data else _Control()
     except _ODD:
         return b""
     if steer.type != STEER:
@@ -102,6 +105,17 @@ def steering_failed(data: bytes) -> bytes:
     error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": message}
     target = {"previous_response_id": steer.previous_response_id, "input": steer.input}
     return rawjson.encode({"type": f"{STEER}.failed", "sequence_number": 0, "steer": target, "error": error})
+
+
+def interrupted_id(data: bytes) -> str:
+    """Returns the id of the response that the client ends, as Codex does when its user writes meanwhile; empty if
+    ``data`` is another event.
+    """
+    try:
+        found = _CONTROL.decode(data) if b'"response.interrupt"' in data else _Control()
+    except _ODD:
+        return ""
+    return found.response_id if found.type == INTERRUPT else ""
 
 
 def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: Millis) -> tuple[InboundRequest, bytes]:
@@ -135,6 +149,14 @@ class TurnEvents:
         """The events of its items."""
         self.last = b""
         """The last event of a complete answer."""
+        self._created = b""
+        self._interrupted = False
+
+    def interrupt(self, response: str) -> bool:
+        """Make the failure that is to come the end of this response. Returns False if another one runs."""
+        created = rawjson.maybe(self._created)
+        self._interrupted = isinstance(created, dict) and created["response"].get("id") == response
+        return self._interrupted
 
     def feed(self, data: bytes) -> bytes:
         """Returns the frames, one for each event."""
@@ -146,8 +168,13 @@ class TurnEvents:
         names, texts = _split(blocks)
         if not _NOTED.isdisjoint(names):
             for name, text in zip(names, texts, strict=True):
-                if name == _ITEM:
+                if name == _CREATED:
+                    self._created = text
+                elif name == _ITEM:
                     self.items.append(text)
+                elif name in _FAILURES and self._interrupted:
+                    texts = [self._end(text)]
+                    self.last = texts[0]
                 elif name in _NOTED:
                     self.last = b"" if name in _FAILURES else text
         if self._prefix:
@@ -155,6 +182,14 @@ class TurnEvents:
         frames = [b""] * (2 * len(texts))
         frames[::2], frames[1::2] = map(_head, map(len, texts)), texts
         return b"".join(frames)
+
+    def _end(self, failed: bytes) -> bytes:
+        """Returns the end of an interrupted response, with the items that are whole; ``failed`` is its failure."""
+        fields = rawjson.fields(failed)
+        items = [rawjson.fields(event)["item"] for event in self.items]
+        details = {"error": None, "incomplete_details": {"reason": "interrupted"}}
+        response = {**rawjson.fields(fields["response"]), "status": "incomplete", **details, "output": items}
+        return rawjson.encode({**fields, "type": "response.incomplete", "error": None, "response": response})
 
 
 def _split(blocks: bytes) -> tuple[list[bytes], list[bytes]]:
@@ -195,6 +230,6 @@ def _read(block: bytes) -> tuple[bytes, bytes]:
     if event.name:
         return _NAME + event.name, event.data
     try:
-        return _NAME + _STEER.decode(event.data).type.encode(), event.data
+        return _NAME + _CONTROL.decode(event.data).type.encode(), event.data
     except _ODD:
         return b"", event.data

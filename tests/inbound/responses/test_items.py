@@ -241,6 +241,27 @@ def test_what_a_vendors_tool_did_is_reported_in_a_line(item: dict[str, Any], lin
     assert messages(item) == [{"role": "assistant", "content": line}]
 
 
+def test_what_another_agent_wrote_is_what_the_user_says() -> None:
+    content = [{"type": "input_text", "text": "done"}, {"type": "encrypted_content", "encrypted_content": "gAAA"}]
+    item = {"type": "agent_message", "author": "/root/a", "recipient": "/root", "content": content}
+    conversation, found = read([item])
+    assert found == [{"role": "user", "content": "[agent_message] /root/a /root\ndone"}]
+    assert conversation.extras == ("input[].agent_message.encrypted_content",)
+
+
+def test_the_last_update_of_the_configuration_counts() -> None:
+    form = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
+    updates = [
+        {"type": "configuration_update", "reasoning": {"effort": "low"}, "text": {"format": form}},
+        {"type": "configuration_update", "reasoning": {"effort": "high"}},
+    ]
+    body = {"model": "m", "input": [USER, *updates], "reasoning": {"effort": "medium", "summary": "auto"}}
+    fields = {name: msgspec.Raw(json.dumps(value).encode()) for name, value in body.items()}
+    order, _ = translate_responses(Order(fields=fields, model="m"), read_fields(fields))
+    assert json.loads(bytes(order.fields["reasoning_effort"])) == "high"
+    assert json.loads(bytes(order.fields["response_format"]))["json_schema"]["schema"] == {"type": "object"}
+
+
 def test_what_cannot_be_sent_back_is_named() -> None:
     cited = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0, "end_index": 1}
     said = {"role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": [cited]}]}
