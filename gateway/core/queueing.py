@@ -23,7 +23,7 @@ from gateway.core.quota import MoneyBooks
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import Limiter
 from gateway.core.routing import RouteChoice
-from gateway.domain.call import Running, Wait
+from gateway.domain.call import Outcome, Running, Wait
 from gateway.domain.errors import RateLimited, Unavailable
 from gateway.domain.events import CallLeft, CallWaiting
 from gateway.domain.text import plain
@@ -53,27 +53,16 @@ def until_gone(client: Client) -> Iterator[None]:
         client.on_gone = previous
 
 
-class _WaitingCall:
-    """A call in the queue, and the task that waits for it."""
-
-    __slots__ = ("cancelled", "running", "task")
-
-    def __init__(self, running: Running) -> None:
-        self.running = running
-        self.task = asyncio.current_task()
-        self.cancelled = False
-
-
 class WaitingCalls:
     """The waiting calls, as watchers see them."""
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
-        self._calls: dict[CallId, _WaitingCall] = {}
+        self._calls: dict[CallId, Call] = {}
 
     def all(self) -> list[Running]:
         """Returns the waiting calls, oldest first."""
-        return [one.running for one in self._calls.values()]
+        return [call.running for call in self._calls.values()]
 
     def get(self, call_id: CallId) -> Running | None:
         """Returns the call with this id, if it waits."""
@@ -81,39 +70,34 @@ class WaitingCalls:
         return None if found is None else found.running
 
     def note(self, call: Call, gates: Iterable[ConcurrencyGate]) -> None:
-        """Note that the call waits at one of these now."""
-        context = call.context
-        found = self._calls.get(context.visit.id)
-        if found is None:
-            found = self._calls[context.visit.id] = _WaitingCall(call.running)
-        found.running = msgspec.structs.replace(found.running, waits_for=wait_text(gates))
-        self._bus.tell(CallWaiting(call=found.running))
+        """Note that the call, which runs in the current task, waits at one of these now."""
+        call.task = asyncio.current_task()
+        call.running = msgspec.structs.replace(call.running, waits_for=wait_text(gates))
+        self._calls[call.running.id] = call
+        self._bus.tell(CallWaiting(call=call.running))
 
     def cancel(self, call_id: CallId) -> bool:
         """End a waiting call. Returns False if it does not wait."""
-        found = self._calls.get(call_id)
-        if found is None or found.task is None:
+        if (found := self._calls.get(call_id)) is None:
             return False
-        found.cancelled = True
-        found.task.cancel()
+        found.end(Outcome.CANCELLED)
         return True
 
     @contextmanager
-    def until_admitted(self, call_id: CallId) -> Iterator[None]:
+    def until_admitted(self, call: Call) -> Iterator[None]:
         """Lets the call wait inside of the block. Raises Unavailable if its owner cancelled it there."""
         try:
             yield
         except BaseException as error:
-            found = self._calls.get(call_id)
-            if found is not None:
-                self._bus.tell(CallLeft(call_id=call_id))
-            if isinstance(error, asyncio.CancelledError) and found is not None and found.cancelled and found.task:
-                found.task.uncancel()
+            if call.running.id in self._calls:
+                self._bus.tell(CallLeft(call_id=call.running.id))
+            if isinstance(error, asyncio.CancelledError) and call.result.ended_by is not None and call.task is not None:
+                call.task.uncancel()
                 msg = "the call was cancelled by the gateway's owner while it waited"
                 raise Unavailable(msg, code="call_cancelled") from error
             raise
         finally:
-            self._calls.pop(call_id, None)
+            self._calls.pop(call.running.id, None)
 
 
 class CallQueue:
@@ -143,7 +127,7 @@ class CallQueue:
         ConnectionError if the client left meanwhile.
         """
         began = self._clock.mono()
-        with self.calls.until_admitted(call.context.visit.id), until_gone(call.context.client):
+        with self.calls.until_admitted(call), until_gone(call.context.client):
             try:
                 admission, first = await self._take_places(call, admission)
                 if (waiting := self.calls.get(call.context.visit.id)) is not None:
