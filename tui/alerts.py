@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 
 from gateway import __version__
-from gateway.domain.budget import budget_id
-from gateway.domain.incidents import WARN_SHARE, spent_share
+from gateway.domain.budget import WARN_SHARE, budget_id
+from gateway.domain.incidents import spent_share
 from gateway.domain.units import DOLLAR
 from gateway.domain.views import BudgetView
 from tui import format as fmt

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gateway.domain.budget import WARN_SHARE
 from gateway.domain.forecast import used_share
 from gateway.domain.human_values import brief_count
-from gateway.domain.incidents import WARN_SHARE
 from gateway.domain.money import dollars
 from gateway.domain.units import DOLLAR
 from gateway.domain.views import BudgetView

@@ -16,6 +16,7 @@ from gateway.core.quota import MoneyBooks
 from gateway.domain.budget import (
     BALANCE_ID,
     BALANCE_NAME,
+    WARN_SHARE,
     Budget,
     Window,
     budget_id,
@@ -25,7 +26,7 @@ from gateway.domain.budget import (
 )
 from gateway.domain.call import ACCOUNT, Record, Scope, exceeded_budget
 from gateway.domain.channel import Channel, key_id, key_name
-from gateway.domain.incidents import STORE, WARN_SHARE, ChannelState, Incident, Incidents, SpentBudget, spent_share
+from gateway.domain.incidents import STORE, ChannelState, Incident, Incidents, SpentBudget, spent_share
 from gateway.domain.money import dollars
 from gateway.domain.price_gap import price_gap
 from gateway.domain.text import plain

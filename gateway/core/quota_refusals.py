@@ -10,11 +10,10 @@ from typing import Final
 import msgspec
 
 from gateway.domain.advice import advice
-from gateway.domain.budget import Budget, budget_name
+from gateway.domain.budget import WARN_SHARE, Budget, budget_name, share_of
 from gateway.domain.call import ACCOUNT, Running, Scope
 from gateway.domain.errors import GatewayError, QuotaExceeded
 from gateway.domain.human_values import percent_text, plural, zoned_time
-from gateway.domain.incidents import WARN_SHARE
 from gateway.domain.money import dollars
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
@@ -137,10 +136,5 @@ def _about(call: Running, token: Token) -> str:
 
 def budget_warning(owner: str, budget: Budget, nanos: Nanos, tokens: int) -> str:
     """Returns ``daily budget of token 'ci': 84% spent`` from ``WARN_SHARE`` on. Holds do not count."""
-    shares = [
-        used / limit if limit else float(used > 0)
-        for used, limit in ((nanos, budget.nanos), (tokens, budget.tokens))
-        if limit is not None
-    ]
-    share = max(shares, default=0.0)
+    share = share_of(budget, nanos, tokens)
     return f"{budget_name(budget.window, owner)}: {percent_text(share)} spent" if share >= WARN_SHARE else ""

@@ -118,6 +118,16 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
         return Amounts(Nanos(self.nanos + nanos), self.tokens + tokens, self.calls + calls)
 
 
+WARN_SHARE = 0.8
+"""The spent share of a budget that is worth a warning."""
+
+
+def share_of(budget: Budget, nanos: int, tokens: int) -> float:
+    """Returns the larger share that these are of a budget, of its money or of its tokens."""
+    pairs = ((nanos, budget.nanos), (tokens, budget.tokens))
+    return max((used / most if most else float(used > 0) for used, most in pairs if most is not None), default=0.0)
+
+
 def window_start(window: Window, now: Millis) -> Millis:
     """Returns when the window that contains ``now`` began, by this machine's local calendar. EVER began at 0."""
     calendar = _WINDOWS[window].calendar

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.budget import window_start
+from gateway.domain.budget import WARN_SHARE, share_of, window_start
 from gateway.domain.call import NOT_UPSTREAM, Attempt, FailureKind, exceeded_budget, skipped_channels
 from gateway.domain.human_values import percent_text
 from gateway.domain.text import plain
@@ -37,9 +37,6 @@ PAUSED_STATES = ("cooling", "attention")
 
 TOO_LITTLE = "too little is left for a call"
 ALL_SPENT = "all is spent, and calls are rejected"
-
-WARN_SHARE = 0.8
-"""The spent share of a budget that is worth a warning."""
 
 
 class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -512,12 +509,7 @@ def cause_text(incident: Incident) -> str:
 
 def spent_share(budget: BudgetView) -> float:
     """Returns the larger share that is spent, of money or of tokens. What running calls hold does not count."""
-    shares = [0.0]
-    if budget.nanos is not None:
-        shares.append(budget.spent_nanos / budget.nanos if budget.nanos else float(budget.spent_nanos > 0))
-    if budget.tokens is not None:
-        shares.append(budget.spent_tokens / budget.tokens if budget.tokens else float(budget.spent_tokens > 0))
-    return max(shares)
+    return share_of(budget, budget.spent_nanos, budget.spent_tokens)
 
 
 def _spent_text(budget: BudgetView) -> str:

@@ -13,7 +13,6 @@ from gateway.domain.call import Attempt, FailureKind
 from gateway.domain.incidents import (
     LIMIT,
     QUIET_MS,
-    WARN_SHARE,
     ChannelState,
     Incident,
     Incidents,
@@ -432,7 +431,7 @@ def warn(found: Incidents, *budgets: BudgetView, at: int = NOW) -> list[Incident
     spent = {
         f"{one.window}:token:1": SpentBudget(budget_name(one.window, "token 'ci'"), one)
         for one in budgets
-        if spent_share(one) >= WARN_SHARE
+        if spent_share(one) >= 0.8
     }
     return found.update_budgets(spent, Millis(at))
 
