@@ -18,8 +18,7 @@ from gateway.domain.query import query_of
 from gateway.domain.registry import Registry
 from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.domain.views import Point, Summary, SumRow
-from gateway.store.calls import CallLog, filtered_sums_of, has_deleted
-from gateway.store.filtered_sums import CallSelection
+from gateway.store.calls import CallLog, CallSelection, filtered_sums_of, has_deleted
 from gateway.store.latency import LatencyCounts, LatencyTable, percentile
 from gateway.store.rollup import Counts
 from gateway.store.search import SearchDeadline

@@ -5,6 +5,8 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,12 +18,11 @@ from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store import sums
 from gateway.store.files import body_of, fit, id_of, intact, pack
-from gateway.store.filtered_sums import CallSelection, filtered_sums
-from gateway.store.latency import LatencyCache, LatencyTable
+from gateway.store.latency import LatencyCache, LatencyTable, book_latency
 from gateway.store.log import Log, LogLine
-from gateway.store.rollup import DAY, Counts, Dimension, Table
+from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table
 from gateway.store.search import LogSearch, SearchDeadline
-from gateway.store.segment import Segment
+from gateway.store.segment import Segment, decode_entry
 from gateway.store.sums import FOREVER, Bucket, Span, Step, Sums
 
 _ID_IN_LINE = re.compile(rb'"id":"(req_[0-9a-f]{26})"')
@@ -247,11 +248,30 @@ def _so_far(segments: Iterable[Segment], records: list[Record], number: int, bac
     return SearchResult(records=records, cursor=number, back_to=back_to, left=left)
 
 
+class CallSelection(NamedTuple):
+    """Which calls to sum up, and how long to search."""
+
+    query: Query
+    patience: SearchDeadline
+
+
 def filtered_sums_of(calls: CallLog, selection: CallSelection, by: Dimension, step: Step) -> tuple[Sums, LatencyTable]:
-    """Returns what ``sums`` and ``latency`` return, for matching calls whose records are kept."""
-    found = filtered_sums(calls.log.segments[::-1], selection, by, _START_OF[step])
-    series = _series(found.sums.table(by), _START_OF[step]) if step else []
-    return _sums_of(calls.log.segments, found.sums.totals(by), series), found.latency
+    """Returns what ``sums`` and ``latency`` return, for matching calls that are found before the deadline.
+
+    Rollups have sums by the values of one dimension. What else those calls match is only in their records, so calls
+    whose records were deleted are missing here.
+    """
+    found, latency, start_of, patience = Rollup(), LatencyTable(), cache(_START_OF[step]), selection.patience
+    for block in LogSearch(selection.query).steps(calls.log.segments[::-1], FOREVER):
+        for line in filter(intact, block.lines):
+            call = decode_entry(body_of(line))
+            found.add(call)
+            book_latency(latency, call, by, start_of)
+            patience.over()  # lets other threads run
+        if patience.over():
+            break
+    series = _series(found.table(by), start_of) if step else []
+    return _sums_of(calls.log.segments, found.totals(by), series), latency
 
 
 def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], series: list[Bucket]) -> Sums:

@@ -10,11 +10,15 @@ usage/ledger.json    TinyDB: one document of sums per sealed segment            
 usage/reserve        space kept back for the records of running calls
 """
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import msgspec
+
 from gateway.config import Config, make_home
+from gateway.domain.incidents import LIMIT as INCIDENTS
+from gateway.domain.incidents import Incident
 from gateway.domain.units import Millis
 from gateway.store import files
 from gateway.store.books import Books
@@ -24,12 +28,38 @@ from gateway.store.entities import Entities
 from gateway.store.errors import StoreError, cannot_open
 from gateway.store.folder import Folder, ordinary
 from gateway.store.history import History
-from gateway.store.incidents import IncidentFile
 from gateway.store.inflight import Inflight
 from gateway.store.lock import Lock
 from gateway.store.log import LIMIT, HighWater, Log
 from gateway.store.recorder import Recorder
 from gateway.store.rollup import DAY
+
+
+class IncidentFile:
+    """The incidents of a home, kept across restarts. Read once, written whenever something changed.
+
+    The file is small, replaced as a whole, and not synced: a power cut loses the last seconds. A file that cannot be
+    read counts as empty. Incidents help the owner; they are no record of money.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def load(self) -> list[Incident]:
+        """Returns the incidents, oldest first; none if the file is missing or damaged."""
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), files.open_to_read(self.path) as file:
+            return msgspec.json.decode(file.read(4 << 20), type=list[Incident])[
+                -INCIDENTS:
+            ]  # a larger file is not ours
+        return []
+
+    def save(self, incidents: Sequence[Incident]) -> bool:
+        """Replace the file. Returns False if the disk refuses."""
+        try:
+            files.replace(self.path, msgspec.json.format(msgspec.json.encode(incidents)) + b"\n", durable=False)
+        except OSError:
+            return False
+        return True
 
 
 class Store:

@@ -8,8 +8,7 @@ import pytest
 from gateway.domain.call import Record
 from gateway.domain.query import EVERYTHING, Query, parse
 from gateway.domain.units import Millis
-from gateway.store.calls import CallLog, filtered_sums_of
-from gateway.store.filtered_sums import CallSelection
+from gateway.store.calls import CallLog, CallSelection, filtered_sums_of
 from gateway.store.rollup import DIMENSIONS, HOUR, Counts, Dimension
 from gateway.store.search import SearchDeadline
 from gateway.store.sums import value_of
