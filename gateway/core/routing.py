@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from gateway.core.catalog import Route
-from gateway.core.channel_health import ChannelHealth, HealthState
-from gateway.core.latency import TOKENS, LatencyStats
+from gateway.core.channel_health import TOKENS, ChannelHealth, HealthState, LatencyStats
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.domain.human_values import brief_span, pause_text
 from gateway.domain.units import ChannelId
