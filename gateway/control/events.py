@@ -23,6 +23,7 @@ from gateway.core.event_bus import Batch, Notice, Watcher
 from gateway.domain import events
 from gateway.domain.call import Record
 from gateway.domain.errors import BadRequest
+from gateway.domain.incidents import Incident
 from gateway.domain.views import AccountView, call_view
 
 STUCK_S = 30.0
@@ -38,8 +39,8 @@ class WatcherStream:
         self._clock = clock
         self._encoder = msgspec.json.Encoder()
         self._seq = 0
-        self._incidents = 0
-        """The revision of the incidents that were last reported."""
+        self._incidents: dict[int, Incident] = {}
+        """The incidents as they were last reported."""
         self._account: AccountView | None = None
         self._balance_due: float | None = None
         self._tables_due: float | None = None
@@ -50,7 +51,7 @@ class WatcherStream:
         """Returns a line with the whole present state."""
         engine = self._engine
         incidents = engine.incident_watch.look()
-        self._incidents = incidents.revision
+        self._incidents = incidents.copies()
         recent, older = await asyncio.to_thread(newest, engine, self._recent)
         entities = await self._entities()
         return self._line(
@@ -104,7 +105,8 @@ class WatcherStream:
 
     def _incident_lines(self) -> list[bytes]:
         incidents = self._engine.incident_watch.look()
-        changed, self._incidents = incidents.changed_since(self._incidents), incidents.revision
+        if changed := incidents.changed_since(self._incidents):
+            self._incidents = incidents.copies()
         return [self._line(events.IncidentChanged(seq=self._next(), incident=incident)) for incident in changed]
 
     def patience(self) -> float:

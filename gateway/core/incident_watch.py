@@ -67,8 +67,8 @@ class IncidentWatch:
         self.incidents = Incidents(kept.load())
         self.serving = False
         """Set once /v1 listens. Before that, as in a command, the environment need not be that of the calls."""
-        self._saved = (0, clock.mono())
-        """Which revision was written, and when."""
+        self._saved = (self.incidents.copies(), clock.mono())
+        """What was written, and when."""
         self._counted = -1
         """How many calls were settled when the budgets were last checked."""
         self._known: Catalog | None = None
@@ -92,7 +92,7 @@ class IncidentWatch:
         found.update_keys(dict(self._key_states(channels)), now)  # first: what was the channel's may be a key's now
         found.update_channels(map(self._state_of, channels), now)
         found.update_store(self._trouble(), now)
-        if found.revision != self._saved[0] and self._clock.mono() - self._saved[1] >= 2.0:
+        if self._clock.mono() - self._saved[1] >= 2.0:
             self.save()
         return found
 
@@ -112,9 +112,9 @@ class IncidentWatch:
 
     def save(self) -> None:
         """Write the incidents if they changed."""
-        if self.incidents.revision != self._saved[0]:
+        if self.incidents.changed_since(self._saved[0]):
             self._kept.save(self.incidents.newest()[::-1])
-            self._saved = (self.incidents.revision, self._clock.mono())
+            self._saved = (self.incidents.copies(), self._clock.mono())
 
     def _look_at_budgets(self, now: Millis) -> None:
         catalog, calls = self._catalog(), self._books.spent(ACCOUNT, Millis(0)).calls

@@ -151,11 +151,10 @@ class Incidents:
 
     def __init__(self, known: Iterable[Incident] = ()) -> None:
         self._all: deque[Incident] = deque(known, maxlen=LIMIT)
-        self.revision = 0
-        """A number that grows with every change."""
-        self._revisions: dict[int, int] = {}
         self._now = Millis(0)
         """The latest moment seen in an event."""
+        self._store_failed = Millis(0)
+        """When the store was last seen to fail."""
         self._names = _Names()
 
     def newest(self, channel: str = "") -> list[Incident]:
@@ -174,7 +173,6 @@ class Incidents:
         """Use the present names of channels and budgets, by their ids. A removed channel is not paused."""
         self._names.update(names)
         for one in self._all:
-            before = (one.subject_id, one.channel, one.budget, one.moved, one.paused)
             one.subject_id = one.subject_id or self._names.id_of(one.budget or one.channel)
             if one.budget:
                 one.budget = names.get(one.subject_id, one.budget)
@@ -183,14 +181,14 @@ class Incidents:
             one.moved = _with_new_names(one.moved, self._names)
             if one.paused and one.channel != STORE and one.subject_id not in names:
                 _end_pause(one, at)
-            if (one.subject_id, one.channel, one.budget, one.moved, one.paused) != before:
-                self._note(one)
 
-    def changed_since(self, revision: int) -> list[Incident]:
-        """Returns the incidents that changed after this revision."""
-        if revision == self.revision:
-            return []
-        return [one for one in self._all if self._revisions.get(one.id, 0) > revision]
+    def copies(self) -> dict[int, Incident]:
+        """Returns the incidents as they are now, by id."""
+        return {one.id: msgspec.structs.replace(one) for one in self._all}
+
+    def changed_since(self, before: Mapping[int, Incident]) -> list[Incident]:
+        """Returns the incidents that are new, or different from these copies."""
+        return [one for one in self._all if before.get(one.id) != one]
 
     def add_call(self, call: CallView) -> None:
         """Record the failures of a finished call."""
@@ -200,11 +198,9 @@ class Incidents:
         if (spent := _spent_budget(self.newest(STORE), call)) is not None:
             spent.refused += call.count
             spent.last = max(spent.last, self._now)
-            self._note(spent)
         for channel in skipped_channels(call.marks):
             if (cause := _cause_of_refusal(self.newest(self._names.now(channel)), self._now)) is not None:
                 cause.refused += call.count
-                self._note(cause)
         answered = 200 <= call.status < 300
         seen: set[str] = set()
         for at, attempt in _failures(call):
@@ -214,45 +210,38 @@ class Incidents:
             if found.ended is not None and found.ended < at:
                 found.ended = None
             found.failures += 1
-            found.apis[call.api] = found.apis.get(call.api, 0) + 1
+            found.apis = _one_more(found.apis, call.api)
             if attempt.channel not in seen and call.channel != attempt.channel and answered:
-                other = self._names.now(call.channel)
-                found.moved[other] = found.moved.get(other, 0) + 1
+                found.moved = _one_more(found.moved, self._names.now(call.channel))
             elif attempt.channel not in seen and not answered:
                 found.unanswered += 1
             seen.add(attempt.channel)
-            self._note(found)
 
     def update_channels(self, channels: Iterable[ChannelState], at: Millis) -> None:
         """Record the channels' states at a moment (0: that of the last call)."""
         now = at or self._now
         for channel in channels:
             self._update_pause(channel, "", now)
-            for one in _update_missing(self.newest(channel.name), channel, now):
-                self._note(one)
+            _update_missing(self.newest(channel.name), channel, now)
         for one in self._all:
             if one.ended is None and one.channel + one.budget != STORE and not one.lasts(now):
                 one.ended = one.until if one.budget and one.until is not None else min(now, one.quiet_from)
-                self._note(one)
 
     def update_keys(self, states: Mapping[tuple[str, str], ChannelState], at: Millis) -> None:
         """Record the states of the keys of channels that have several, by channel and key; of others, nothing lasts."""
         for (_, key), state in states.items():
             if (found := _under_other_number(self.newest(state.name), state, key)) is not None:
                 found.key = key
-                self._note(found)
             self._update_pause(state, key, at)
         for one in self._all:
             if one.key and one.paused and (one.channel, one.key) not in states:
                 one.paused, one.ended = False, at
-                self._note(one)
 
     def _update_pause(self, channel: ChannelState, key: str, now: Millis) -> None:
         mine = [one for one in self.newest(channel.name) if one.key == key and one.kind not in _NOT_THE_CHANNELS]
         for one in mine:
             if not channel.failing and one.lasts(now) and not one.paused:
                 one.ended = now
-                self._note(one)
         out = channel.state in PAUSED_STATES
         found = _cause_of_pause(mine, channel, now) if out else _pause_of(mine, channel.reason)
         if out and (found is None or not found.recurs(now)):
@@ -263,18 +252,14 @@ class Incidents:
             return
         if channel.state == "half_open" and found.kind is FailureKind.AUTH:
             return  # only an accepted key, or another one, ends it
-        before = (found.paused, found.until, found.ended)
         if out:
             found.paused, found.until, found.ended = True, _steady(found.until, channel.until_ms), None
             for former in (one for one in mine if one.paused and one is not found):
                 _end_pause(former, now)
-                self._note(former)
         elif channel.failing:
             found.paused = False  # it is tried again, but nothing succeeded yet
         else:
             _end_pause(found, now)
-        if (found.paused, found.until, found.ended) != before:
-            self._note(found)
 
     def update_unset(self, missing: Mapping[str, str], at: Millis) -> None:
         """Record which channels refer to variables that are not set, with the reason. Only this ends these
@@ -285,13 +270,11 @@ class Incidents:
             found = known.pop(channel, None)
             if found is None or not found.recurs(at):
                 self.begin(channel=channel, kind=FailureKind.UNSET, reason=reason, began=at, last=at, paused=True)
-            elif not found.paused or found.reason != reason:
+            else:
                 found.paused, found.ended, found.reason = True, None, reason
-                self._note(found)
         for over in known.values():
             if over.paused:
                 over.paused, over.ended = False, at
-                self._note(over)
 
     def update_store(self, error: str, at: Millis) -> None:
         """Record the state of the store at a moment (0: that of the last call); no error means it works."""
@@ -300,10 +283,9 @@ class Incidents:
         if error and found is None:
             self.begin(channel=STORE, reason=error, began=now, last=now, paused=True)
         elif error and found is not None:
-            found.reason, found.last = error, now
+            found.reason, self._store_failed = error, now
         elif found is not None:
-            found.paused, found.ended = False, now
-            self._note(found)
+            found.paused, found.last, found.ended = False, max(found.last, self._store_failed), now
 
     def update_budgets(self, spent: Mapping[str, SpentBudget], at: Millis) -> list[Incident]:
         """Returns new warnings: that a budget is nearly or fully spent, the first time in its window.
@@ -317,14 +299,12 @@ class Incidents:
                 lasting[one.subject_id] = one
             else:
                 one.ended = at if one.until is None else min(at, one.until)
-                self._note(one)
         for subject, budget in spent.items():
             known, reason, view = lasting.get(subject), _spent_text(budget.view), budget.view
-            if known is not None and _answers_again(known, budget):
-                self._note(known)
+            if known is not None:
+                _note_use(known, budget)
             if known is not None and known.refused and _was_raised(known, view):
                 known.ended = at  # what it refused is over, also if most of it is still spent
-                self._note(known)
                 if budget.refused or spent_share(view) >= WARN_SHARE:
                     again = self.begin(began=at, last=at, **_warning(subject, budget))
                     found += [again] if budget.refused else []
@@ -335,19 +315,13 @@ class Incidents:
                     known.last = at
                     found += [known] if reason == ALL_SPENT else []
                 known.reason, known.limit_nanos, known.limit_tokens = reason, view.nanos, view.tokens
-                self._note(known)
         return found
-
-    def _note(self, incident: Incident) -> None:
-        self.revision += 1
-        self._revisions[incident.id] = self.revision
 
     def begin(self, **fields: object) -> Incident:
         """Add an incident."""
         found = Incident(id=max((one.id for one in self._all), default=0) + 1, **fields)  # type: ignore[arg-type]
         found.subject_id = found.subject_id or self._names.id_of(found.channel)
         self._all.append(found)
-        self._note(found)
         return found
 
     def _of(self, attempt: Attempt, at: Millis) -> Incident:
@@ -449,18 +423,19 @@ def _with_new_names(counts: dict[str, int], names: _Names) -> dict[str, int]:
     return found
 
 
-def _update_missing(newest: Iterable[Incident], channel: ChannelState, now: Millis) -> Iterator[Incident]:
-    """Extend a channel's newest incident while a model is not requested there. Yields what was changed."""
+def _one_more(counts: Mapping[str, int], name: str) -> dict[str, int]:
+    return {**counts, name: counts.get(name, 0) + 1}
+
+
+def _update_missing(newest: Iterable[Incident], channel: ChannelState, now: Millis) -> None:
+    """Extend a channel's newest incident while a model is not requested there."""
     lasts = channel.lacks_until is not None
     for one in (one for one in newest if one.kind is FailureKind.MISSING):
-        before = (one.paused, one.until, one.ended)
         if lasts and one.recurs(now):
             one.paused, one.until, one.ended = True, _steady(one.until, channel.lacks_until), None
             lasts = False  # older ones are over
         elif one.lasts(now):
             _end_pause(one, now)
-        if (one.paused, one.until, one.ended) != before:
-            yield one
 
 
 def _end_pause(incident: Incident, now: Millis) -> None:
@@ -530,14 +505,12 @@ def _was_raised(incident: Incident, budget: BudgetView) -> bool:
     return any(before is not None and (now is None or now > before) for before, now in pairs)
 
 
-def _answers_again(known: Incident, budget: SpentBudget) -> bool:
-    """Returns whether a call was answered since the budget last refused one, and that is new."""
+def _note_use(known: Incident, budget: SpentBudget) -> None:
+    """Note whether a call was answered since the budget last refused one."""
     use = budget.view.spent_nanos + budget.view.spent_tokens
-    new = not (budget.refused or known.answered) and use > known.used
+    known.answered = not budget.refused and (known.answered or use > known.used)
     if budget.refused:
         known.used = use
-    known.answered = new or (known.answered and not budget.refused)
-    return new
 
 
 def _warning(subject: str, budget: SpentBudget) -> dict[str, Any]:

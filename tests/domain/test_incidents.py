@@ -408,11 +408,11 @@ def test_only_what_changed_is_reported() -> None:
     found = Incidents()
     found.add_call(moved())
     found.update_channels([paused(name="other")], Millis(NOW))
-    revision = found.revision
+    copies = found.copies()
     found.update_channels([paused(NOW + 30_500, name="other")], Millis(NOW + 500))
-    assert found.changed_since(revision) == []
+    assert found.changed_since(copies) == []
     found.add_call(moved(NOW + 1_000))
-    assert [one.channel for one in found.changed_since(revision)] == ["a"]
+    assert [one.channel for one in found.changed_since(copies)] == ["a"]
 
 
 def budget(spent: int, window: Window = Window.DAY, held: int = 0) -> BudgetView:
