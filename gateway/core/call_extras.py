@@ -12,6 +12,7 @@ from gateway.domain.json_text import plain_escapes
 from gateway.domain.media_size import NO_MEDIA
 from gateway.domain.price import Price
 from gateway.domain.units import MILLION, Nanos
+from gateway.domain.usage import LONGEST_WRITE
 from gateway.inbound.api import InboundRequest
 
 _SEARCH_OPTIONS = ("web_search_options", "search_parameters", "plugins")
@@ -21,11 +22,10 @@ SEARCHES_HELD = 10
 _MOST_USES = re.compile(rb'"max_uses"\s*:\s*(\d{1,4})')
 
 
-def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedModel]]) -> CallExtras:
+def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedModel]], price: Price) -> CallExtras:
     """Returns what a call may be billed for beside text, by its request and its channels' parameters."""
     media = request.media is not NO_MEDIA or request.remote_input
-    # a large request is not searched for the time to live that it may ask for
-    cached_12h = request.prompt is not None or any(b'"12h"' in bytes(value) for value in request.fields.values())
+    cached_12h = LONGEST_WRITE in price.extras and _may_write_for_12h(request)
     variants: dict[str, None] = {}
     searches = _searches(request.fields)
     for channel, served in offers:
@@ -34,6 +34,14 @@ def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedM
         cached_12h = cached_12h or "12h" in str(channel.overrides)
     pictures = request.media.pictures
     return CallExtras(media, cached_12h, searches, pictures, tuple(variants))
+
+
+def _may_write_for_12h(request: InboundRequest) -> bool:
+    """Returns whether a request may ask for a time to live in the cache of 12 hours. A large one is not searched."""
+    if request.prompt is not None:
+        return True
+    text = request.body or b"".join(map(bytes, request.fields.values()))
+    return b'"12h"' in plain_escapes(text)
 
 
 def _searches(fields: Mapping[str, msgspec.Raw]) -> int:

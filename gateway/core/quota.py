@@ -205,7 +205,9 @@ def need_of(
     if request.media is not NO_MEDIA:
         tokens += max([request.media.bound(served.upstream_name) for _, served in effects.offers], default=0)
     output = _output(request, effects)
-    extras = call_extras(request, effects.offers) if price is not None and (price.extras or price.rules) else PLAIN
+    extras = PLAIN
+    if price is not None and (price.extras or price.rules):
+        extras = call_extras(request, effects.offers, price)
     tools = request.fields.get("tools")
     if tools is not None and (advice := advice_cost(tools, tokens + output[2], prices_of, extras.variants)):
         extras = msgspec.structs.replace(extras, advice=advice)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +32,7 @@ PICTURE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url"
 
 def held(at: Channel, name: str = "m", **fields: Any) -> Nanos:
     """What a call of a million tokens each way holds."""
-    extras = call_extras(ask(**fields), [(at, ServedModel(name="m", upstream=name))])
+    extras = call_extras(ask(**fields), [(at, ServedModel(name="m", upstream=name))], PRICE)
     return highest_cost(PRICE, MILLION, MILLION, MILLION, extras)
 
 
@@ -129,7 +130,6 @@ LONG = {"type": "text", "text": "a", "prompt_cache_breakpoint": {"ttl": "12h"}}
 def test_writes_to_a_cache_for_12_hours_are_held_for_where_they_are_asked_for(
     sent: dict[str, Any], overrides: Overrides | None, dollars: int
 ) -> None:
-    extras = call_extras(ask(**sent), [(channel(overrides=overrides), ServedModel(name="m"))])
     price = Price(
         model="m",
         input=Nanos(4 * DOLLAR),
@@ -137,7 +137,14 @@ def test_writes_to_a_cache_for_12_hours_are_held_for_where_they_are_asked_for(
         cache_write=Nanos(5 * DOLLAR),
         extras={"cache_write_12h": Nanos(10 * DOLLAR)},
     )
+    extras = call_extras(ask(**sent), [(channel(overrides=overrides), ServedModel(name="m"))], price)
     assert highest_cost(price, MILLION, 0, MILLION, extras) == dollars * DOLLAR
+
+
+def test_an_escaped_time_to_live_is_seen() -> None:
+    request = msgspec.structs.replace(ask(), body=b'{"prompt_cache_options":{"ttl":"\\u0031\\u0032h"}}')
+    price = Price(model="m", input=Nanos(0), output=Nanos(0), extras={"cache_write_12h": Nanos(DOLLAR)})
+    assert call_extras(request, [], price).cached_12h
 
 
 @pytest.mark.parametrize(
