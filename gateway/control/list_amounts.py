@@ -5,10 +5,10 @@ partial prices for variants such as ``flex``, which replace single amounts.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
     Rate = Decimal | TieredPrices | None
-
-At = TypeVar("At", Price, PriceRule, Tier)
 
 _FIELDS = {
     "input": "input_mtok",
@@ -94,13 +92,6 @@ def price_of(
     """
     values = _fields(_amounts_in(listed), upstream_model or model)
     return None if values is None else Price(model=model, **values, source=source, updated=now)
-
-
-def with_rates(at: At, rates: Callable[[Any], Mapping[str, Nanos]]) -> At:
-    """Returns a price with further rates, which follow from its amounts, in all its tiers and rules."""
-    inner = {name: getattr(at, name) for name in ("tiers", "rules") if getattr(at, name, ())}
-    parts: Any = {name: tuple(with_rates(one, rates) for one in several) for name, several in inner.items()}
-    return msgspec.structs.replace(at, extras={**at.extras, **rates(at)}, **parts)
 
 
 def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway.control.list_amounts import list_date, list_price, with_rates
+from gateway.control.list_amounts import list_date, list_price
 from gateway.control.list_rows import ListNames
 from gateway.core.model_prices import channel_price, in_order, is_free_server, set_by_owner, with_price
 from gateway.core.price_change import guard_of
 from gateway.domain.channel import Channel, ServedModel, UpstreamModels
 from gateway.domain.errors import Unavailable
-from gateway.domain.price import Price, multiply
+from gateway.domain.price import Price, each_part, multiply
 from gateway.domain.registry import Registry
 from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.domain.urls import is_near
@@ -123,12 +123,16 @@ def upstream_price(
     )
 
 
-_RATES: Mapping[str, Callable[[Any], dict[str, Nanos]]] = {
-    "openai": lambda at: {LONGEST_WRITE: Nanos(2 * at.cache_write)} if at.cache_write else {},
-    "azure": lambda at: {"searches": Nanos(14_000_000)} if at.extras.get("searches") else {},
+def _with_rate(at: Any, name: str, nanos: int | None) -> Any:
+    return msgspec.structs.replace(at, extras={**at.extras, name: Nanos(nanos)}) if nanos else at
+
+
+_CHANGES: Mapping[str, Callable[[Any], Any]] = {
+    "openai": lambda at: _with_rate(at, LONGEST_WRITE, 2 * (at.cache_write or 0)),
+    "azure": lambda at: _with_rate(at, "searches", at.extras.get("searches") and 14_000_000),
 }
-"""Rates that the list lacks: OpenAI charges twice as much for what is kept in the cache for 12 hours. Azure charges its
-own fee for a search, and not that of the model's maker."""
+"""What the list lacks: OpenAI charges twice as much for what is kept in the cache for 12 hours; Azure has its own fee
+for a search."""
 
 
 class PriceList:
@@ -204,7 +208,7 @@ class PriceList:
             return None
         price = msgspec.structs.replace(price, as_of=as_of, context=listed.row.context_window)
         price = multiply(price, listed.factor)
-        return with_rates(price, _RATES[vendor.id]) if vendor.id in _RATES else price
+        return each_part(price, _CHANGES[vendor.id]) if vendor.id in _CHANGES else price
 
 
 def _load() -> PriceList:

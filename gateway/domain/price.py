@@ -6,8 +6,8 @@ show the formula with its numbers. A price consists, from the outside in, of rul
 hours, or for a service tier), tiers (for longer inputs), and rates (of each kind of tokens, and of each search).
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -140,6 +140,9 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         parts: list[Price | Tier | PriceRule] = [self, *self.tiers, *self.rules]
         parts += [tier for rule in self.rules for tier in rule.tiers]
         return not any(map(_costs, parts))
+
+
+Part = TypeVar("Part", Price, PriceRule, Tier)
 
 
 def _costs(at: "Price | Tier | PriceRule") -> bool:
@@ -280,28 +283,23 @@ def _rates_at(price: Price, best: Price | Tier, multiplier: int) -> Rates:
     return Rates(best.input, cached, write, best.output, price.per_call, multiplier, best.cache_write_long, extras)
 
 
+def each_part(at: Part, change: Callable[[Any], Any]) -> Part:
+    """Returns a price after a change of its own amounts, and of those in its tiers and rules."""
+    inner = {name: getattr(at, name) for name in ("tiers", "rules") if getattr(at, name, ())}
+    parts: Any = {name: tuple(each_part(one, change) for one in several) for name, several in inner.items()}
+    changed: Part = change(msgspec.structs.replace(at, **parts))
+    return changed
+
+
 def multiply(price: Price, multiplier: int) -> Price:
     """Returns the price for a group with this multiplier, each amount rounded to nano-dollars."""
-    if multiplier == MILLION:
-        return price
-    rules = (
-        msgspec.structs.replace(rule, **_times(rule, multiplier), tiers=_tiers_times(rule.tiers, multiplier))
-        for rule in price.rules
-    )
-    tiers = _tiers_times(price.tiers, multiplier)
-    return msgspec.structs.replace(price, **_times(price, multiplier), tiers=tiers, rules=tuple(rules))
 
+    def scaled(nanos: int) -> Nanos:
+        return Nanos((nanos * multiplier + MILLION // 2) // MILLION)
 
-def _tiers_times(tiers: tuple[Tier, ...], multiplier: int) -> tuple[Tier, ...]:
-    return tuple(msgspec.structs.replace(tier, **_times(tier, multiplier)) for tier in tiers)
+    def change(at: Any) -> Any:
+        amounts = {name: getattr(at, name, None) for name in AMOUNTS}
+        own = {name: scaled(nanos) for name, nanos in amounts.items() if nanos is not None}
+        return msgspec.structs.replace(at, **own, extras={name: scaled(rate) for name, rate in at.extras.items()})
 
-
-def _times(at: Price | Tier | PriceRule, multiplier: int) -> dict[str, Any]:
-    half = MILLION // 2
-    amounts = {name: getattr(at, name, None) for name in AMOUNTS}
-    scaled: dict[str, Any] = {
-        name: Nanos((nanos * multiplier + half) // MILLION) for name, nanos in amounts.items() if nanos is not None
-    }
-    if at.extras:
-        scaled["extras"] = {name: Nanos((rate * multiplier + half) // MILLION) for name, rate in at.extras.items()}
-    return scaled
+    return price if multiplier == MILLION else each_part(price, change)
