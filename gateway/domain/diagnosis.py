@@ -114,7 +114,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     price_state: str
     """``priced``, ``free`` or ``unpriced``."""
     price: PriceView | None
-    prices: list[PriceView] = []
+    prices: list[PriceView]
     """The prices of the model's channels, if they differ."""
     multiplier: int
     """The group's multiplier in parts per million."""

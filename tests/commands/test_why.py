@@ -44,6 +44,7 @@ FOUND = Why(
     rule="group 'default' has it from demo",
     price_state="unpriced",
     price=None,
+    prices=[],
     refuses_unpriced=False,
     multiplier=1_500_000,
     hold_nanos=Nanos(1_738_400),

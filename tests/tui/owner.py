@@ -393,6 +393,7 @@ def refused(**changes: Any) -> Why:
         "rule": "group 'batch' has it from anthropic",
         "price_state": "priced",
         "price": model("claude-sonnet-4-5").price,
+        "prices": [],
         "refuses_unpriced": False,
         "multiplier": 500_000,
         "hold_nanos": Nanos(9_000_000),
