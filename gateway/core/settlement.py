@@ -111,17 +111,25 @@ _UPSTREAM_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
 
 def record_of(call: Call, status: int, *, mono: float) -> Record:
     """Returns the record of an ended call, its cost computed with one rounding."""
-    context, running, attempt, result = call.context, call.running, call.attempt, call.result
-    visit, request, usage, error = context.visit, context.request, result.usage, result.error
-    charged, first_byte = usage.source is not _NOT_USED, call.delivery.first_byte
-    priced, marks = None, result.marks
-    if charged and attempt.price is not None:
-        priced = _rates_of(usage, call, attempt.price)
-        marks = without_charged(marks, usage, attempt.price, priced) if marks else marks
-        usage = _with_pictures(usage, call, priced)
-    possible = _possible(call, charged=charged) if result.billed else {}
+    running, result, first_byte = call.running, call.result, call.delivery.first_byte
+    visit, request, error = call.context.visit, call.context.request, result.error
+    usage, priced, marks = _priced_usage(call)
+    possible = _possible(call, charged=usage.source is not _NOT_USED) if result.billed else {}
     return Record(
-        **running.shared(),
+        id=running.id,
+        ts=running.ts,
+        token=running.token,
+        token_name=running.token_name,
+        group=running.group,
+        group_name=running.group_name,
+        model=running.model,
+        upstream_model=running.upstream_model,
+        channel=running.channel,
+        channel_name=running.channel_name,
+        app=running.app,
+        api=running.api,
+        native=running.native,
+        stream=running.stream,
         status=status,
         outcome=result.outcome,
         code=error.code if error is not None else "",
@@ -149,6 +157,15 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         retry=visit.retry,
         marks=marks + _marks(call),
     )
+
+
+def _priced_usage(call: Call) -> tuple[Usage, Rates | None, tuple[str, ...]]:
+    """Returns what is charged, at which rates, and the answer's marks without what the price covers."""
+    usage, marks, price = call.result.usage, call.result.marks, call.attempt.price
+    if usage.source is _NOT_USED or price is None:
+        return usage, None, marks
+    at = _rates_of(usage, call, price)
+    return _with_pictures(usage, call, at), at, without_charged(marks, usage, price, at) if marks else marks
 
 
 def _rates_of(usage: Usage, call: Call, price: Price) -> Rates:

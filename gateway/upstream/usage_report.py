@@ -216,6 +216,8 @@ class UsageReports:
         self._reading: UsageReading | None = None
         self._timed: UsageReading | None = None
         self._output_sum = 0
+        self.usual = False
+        """Whether the last report has OpenAI's own counts and nothing else."""
         self._variant = ""
         """How it was processed, if the answer says so beside its report."""
         self.suspect = False
@@ -257,6 +259,7 @@ class UsageReports:
             self.suspect = self.suspect or fell
         self._known = found
         usual = usual_usage(self._last)
+        self.usual = usual is not None
         reading = read(found, self._limits) if usual is None else UsageReading(usual, corrected="input_tokens" in found)
         if reading is None:
             self.suspect = self.suspect or any("oken" in name for name in found)

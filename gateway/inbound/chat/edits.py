@@ -25,6 +25,7 @@ from gateway.upstream.usage_report import UsageReports
 
 CHUNK = msgspec.Raw(b'"chat.completion.chunk"')
 COMPLETION = msgspec.Raw(b'"chat.completion"')
+_ZERO = msgspec.Raw(b"0")
 Doc = dict[str, Any]
 """A JSON object with some raw values."""
 
@@ -41,12 +42,12 @@ class TakenCall(msgspec.Struct, frozen=True, gc=False):
 
 def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) -> Fields:
     """Returns the upstream's id and time if they are valid, else the order's; the model is always the requested one."""
-    created = rawjson.value(answer.get("created"))
-    good = type(created) is int and created > 0
+    created = answer.get("created", rawjson.NULL)
+    good = bytes(created).isdigit() and created != _ZERO
     return {
         "id": rawjson.raw(upstream_id if 0 < len(upstream_id) < ID_LIMIT else order.answer_id),
         "object": kind,
-        "created": rawjson.raw(created if good else order.created),
+        "created": created.copy() if good else rawjson.raw(order.created),
         "model": rawjson.raw(order.model),
     }
 
@@ -114,8 +115,9 @@ class ChunkEditor(Renderer):
         """See ``Renderer``: the usage is the upstream's own report if that can be passed on."""
         if not self._order.include_usage:
             return DONE
-        report = None if estimated else self.state.reports.as_sent()
-        if report is None or self._order.screen.hides(report):
+        reports = self.state.reports
+        report = None if estimated else reports.as_sent()
+        if report is None or (not reports.usual and self._order.screen.hides(report)):
             report = rawjson.raw(as_object(usage))
         return self.event({**self._head, "choices": [], "usage": report}) + DONE
 
@@ -179,7 +181,7 @@ def mend_head(answer: Doc, reports: UsageReports, usage: Usage | None, head: Fie
         answer.pop("usage", None)
     elif reports.corrected:
         answer["usage"] = reports.as_sent() or rawjson.raw(as_object(usage))
-    if usage is not None and order.screen.hides(answer.get("usage", rawjson.NULL)):
+    if not reports.usual and usage is not None and order.screen.hides(answer.get("usage", rawjson.NULL)):
         answer["usage"] = rawjson.raw(as_object(usage))
     answer.update(head)
     order.screen.clean(answer)

@@ -57,9 +57,11 @@ def finish_of_regular(choices: msgspec.Raw, tally: OutputCounter, screen: Screen
         found = _decode(_CHOICES, choices)
         if found is None or any(map(screen.clean, rawjson.objects(choices))):
             return ""
-    if not all(_is_regular(choice, position) for position, choice in enumerate(found)):
-        return ""
-    for message in (choice.message for choice in found):
+    for position, choice in enumerate(found):
+        if not _is_regular(choice, position):
+            return ""
+    for choice in found:
+        message = choice.message
         for text in (message.content, message.reasoning_content, message.reasoning, message.refusal):
             if text:
                 tally.add(text)
