@@ -23,24 +23,17 @@ from gateway.web import error_responses
 from gateway.web.connection import Connection
 from gateway.web.origins import readable_by
 from gateway.web.request import check_json, read_body
-from gateway.web.response import Response
+from gateway.web.response import Response, StreamedResponse
 
 STREAM_HEADERS = {
     "Cache-Control": "no-cache",
     "X-Accel-Buffering": "no",
-    "Server": "tollkeeper",
 }
 """Headers that keep proxies from buffering or caching a stream; ``X-Accel-Buffering`` is nginx's."""
 
 
 MOST_SEEN = 8 << 20
 """The most bytes of an answer that ``HttpClient.on_end`` gets."""
-
-
-class StreamedResponse(web.StreamResponse):
-    """A response whose head waits for the first bytes of the body and goes out with them in one write."""
-
-    _send_headers_immediately = False
 
 
 class HttpClient:
@@ -52,7 +45,7 @@ class HttpClient:
         self._call = call
         self._api = api
         self._calls = calls
-        self.response: web.StreamResponse | Response | None = None
+        self.response: Response | None = None
         """The answer; of a stream once it has begun."""
         self.on_end: Callable[[bytes], None] | None = None
         """Gets the whole answer to a plain call, or the last bytes of a stream, before the client does."""
@@ -73,13 +66,9 @@ class HttpClient:
         if self.begun:
             return
         self.begun = True
-        response = StreamedResponse(
-            headers={**self._headers(headers), "Content-Type": self._api.stream_type, **STREAM_HEADERS}
-        )
-        if self._request.version < (1, 1):
-            response.force_close()  # without chunks its end is that of the connection
-        self.response = response
-        await response.prepare(self._request)
+        headers = {**self._headers(headers), "Content-Type": self._api.stream_type, **STREAM_HEADERS}
+        response = self.response = StreamedResponse(headers)
+        await response.begin(self._request)
         if isinstance(connection := self._request.protocol, Connection):
             connection.sign = self._api.keep_alive
         if not more:
@@ -87,7 +76,7 @@ class HttpClient:
 
     async def write(self, data: Buffer) -> None:
         """Send bytes. Waits while the client reads more slowly than they come."""
-        if self.gone or not isinstance(self.response, web.StreamResponse):
+        if self.gone or not isinstance(self.response, StreamedResponse):
             raise ConnectionResetError("the client is gone")
         await self.response.write(data)
         if self._request.protocol.writing_paused:
@@ -95,7 +84,7 @@ class HttpClient:
 
     async def finish(self, data: Buffer) -> None:
         """Send the last bytes and the end of the response in one write."""
-        if self.gone or not isinstance(self.response, web.StreamResponse):
+        if self.gone or not isinstance(self.response, StreamedResponse):
             raise ConnectionResetError("the client is gone")
         if self.on_end is not None and len(data) <= MOST_SEEN:
             self.on_end(bytes(data))
@@ -177,7 +166,7 @@ async def answer_call(
     visit: CallOrigin,
     shortcut: Shortcut | None = None,
     recall: Recall | None = None,
-) -> web.StreamResponse | Response:
+) -> Response:
     """Run one call. Raises GatewayError while nothing has been sent."""
     pipeline = engine.pipeline
     token = pipeline.identify(visit)
@@ -211,6 +200,6 @@ async def answer_call(
     response = client.response
     if response is None:
         raise InternalError("the call ended without an answer")
-    if not isinstance(response, Response):
+    if isinstance(response, StreamedResponse):
         await response.write_eof()
     return response

@@ -87,9 +87,7 @@ async def answer_pull(engine: Engine, request: web.BaseRequest, visit: CallOrigi
     return Response(b'{"status":"success"}\n', content_type="application/x-ndjson")
 
 
-async def answer_generation(
-    engine: Engine, request: web.BaseRequest, visit: CallOrigin
-) -> web.StreamResponse | Response:
+async def answer_generation(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
     """Answer POST /api/chat and /api/generate. Without a prompt the model is to be loaded, which is free."""
 
     def load(token: Token, body: bytes) -> Response | None:

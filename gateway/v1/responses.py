@@ -33,7 +33,7 @@ class InputTokens(msgspec.Struct, frozen=True):
     object: str = "response.input_tokens"
 
 
-async def answer_response(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> web.StreamResponse | Response:
+async def answer_response(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
     """POST /v1/responses and /v1/responses/compact, which may go on from what is remembered."""
     recall_here = partial(_recall, engine, visit) if engine.responses.on else None
     return await answer_call(engine, request, visit, recall=recall_here)

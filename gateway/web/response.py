@@ -15,8 +15,11 @@ from http import HTTPStatus
 from typing import Final
 
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.web_protocol import RequestHandler
+
+from gateway.domain.answer import Buffer
 
 LINGER_S = 30.0
 """Seconds that the rest of a body may take in total."""
@@ -200,6 +203,45 @@ class Response:
             await request.writer.drain()
             if not self.keep_alive and _has_more(request):
                 await linger(request.protocol)
+
+
+class StreamedResponse(Response):
+    """An answer whose length is not known before its end. Its head goes out with the first bytes, in one write."""
+
+    __slots__ = ("_writer",)
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        super().__init__(headers=headers)
+        self.sent = True
+        self._writer: AbstractStreamWriter | None = None
+
+    async def begin(self, request: web.BaseRequest) -> None:
+        """Prepare the head."""
+        writer = self._writer = request.writer
+        old = request.version < (1, 1)  # without chunks the end is that of the connection
+        self.keep_alive = request.keep_alive and not old
+        headers = {**self.headers, "Server": "tollkeeper", "Date": rfc822_formatted_time()}
+        if not old:
+            writer.enable_chunking()
+            headers["Transfer-Encoding"] = "chunked"
+            if not self.keep_alive:
+                headers["Connection"] = "close"
+        line = f"HTTP/1.{0 if old else 1} 200 OK"
+        await writer.write_headers(line, headers)  # type: ignore[arg-type] # it takes any mapping
+
+    async def write(self, data: Buffer) -> None:
+        """Send bytes. Waits while the client reads more slowly. Raises ConnectionResetError."""
+        if self._writer is not None:
+            await self._writer.write(data)
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        """Aiohttp's hook: it has begun."""
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Send the last bytes and the end in one write, once. It is also aiohttp's hook."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await writer.write_eof(data)
 
 
 @lru_cache(maxsize=256)
