@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import (
@@ -61,12 +62,12 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The attribute of the entity and the name in JSON."""
     kind: "Kind[Any]"
-    label: str
-    """Its label in forms; ``show`` and detail panes use ``detail``."""
     help: str
     """Its option's help; a switch with two flags has one sentence for both."""
+    label: str = ""
+    """Its label in forms, if it is not just the name; ``show`` and detail panes use ``detail``."""
     option: str = ""
-    """Its flags, if they are not just ``--name``."""
+    """Its flags, if they are not just ``--name``, or ``--name/--no-name`` of a switch."""
     placeholder: str = ""
     """An example that a form shows while the input is empty."""
     part: str = ""
@@ -76,9 +77,13 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     section: Section = ""
     """Where the console lists a setting."""
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "label", self.label or self.name.replace("_", " ").capitalize())
+
     @property
     def flags(self) -> str:
-        return self.option or f"--{self.name.replace('_', '-')}"
+        name = self.name.replace("_", "-")
+        return self.option or (f"--{name}/--no-{name}" if isinstance(self.kind, Flag) else f"--{name}")
 
     @property
     def id(self) -> str:

@@ -58,7 +58,6 @@ def _name(example: str, note: str = "") -> Field:
     return Field(
         name="name",
         kind=Text(required=True, metavar="NAME"),
-        label="Name",
         help=f"The new name{note}.",
         option="--rename",
         placeholder=example,
@@ -86,24 +85,20 @@ _BUDGETS = (
     ),
 )
 _CLIENT_LIMITS = Field(
-    name="limits", kind=RateLimits(CLIENT_LIMITS), label="Limits", help="", placeholder=LIMITS_EXAMPLE, advanced=True
+    name="limits", kind=RateLimits(CLIENT_LIMITS), help="", placeholder=LIMITS_EXAMPLE, advanced=True
 )
-_NOTE = Field(
-    name="note", kind=Text(), label="Note", help="For your own use.", placeholder="for your own use", advanced=True
-)
+_NOTE = Field(name="note", kind=Text(), help="For your own use.", placeholder="for your own use", advanced=True)
 
 TOKEN: Table = (
     _name("laptop"),
     Field(
         name="group",
         kind=Text(required=True, metavar="GROUP", completes="groups"),
-        label="Group",
         help="The group it belongs to; by default 'default', or the only one.",
     ),
     Field(
         name="models",
         kind=Patterns(none="all that the group shows"),
-        label="Models",
         help="Allow only these models of the group, as fallbacks too: 'gpt-*,claude-*'; '*' for all.",
         placeholder="all of the group's, or patterns: gpt-*, claude-*",
     ),
@@ -112,7 +107,6 @@ TOKEN: Table = (
     Field(
         name="expires",
         kind=Moment(),
-        label="Expires",
         help="30d, tomorrow, 2026-12-31 (a day to its end), never.",
         placeholder="never, or 30d, or 2026-12-31",
     ),
@@ -139,13 +133,11 @@ TOKEN: Table = (
         label="Unpayable output limit",
         help="Whether a call whose output limit costs more than is left gets a lower limit, of at least 1024 tokens, "
         "instead of being rejected.",
-        option="--fit-output/--no-fit-output",
         advanced=True,
     ),
     Field(
         name="color",
         kind=Choice({one: one.value for one in Color}),
-        label="Color",
         help="Color of its name in the console.",
         advanced=True,
     ),
@@ -164,7 +156,6 @@ GROUP: Table = (
     Field(
         name="models",
         kind=Patterns(none="all that its channels offer"),
-        label="Models",
         help="Show only these models of its channels: 'gpt-*,demo-*'; '*' for all.",
         placeholder="all its channels offer, or patterns: gpt-*",
     ),
@@ -194,7 +185,6 @@ GROUP: Table = (
     Field(
         name="fallbacks",
         kind=Fallbacks(),
-        label="Fallbacks",
         help="Models that may answer for another when no channel can serve it: gpt-4o=claude-sonnet,qwen3:8b. Patterns "
         "work too. A token with models of its own must be allowed to use them. Replaces the current fallbacks.",
         option="--fallback",
@@ -217,7 +207,6 @@ CHANNEL: Table = (
     Field(
         name="preset",
         kind=Text(metavar="NAME", completes="presets"),
-        label="Preset",
         help="Known upstream: 'tollkeeper channel presets'; by default the one of the base URL.",
         placeholder="from the URL; or openrouter, groq, ollama",
     ),
@@ -236,7 +225,6 @@ CHANNEL: Table = (
             none_help="Serve no group: no token can use it.",
             completes="groups",
         ),
-        label="Groups",
         help="The groups it serves: default,friends (default for a new channel: default).",
         option="--group",
         placeholder="none: no token can use it",
@@ -244,7 +232,6 @@ CHANNEL: Table = (
     Field(
         name="priority",
         kind=Number(None),
-        label="Priority",
         help="Higher is tried first.",
         placeholder="higher is tried first",
         advanced=True,
@@ -252,7 +239,6 @@ CHANNEL: Table = (
     Field(
         name="weight",
         kind=Number(),
-        label="Weight",
         help="Share of calls within one priority.",
         placeholder="share of calls within one priority",
         advanced=True,
@@ -260,7 +246,6 @@ CHANNEL: Table = (
     Field(
         name="cost_factor",
         kind=Multiplier(),
-        label="Cost factor",
         help="What the channel really costs, as a multiple of the price: 0.5. Only the policy 'cheapest' uses it.",
         placeholder="times the price, for groups that try the cheapest first",
         advanced=True,
@@ -268,7 +253,6 @@ CHANNEL: Table = (
     Field(
         name="limits",
         kind=RateLimits(CHANNEL_LIMITS),
-        label="Limits",
         help="",
         placeholder="none, or rpm=60 tpm=200k concurrent=4 queue_s=30",
         advanced=True,
@@ -313,7 +297,6 @@ CHANNEL: Table = (
     Field(
         name="headers",
         kind=Headers(),
-        label="Headers",
         help="Send this request header too. Replaces the current ones. May be repeated.",
         option="--header",
         placeholder=f"none, or {HEADERS_EXAMPLE}",
@@ -322,7 +305,6 @@ CHANNEL: Table = (
     Field(
         name="proxy",
         kind=Secret(metavar="URL", check=_proxy),
-        label="Proxy",
         help="HTTP proxy to go through: http://host:3128, env:NAME, - for stdin, or none.",
         placeholder="none, or http://host:3128, or env:NAME",
         advanced=True,
@@ -364,13 +346,11 @@ CHANNEL: Table = (
         kind=Flag("mark what Anthropic may cache", "only as the client marks it"),
         label="Prompt cache",
         help="Whether prompts that are translated for Anthropic get cache marks where the client sets none.",
-        option="--cache-marks/--no-cache-marks",
         advanced=True,
     ),
     Field(
         name="known_prices",
         kind=Flag("set for new models", "not set"),
-        label="Known prices",
         help="Whether new models without a price get their vendor's list price.",
         option="--prices/--no-prices",
         advanced=True,
@@ -382,7 +362,6 @@ ACCOUNT: Table = (
     Field(
         name="status",
         kind=Choice({one: one.value for one in AccountStatus}),
-        label="Status",
         help="A suspended account spends nothing.",
     ),
     *_BUDGETS,
@@ -406,14 +385,12 @@ SETTINGS: Table = (
     Field(
         name="durability",
         kind=Choice({one: one.value for one in Durability}),
-        label="Durability",
         help="interval: synced every 100 ms (the default); call: each answer ends only after its own sync.",
         section="Calls",
     ),
     Field(
         name="refuse_unpriced",
         kind=_YES,
-        label="Refuse unpriced",
         help="Whether calls to models without a price are rejected.",
         option="--refuse-unpriced/--allow-unpriced",
         section="Calls",
@@ -421,7 +398,6 @@ SETTINGS: Table = (
     Field(
         name="strict_streams",
         kind=_YES,
-        label="Strict streams",
         help="Whether a stream ends with an error at the first event that cannot be read. Otherwise one such event is "
         "left out; a comment at the end of the stream, the receipt and Live say so.",
         option="--strict-streams/--lenient-streams",
@@ -430,14 +406,12 @@ SETTINGS: Table = (
     Field(
         name="hosts",
         kind=Names(none="loopback names only", none_word=True),
-        label="Hosts",
         help="Additional host names that clients may use, or none.",
         section="Access",
     ),
     Field(
         name="origins",
         kind=Names(none="none", none_word=True),
-        label="Origins",
         help="Web pages that may call the gateway: https://app.example.com, or none.",
         section="Access",
     ),
@@ -446,7 +420,6 @@ SETTINGS: Table = (
         kind=_YES,
         label="Apps",
         help="Whether desktop apps and browser extensions may call: app://, chrome-extension://, null and the like.",
-        option="--app-origins/--no-app-origins",
         section="Access",
     ),
     Field(
@@ -454,7 +427,6 @@ SETTINGS: Table = (
         kind=_YES,
         label="Local pages",
         help="Whether web pages that this machine serves may call: http://localhost:3000 and the like.",
-        option="--loopback-origins/--no-loopback-origins",
         section="Access",
     ),
     Field(
@@ -476,7 +448,6 @@ SETTINGS: Table = (
         kind=_YES,
         label="List for Claude",
         help="Whether /v1/models lists every model for Claude Code as claude/NAME: it shows no other names.",
-        option="--list-for-claude/--no-list-for-claude",
         section="Calls",
     ),
     Field(
@@ -496,7 +467,6 @@ SETTINGS: Table = (
     Field(
         name="stop_on_leave",
         kind=_YES,
-        label="Stop on leave",
         help="Whether leaving the console stops the server.",
         option="--stop-on-leave/--stay-on-leave",
         section="Console",

@@ -105,7 +105,6 @@ PRICE: Sequence[Field] = (
     Field(
         name="cached_input",
         kind=Dollars(),
-        label="Cached input",
         help="Dollars per million cached input tokens (default: as input).",
         option="--cached",
         placeholder="same as input, or $ per M cached tokens",
@@ -113,7 +112,6 @@ PRICE: Sequence[Field] = (
     Field(
         name="cache_write",
         kind=Dollars(),
-        label="Cache write",
         help="Dollars per million tokens written to the cache (default: as input).",
         placeholder="same as input, or $ per M written tokens",
         advanced=True,
@@ -129,7 +127,6 @@ PRICE: Sequence[Field] = (
     Field(
         name="per_call",
         kind=Dollars(),
-        label="Per call",
         help="Extra dollars per call (optional).",
         placeholder="optional: extra dollars per call",
         advanced=True,
