@@ -185,7 +185,7 @@ async def check_model(case: Case) -> str:
         raise _missing(f"'{name}' is served by {by_whom} only, which is disabled", fix)
     if case.model in case.sees:
         return f"no channel serves '{name}', but other models answer instead"
-    near = ", ".join(f"'{plain(one)}'" for one in near_names(case.model, case.sees or models))
+    near = ", ".join(f"'{plain(name)}'" for name in near_names(case.model, case.sees or models))
     meant = f"; did you mean {near}?" if near else ""
     fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
     raise _missing(f"no channel serves a model named '{name}'{meant}", fix)
@@ -282,7 +282,9 @@ async def check_channels(case: Case) -> str:
     ready = list(dict.fromkeys(route.channel for route in asked if not route.passed))
     if not ready:
         return case.why.message
-    others = [f"; {plain(one.channel)} does not ({plain(one.passed)})" for one in asked if one.channel not in ready]
+    others = [
+        f"; {plain(route.channel)} does not ({plain(route.passed)})" for route in asked if route.channel not in ready
+    ]
     return f"{', '.join(map(plain, ready))} accept{'s' * (len(ready) == 1)} calls{''.join(dict.fromkeys(others))}"
 
 

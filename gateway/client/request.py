@@ -188,8 +188,8 @@ def query_text(parameters: Mapping[str, object]) -> str:
 
     Raises BadRequest for what is not text.
     """
-    values = {name: value if isinstance(value, tuple) else (value,) for name, value in parameters.items()}
-    given = [(name, _text(one)) for name, several in values.items() for one in several if one is not None and one != ""]
+    several = {name: value if isinstance(value, tuple) else (value,) for name, value in parameters.items()}
+    given = [(name, _text(value)) for name, values in several.items() for value in values if value not in (None, "")]
     try:
         return "?" + urlencode(given) if given else ""
     except UnicodeEncodeError as exc:

@@ -159,7 +159,7 @@ async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
     """Returns a note that the vendor requires a key, if the channel has none."""
     if view.key or not view.preset or any(name.lower() in KEY_HEADERS for name in view.headers):
         return ""
-    variable = next((one.key_variable for one in await client.presets() if one.name == view.preset), "")
+    variable = next((preset.key_variable for preset in await client.presets() if preset.name == view.preset), "")
     change = f"tollkeeper channel edit {word(view.name)} --key env:{variable}"
     return f"note: it has no key, and {plain(view.preset)} requires one: {change}" if variable else ""
 

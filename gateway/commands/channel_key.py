@@ -113,4 +113,4 @@ def _print_changed(view: ChannelView, *, as_json: bool) -> None:
 
 def keys_text(keys: Sequence[KeyView]) -> str:
     """Returns the keys on one line."""
-    return ", ".join(f"{one.number} {one.key} ({formatting.channel_state(one)})" for one in keys)
+    return ", ".join(f"{key.number} {key.key} ({formatting.channel_state(key)})" for key in keys)

@@ -243,18 +243,20 @@ def patch_without(view: ChannelView, patterns: tuple[str, ...]) -> Patch:
 
     What the channel's own patterns select is excluded by a pattern.
     """
-    removed = [one for one in view.models if matches(one.name, patterns) or matches(one.upstream_name, patterns)]
-    chosen, names = " ".join(map(word, patterns)), {one.name for one in removed}
+    removed = [
+        model for model in view.models if matches(model.name, patterns) or matches(model.upstream_name, patterns)
+    ]
+    chosen, names = " ".join(map(word, patterns)), {model.name for model in removed}
     if not removed:
-        offered = first_of([plain(one.name) for one in view.models], 12)
+        offered = first_of([plain(model.name) for model in view.models], 12)
         text = f"channel '{view.name}' offers no model that matches {chosen}; it offers {offered}; nothing was changed"
         raise Quit(text, Exit.NOT_FOUND)
     if len(removed) == len(view.models):
         disable = f"to offer none: tollkeeper channel disable {word(view.name)}"
         raise Quit(f"channel '{view.name}' offers nothing else; nothing was changed; {disable}", Exit.USAGE)
-    kept = [one for one in view.models if one.name not in names and not one.live]
-    left = {one.upstream_name for one in view.models if one.name not in names}
-    out = sorted({one.upstream_name for one in removed} - left) if view.patterns else []
+    kept = [model for model in view.models if model.name not in names and not model.live]
+    left = {model.upstream_name for model in view.models if model.name not in names}
+    out = sorted({model.upstream_name for model in removed} - left) if view.patterns else []
     excluded = [f"{NOT}{name}" for name in out if matches(name, view.patterns)]
     fixed: Patch = {"patterns": [*view.patterns, *excluded]} if excluded else {}
     return {"models": msgspec.to_builtins(kept)} | fixed
@@ -299,5 +301,5 @@ def merge_models(
     for model in added:
         if model.upstream_name not in there:
             there.add(model.upstream_name)
-            chosen += [one for one in known if one.upstream_name == model.upstream_name] or [model]
+            chosen += [served for served in known if served.upstream_name == model.upstream_name] or [model]
     return chosen

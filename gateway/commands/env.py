@@ -85,7 +85,7 @@ def env(
             if known:
                 note = _missing_key(known if key == "-" else "", chosen, snippets, kind)
             else:
-                note = _key_of_app("\n".join(one.lines(kind) for one in chosen), app, token, only)
+                note = _key_of_app("\n".join(snippet.lines(kind) for snippet in chosen), app, token, only)
         elif as_json:
             out_json({URL_VARIABLE: _address(), KEY_VARIABLE: known or None})
         else:
@@ -233,7 +233,7 @@ def _address() -> str:
 
 def _key_of_app(printed: str, app: str, token: str | None, only: str | None) -> str:
     """Returns a note on how to get a key, for output that has a placeholder for it or leaves it out."""
-    exists = token is not None or app in [one.name for one in run(lambda client: client.tokens())]
+    exists = token is not None or app in [view.name for view in run(lambda client: client.tokens())]
     create = f"tollkeeper token {'rotate' if exists else 'add'} {word(token or app)}"
     if PLACEHOLDER_KEY in printed:
         filled = f"{create} | tollkeeper env --for {word(app)} --key -"

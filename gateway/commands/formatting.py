@@ -117,9 +117,9 @@ async def groups_without_models(client: ControlClient, names: Collection[str]) -
     if not names:
         return []
     return [
-        f"note: group '{plain(one.name)}' has no model now, so its tokens cannot call: {first_of(one.tokens, 3)}"
-        for one in await client.groups()
-        if one.name in names and one.tokens and not one.sees
+        f"note: group '{plain(group.name)}' has no model now, so its tokens cannot call: {first_of(group.tokens, 3)}"
+        for group in await client.groups()
+        if group.name in names and group.tokens and not group.sees
     ]
 
 
@@ -160,7 +160,7 @@ def price(view: PriceView | None) -> str:
         return UNPRICED
     more = [count_text(view.tiers, "tier")] if view.tiers else []
     more += [count_text(len(view.rules), "rule")] if view.rules else []
-    return _rates(view) + "".join(f", {one}" for one in ([] if view.free else more))
+    return _rates(view) + "".join(f", {note}" for note in ([] if view.free else more))
 
 
 def price_range(views: Sequence[PriceView]) -> str:

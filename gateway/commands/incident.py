@@ -48,51 +48,51 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
     channel because this one was paused are not counted.
     """
     incidents = run(lambda client: client.incidents(*channels))
-    recent = [one for one in incidents if one.lasts(now()) or _end_of(one) >= (since or 0)]
+    recent = [each for each in incidents if each.lasts(now()) or _end_of(each) >= (since or 0)]
     out_list(recent[:limit], COLUMNS, as_json=as_json, empty="no incidents")
 
 
-def _end_of(one: Incident) -> int:
+def _end_of(incident: Incident) -> int:
     """Returns when an incident that is over ended."""
-    return max(one.last, one.quiet_from if one.ended is None else one.ended)
+    return max(incident.last, incident.quiet_from if incident.ended is None else incident.ended)
 
 
-def _subject(one: Incident) -> str:
-    if one.budget:
-        return one.budget.partition(" of ")[2]
-    return "the store" if one.channel == STORE else one.channel
+def _subject(incident: Incident) -> str:
+    if incident.budget:
+        return incident.budget.partition(" of ")[2]
+    return "the store" if incident.channel == STORE else incident.channel
 
 
-def _state(one: Incident) -> str:
+def _state(incident: Incident) -> str:
     """Returns ``retry at 12:30:00``, ``paused until resumed``, ``until it is set``, ``no success since``, ``over``."""
-    if not one.lasts(now()):
+    if not incident.lasts(now()):
         return "over"
-    if one.budget:
-        lasting = "until money is added" if one.subject_id == BALANCE_ID else ""
-        return f"resets {formatting.moment(one.until)[5:16]}" if one.until else lasting
-    if not one.paused:
+    if incident.budget:
+        lasting = "until money is added" if incident.subject_id == BALANCE_ID else ""
+        return f"resets {formatting.moment(incident.until)[5:16]}" if incident.until else lasting
+    if not incident.paused:
         return "no success since"
-    if one.kind is FailureKind.UNSET:
+    if incident.kind is FailureKind.UNSET:
         return "until it is set"
-    if one.until is None:
-        return "calls are rejected" if one.channel == STORE else "paused until resumed"
-    return f"retry at {formatting.moment(one.until)[11:]}" if one.until > now() else "retry now"
+    if incident.until is None:
+        return "calls are rejected" if incident.channel == STORE else "paused until resumed"
+    return f"retry at {formatting.moment(incident.until)[11:]}" if incident.until > now() else "retry now"
 
 
-def _calls(one: Incident) -> str:
-    most = sorted(one.moved.items(), key=lambda item: -item[1])
+def _calls(incident: Incident) -> str:
+    most = sorted(incident.moved.items(), key=lambda item: -item[1])
     moved = ", ".join(f"{count:,} {'at' if i else 'retried at'} {name}" for i, (name, count) in enumerate(most))
-    failed = f"{one.unanswered:,} failed" if one.unanswered else ""
-    refused = f"{one.refused:,} refused" if one.refused else ""
+    failed = f"{incident.unanswered:,} failed" if incident.unanswered else ""
+    refused = f"{incident.refused:,} refused" if incident.refused else ""
     return "; ".join(filter(None, (moved, failed, refused)))
 
 
-def _cause(one: Incident) -> str:
-    if one.subject_id == BALANCE_ID:
+def _cause(incident: Incident) -> str:
+    if incident.subject_id == BALANCE_ID:
         return "balance used up"
-    if one.budget:
-        return one.budget.partition(" of ")[0]
-    return "failed" if one.channel == STORE else cause_text(one)
+    if incident.budget:
+        return incident.budget.partition(" of ")[0]
+    return "failed" if incident.channel == STORE else cause_text(incident)
 
 
 COLUMNS = [

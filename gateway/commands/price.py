@@ -72,7 +72,7 @@ def import_prices(*, dry_run: bool, channel: str | None, models: tuple[str, ...]
     empty = "no known prices; nothing to import"
     if not proposals:
         every = run(lambda client: client.channels())
-        empty += _why_nothing([one for one in every if channel in (None, one.name, one.preset)], wanted, channel)
+        empty += _why_nothing([each for each in every if channel in (None, each.name, each.preset)], wanted, channel)
     out_list(proposals, IMPORT_COLUMNS, as_json=as_json, empty=empty)
     for line in _summary(proposals, dry_run=dry_run, accept=accept) if proposals else []:
         words(line)
@@ -83,12 +83,12 @@ def _why_nothing(channels: Sequence[ChannelView], wanted: Sequence[str] | None, 
 
     ``asked``: the channel or vendor whose channels they are; None: they are all.
     """
-    offered = {one.name: {model.name for model in one.models} for one in channels}
+    offered = {channel.name: {model.name for model in channel.models} for channel in channels}
     if missing := sorted(set(wanted or ()).difference(*offered.values())):
         whose = "No channel offers" if asked is None else f"'{plain(asked)}' does not offer"
         return f". {whose} {first_of(missing, 3)}; 'tollkeeper model list' has the names"
-    having = [one for one in channels if wanted is None or not offered[one.name].isdisjoint(wanted)]
-    unknown = [one.name for one in having if not one.preset and one.dialect is not Dialect.MOCK]
+    having = [channel for channel in channels if wanted is None or not offered[channel.name].isdisjoint(wanted)]
+    unknown = [channel.name for channel in having if not channel.preset and channel.dialect is not Dialect.MOCK]
     if not unknown:
         return ""
     return (
@@ -151,25 +151,25 @@ UNPRICED_COLUMNS = [
 
 
 RISE_COLUMNS = [
-    ListColumn("Model", lambda one: one.model, "name", least=16),
-    ListColumn("From", lambda one: one.day),
-    ListColumn("Input", lambda one: dollars(one.input_nanos), "number"),
-    ListColumn("Then", lambda one: dollars(one.next_input_nanos), "number"),
-    ListColumn("Output", lambda one: dollars(one.output_nanos), "number"),
-    ListColumn("Then", lambda one: dollars(one.next_output_nanos), "number"),
+    ListColumn("Model", lambda p: p.model, "name", least=16),
+    ListColumn("From", lambda p: p.day),
+    ListColumn("Input", lambda p: dollars(p.input_nanos), "number"),
+    ListColumn("Then", lambda p: dollars(p.next_input_nanos), "number"),
+    ListColumn("Output", lambda p: dollars(p.output_nanos), "number"),
+    ListColumn("Then", lambda p: dollars(p.next_output_nanos), "number"),
 ]
 PUBLISHED_COLUMNS = [
-    ListColumn("Model", lambda one: one.model, "name", least=16),
-    ListColumn("Channel", lambda one: one.channel, "name"),
-    ListColumn("Input", lambda one: dollars(one.input_nanos), "number"),
-    ListColumn("Published", lambda one: dollars(one.published_input_nanos), "number"),
-    ListColumn("Output", lambda one: dollars(one.output_nanos), "number"),
-    ListColumn("Published", lambda one: dollars(one.published_output_nanos), "number"),
+    ListColumn("Model", lambda p: p.model, "name", least=16),
+    ListColumn("Channel", lambda p: p.channel, "name"),
+    ListColumn("Input", lambda p: dollars(p.input_nanos), "number"),
+    ListColumn("Published", lambda p: dollars(p.published_input_nanos), "number"),
+    ListColumn("Output", lambda p: dollars(p.output_nanos), "number"),
+    ListColumn("Published", lambda p: dollars(p.published_output_nanos), "number"),
 ]
 HINT_COLUMNS = [
-    ListColumn("Model", lambda one: one.model, "name", least=16),
-    ListColumn("Channel", lambda one: one.channel, "name"),
-    ListColumn("List price", lambda one: one.text),
+    ListColumn("Model", lambda p: p.model, "name", least=16),
+    ListColumn("Channel", lambda p: p.channel, "name"),
+    ListColumn("List price", lambda p: p.text),
 ]
 
 
@@ -219,7 +219,7 @@ def show_price(model: str, *, as_json: bool) -> None:
         try:
             found = (await client.model(model)).price
         except NotFound:
-            found = next((one for one in await client.prices() if one.model == model and not one.channel), None)
+            found = next((view for view in await client.prices() if view.model == model and not view.channel), None)
             if found is None:
                 raise
         return found, found is None and not as_json and (await client.settings()).refuse_unpriced

@@ -124,9 +124,11 @@ class PriceOrder(NamedTuple):
         before = _before(await client.prices(), self.channel)
         bodies = dict.fromkeys(self.models, self.body)
         if self.conditions:
-            bodies = {one: with_rule(_usual(before.get(one), one), self.conditions, self.body) for one in self.models}
+            bodies = {
+                model: with_rule(_usual(before.get(model), model), self.conditions, self.body) for model in self.models
+            }
         if len(bodies) == 1 or self.channel:
-            views = [await client.set_price(one, body, self.channel) for one, body in bodies.items()]
+            views = [await client.set_price(model, body, self.channel) for model, body in bodies.items()]
         else:
             await client.batch("prices", bodies)
             views = [view for view in await client.prices() if view.model in bodies and not view.channel]
@@ -230,7 +232,9 @@ def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
 def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the body of a price with one more rule, which replaces one with the same conditions."""
     new = msgspec.convert({**conditions, **amounts}, PriceRule)
-    kept = [one for one in view.rules if (one.since, one.during, one.variant) != (new.since, new.during, new.variant)]
+    kept = [
+        rule for rule in view.rules if (rule.since, rule.during, rule.variant) != (new.since, new.during, new.variant)
+    ]
     body: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(draft_of(view), rules=(*kept, new)))
     return {name: value for name, value in body.items() if value is not None}
 

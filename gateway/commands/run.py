@@ -173,7 +173,7 @@ async def _prepare(
     app, chosen = find_app(name) if name else None, ""
     if by_option := not isinstance(model, FormerRuns):
         first = model
-    elif named := [one for one in model.model_arguments if one in seen]:
+    elif named := [name for name in model.model_arguments if name in seen]:
         first = named[0]
     else:
         family = app.family if app else ()
@@ -289,8 +289,8 @@ def _own_files(launch: Launch, folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        written = [one for one in folder.iterdir() if one.name not in launch.files and not one.is_symlink()]
-        saved = [_keep(one, real / one.name, replace=one.name in linked) for one in written]
+        written = [entry for entry in folder.iterdir() if entry.name not in launch.files and not entry.is_symlink()]
+        saved = [_keep(entry, real / entry.name, replace=entry.name in linked) for entry in written]
         if not all(saved):
             _leave(folder, launch)
 

@@ -124,7 +124,7 @@ async def _spent_budgets(client: ControlClient) -> list[str]:
         incidents = await client.incidents()
     except GatewayError:
         return []
-    return [one.budget for one in incidents if one.subject_id != BALANCE_ID and one.refuses(now())]
+    return [incident.budget for incident in incidents if incident.subject_id != BALANCE_ID and incident.refuses(now())]
 
 
 async def _price_news(client: ControlClient) -> list[str]:
@@ -191,8 +191,8 @@ def bar_line(view: Status, account: AccountView, today: Summary, spent: Sequence
     """Returns ``3 running, $1.24 today, $8.76 left``, and what needs attention. ``spent``: budgets that
     reject calls.
     """
-    channels = [(state, count) for state, count in view.channels.items() if state not in ("ok", "off")]
-    troubles = [_state_count("channel", *one) for one in channels] + _key_troubles(view)
+    channels = {state: count for state, count in view.channels.items() if state not in ("ok", "off")}
+    troubles = [_state_count("channel", state, count) for state, count in channels.items()] + _key_troubles(view)
     if account.status is not AccountStatus.ACTIVE:
         troubles.append(f"account {account.status.value}")
     if account.balance_nanos <= 0:

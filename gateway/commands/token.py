@@ -236,7 +236,7 @@ def _pairs(view: TokenView) -> list[tuple[str, str]]:
         ("name", view.name),
         ("id", view.id),
         ("key", view.hint),
-        *(("former key", former_key_text(one, now())) for one in view.keys if one.since is not None),
+        *(("former key", former_key_text(key, now())) for key in view.keys if key.since is not None),
         ("state", view.state),
         ("created", formatting.moment(view.created_ms)),
         ("last used", formatting.moment(view.last_used_ms) or "never"),

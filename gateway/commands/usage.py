@@ -176,7 +176,7 @@ async def _earlier(client: ControlClient, call: CallView) -> str:
         until=call.time_ms + 1,
         limit=500,
     )
-    before = ", ".join(f"{one.id} ({formatting.status(one)})" for one in earlier_attempts(call, page.calls))
+    before = ", ".join(f"{earlier.id} ({formatting.status(earlier)})" for earlier in earlier_attempts(call, page.calls))
     return f"{call.retry} of the same call{f'; before it: {before}' if before else ''}"
 
 

@@ -74,12 +74,12 @@ async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
 def _settings_texts(changed: Sequence[FieldDifference]) -> tuple[str, str]:
     """Returns what was changed, and the sentence for its undo."""
     if len(changed) == 1:
-        (one,) = changed
+        (setting,) = changed
         return (
-            f"changed setting {one.field} from {one.before} to {one.after}",
-            f"setting {one.field} is {one.before} again",
+            f"changed setting {setting.field} from {setting.before} to {setting.after}",
+            f"setting {setting.field} is {setting.before} again",
         )
-    names = first_of([one.field for one in changed], 4)
+    names = first_of([setting.field for setting in changed], 4)
     return f"changed settings {names}", f"settings {names} are as before"
 
 
@@ -87,7 +87,7 @@ async def incidents(edits: ConfigEdits, request: web.Request) -> list[Incident]:
     """GET /incidents[?channel=NAME...]: incidents of channels and budgets, newest first."""
     refs = query(request.query, {"channel": tuple}).get("channel", ())
     names = {edits.engine.catalog.channel(ref).name for ref in refs}
-    return [one for one in edits.engine.incident_watch.look().newest() if not names or one.channel in names]
+    return [each for each in edits.engine.incident_watch.look().newest() if not names or each.channel in names]
 
 
 async def show_account(edits: ConfigEdits, _: web.Request) -> AccountView:

@@ -105,7 +105,9 @@ class ImportPlan:
     def give_prices(self, channel: Channel) -> None:
         """Replace an added or changed channel by the same channel with prices."""
         priced = Change("channels", channel.id, channel)
-        self.changes = [priced if (one.table, one.key) == ("channels", channel.id) else one for one in self.changes]
+        self.changes = [
+            priced if each.key == channel.id and each.table == "channels" else each for each in self.changes
+        ]
         self.registry = with_changes(self._before, self.changes)
 
     def _in_the_way(self, token: Token) -> bool:

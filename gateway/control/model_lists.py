@@ -182,7 +182,7 @@ def _rows(channel: Channel, listed: UpstreamModels, catalog: Catalog) -> list[Li
 
 def _row(model: ServedModel, offered: list[ServedModel], state: str, catalog: Catalog) -> ListedModel:
     """Returns one row. ``offered`` are the channel's models for it, which may have several names."""
-    names = sorted((one.name for one in offered), key=lambda name: name != model.upstream_name)
+    names = sorted((served.name for served in offered), key=lambda name: name != model.upstream_name)
     name = names[0] if names else model.name
     return ListedModel(
         name=model.upstream_name,

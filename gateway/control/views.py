@@ -170,7 +170,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
 
 def _marks_refused(engine: Engine, channel: Channel) -> bool:
     learned = [engine.lessons.of(channel.id, served, engine.now()) for served in channel.models]
-    return marks_cache(channel, NOTHING) and not all(marks_cache(channel, one) for one in learned)
+    return marks_cache(channel, NOTHING) and not all(marks_cache(channel, params) for params in learned)
 
 
 def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
             context_source=catalog.context_source(target or name, listed),
             told=next((model.told for _, model in offers if model.told), None),
             price=price_view(price, engine.now(), name) if price is not None else None,
-            prices=[price_view(one, engine.now(), name) for one in different_prices(prices, payer)],
+            prices=[price_view(other, engine.now(), name) for other in different_prices(prices, payer)],
             calls=tallies.of_model(name).admitted,
             spent_nanos=Nanos(tallies.of_model(name).cost),
         )

@@ -95,7 +95,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
     need = outcome.need
     room = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
     routes = list(_routes(engine, entry, outcome, room)) if entry is not None else []
-    routes = _with_conversion(engine, wanted, [*routes, *_others(engine, wanted, {one.channel for one in routes})])
+    routes = _with_conversion(engine, wanted, [*routes, *_others(engine, wanted, {route.channel for route in routes})])
     error = outcome.error or _store_error(engine) or _unset_error(engine, routes)
     return Why(
         token=token.name,
@@ -272,10 +272,10 @@ def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
     """
 
     def usable(routes: Iterable[Route]) -> tuple[Route, ...]:
-        return tuple(one for one in routes if not engine.upstreams.variables.blocking(one.channel))
+        return tuple(route for route in routes if not engine.upstreams.variables.blocking(route.channel))
 
-    rest = [msgspec.structs.replace(one, routes=usable(one.routes)) for one in entry.fallbacks]
-    routes, fallbacks = usable(entry.routes), tuple(one for one in rest if one.routes)
+    rest = [msgspec.structs.replace(fallback, routes=usable(fallback.routes)) for fallback in entry.fallbacks]
+    routes, fallbacks = usable(entry.routes), tuple(fallback for fallback in rest if fallback.routes)
     if not (routes or fallbacks):
         return entry
     easy = usable(entry.easy) if len(routes) == len(entry.routes) else ()

@@ -137,7 +137,7 @@ TOKEN: Table = (
     ),
     Field(
         name="color",
-        kind=Choice({one: one.value for one in Color}),
+        kind=Choice({item: item.value for item in Color}),
         help="Color of its name in the console.",
         advanced=True,
     ),
@@ -320,7 +320,7 @@ CHANNEL: Table = (
     ),
     Field(
         name="token_limit_field",
-        kind=Choice({None: "the vendor's usual name", **{one: one.value for one in TokenLimitField}}),
+        kind=Choice({None: "the vendor's usual name", **{item: item.value for item in TokenLimitField}}),
         label="Output limit",
         help="The upstream's name for the limit on output tokens.",
         advanced=True,
@@ -361,7 +361,7 @@ CHANNEL: Table = (
 ACCOUNT: Table = (
     Field(
         name="status",
-        kind=Choice({one: one.value for one in AccountStatus}),
+        kind=Choice({item: item.value for item in AccountStatus}),
         help="A suspended account spends nothing.",
     ),
     *_BUDGETS,
@@ -384,7 +384,7 @@ def _count(section: Section, name: str, label: str, text: str, *, unit: str = ""
 SETTINGS: Table = (
     Field(
         name="durability",
-        kind=Choice({one: one.value for one in Durability}),
+        kind=Choice({item: item.value for item in Durability}),
         help="interval: synced every 100 ms (the default); call: each answer ends only after its own sync.",
         section="Calls",
     ),

@@ -123,8 +123,8 @@ def owners_of(registry: Registry) -> Iterator[KeyOwner]:
     for channel in registry.channels.values():
         for key in _secrets(channel):
             yield KeyOwner(noun="channel", id=channel.id, name=channel.name, handle=handle(mask(key), digest(key)))
-    for one in sorted(registry.retired.values(), key=lambda one: -one.since):
-        yield owner_of_retired(one, registry)
+    for retired in sorted(registry.retired.values(), key=lambda key: -key.since):
+        yield owner_of_retired(retired, registry)
 
 
 def owner_of_retired(key: RetiredKey, registry: Registry) -> KeyOwner:
@@ -144,7 +144,7 @@ def find_owner(registry: Registry, ref: str) -> KeyOwner | None:
     """Returns the owner for a handle, or for the shown part of a token's key; None if unknown."""
     if "…" not in ref:
         return None
-    return next((one for one in owners_of(registry) if one.has(ref)), None)
+    return next((owner for owner in owners_of(registry) if owner.has(ref)), None)
 
 
 def owner_ids(owners: Iterable[KeyOwner]) -> dict[str, str]:
@@ -159,16 +159,16 @@ def owner_ids(owners: Iterable[KeyOwner]) -> dict[str, str]:
 
 def retirements(changes: Iterable[Change], before: Registry, after: Registry, now: Millis) -> list[Change]:
     """Returns what changes of tokens and channels do to remembered keys: more of them, and fewer that work again."""
-    edited = dict.fromkeys((one.table, one.key) for one in changes if one.table in ("tokens", "channels"))
+    edited = dict.fromkeys((change.table, change.key) for change in changes if change.table in ("tokens", "channels"))
     had = [key for table, id_ in edited for key in _keys(getattr(before, table).get(id_), now)]
     has = {key.digest for table, id_ in edited for key in _keys(getattr(after, table).get(id_), now)}
     there = after.tokens.keys() | after.channels.keys()
     gone = [msgspec.structs.replace(key, removed=key.owner not in there) for key in had if key.digest not in has]
-    again = [Change("retired", one, None) for one in has if one in before.retired]
-    kept = sorted(before.retired.values(), key=lambda one: one.since)
+    again = [Change("retired", known, None) for known in has if known in before.retired]
+    kept = sorted(before.retired.values(), key=lambda key: key.since)
     # the newest are remembered
     over = kept[: max(0, len(kept) + len(gone) - 1_000)] if gone else []
-    dropped = [Change("retired", one.digest, None) for one in over if one.digest not in has]
+    dropped = [Change("retired", key.digest, None) for key in over if key.digest not in has]
     return [*again, *dropped, *(Change("retired", key.digest, key) for key in gone)]
 
 

@@ -110,7 +110,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         return {window: amount for window, amount in pairs if window is not None and amount is not None}
 
     def part(self, value: tuple[Budget, ...]) -> Amounts:
-        amounts = {one.window: getattr(one, self._unit) for one in value}
+        amounts = {budget.window: getattr(budget, self._unit) for budget in value}
         return {window: amount for window, amount in amounts.items() if amount is not None}
 
     def put(self, value: tuple[Budget, ...], part: Mapping[Window, int | None]) -> tuple[Budget, ...]:

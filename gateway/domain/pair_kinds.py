@@ -136,21 +136,21 @@ class Fallbacks(Pairs[tuple[Fallback, ...]]):
     clears = "--no-fallbacks", "No other model may answer."
 
     def value(self, pairs: Mapping[str, str], before: tuple[Fallback, ...] | None) -> tuple[Fallback, ...]:
-        found = tuple(Fallback(model=model, to=tuple(listed_names([others]))) for model, others in pairs.items())
-        if lacking := next((one.model for one in found if not one.to), None):
+        rules = tuple(Fallback(model=model, to=tuple(listed_names([others]))) for model, others in pairs.items())
+        if lacking := next((rule.model for rule in rules if not rule.to), None):
             raise BadRequest(f"{lacking!r} names no other model, as in gpt-*=claude-sonnet-4-5")
-        return found
+        return rules
 
     def pairs(self, value: tuple[Fallback, ...]) -> Mapping[str, str]:
-        return {one.model: ",".join(one.to) for one in value}
+        return {rule.model: ",".join(rule.to) for rule in value}
 
     def arguments(self, field: Field, before: tuple[Fallback, ...], after: tuple[Fallback, ...]) -> Sequence[str]:
-        for one in after if before != after else ():
-            comma_list(one.to)  # no option can hold a name with a comma
+        for rule in after if before != after else ():
+            comma_list(rule.to)  # no option can hold a name with a comma
         return super().arguments(field, before, after)
 
     def show(self, value: tuple[Fallback, ...]) -> str:
-        return "; ".join(f"{one.model}: {', '.join(one.to)}" for one in value)
+        return "; ".join(f"{rule.model}: {', '.join(rule.to)}" for rule in value)
 
 
 PROMPT_PLACES = ("before the client's", "instead of the client's")

@@ -76,7 +76,7 @@ class Several(Kind[Any]):
         return self._gather([] if none else [self._one(part) for part in parts if part.strip()])
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
-        return [] if before == after else [word for one in self._written(after) for word in (field.flags, one)]
+        return [] if before == after else [word for text in self._written(after) for word in (field.flags, text)]
 
 
 def _by_length(tiers: Iterable[Tier]) -> tuple[Tier, ...]:

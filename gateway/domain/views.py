@@ -74,7 +74,7 @@ class TokenView(TokenFields, frozen=True, kw_only=True, omit_defaults=False):
     @property
     def searched(self) -> str:
         """Returns the searched text, which includes the handles of its keys."""
-        return " ".join([self.name, self.group, self.state, self.hint, self.note, *(one.handle for one in self.keys)])
+        return " ".join([self.name, self.group, self.state, self.hint, self.note, *(key.handle for key in self.keys)])
 
     @property
     def outlived(self) -> bool:
