@@ -6,7 +6,6 @@ that the last one makes, so nothing is decided here. Then it checks every channe
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import NamedTuple
 
 import msgspec
 
@@ -44,17 +43,7 @@ class CheckFailed(Exception):
 
     def __init__(self, text: str, fix: str, *, code: str, status: int) -> None:
         super().__init__(text)
-        self.text = text
-        self.fix = fix
-        self.code = code
-        self.status = status
-
-
-class Concern(NamedTuple):
-    """A problem that does not stop the call."""
-
-    text: str
-    fix: str
+        self.step = Step(name="", result="fail", text=text.removesuffix(f"; {fix}"), fix=fix, code=code, status=status)
 
 
 class Case:
@@ -75,7 +64,7 @@ class Case:
         """What the gateway would do with the test call."""
 
 
-Question = Callable[[Case], Awaitable[str | Concern]]
+Question = Callable[[Case], Awaitable[str | Step]]
 
 
 async def examine(
@@ -119,16 +108,14 @@ async def ask(
 async def _answer_step(name: str, question: Question, case: Case) -> Step:
     try:
         answer = await question(case)
-        if isinstance(answer, Concern):
-            return Step(name=name, result="warning", text=plain(answer.text, 500), fix=answer.fix)
-        return Step(name=name, result="ok", text=answer)
-    except CheckFailed as ill:
-        text = plain(ill.text.removesuffix(f"; {ill.fix}"), 500)
-        return Step(name=name, result="fail", text=text, fix=ill.fix, code=ill.code, status=ill.status)
+        step = answer if isinstance(answer, Step) else Step(name=name, result="ok", text=answer)
+    except CheckFailed as failed:
+        step = failed.step
     except GatewayError as error:
         fix = _fix(error, case)
-        text, status = plain(error.message.removesuffix(f"; {fix}"), 500), error.http_status
-        return Step(name=name, result="fail", text=text, fix=fix, code=error.code, status=status)
+        text, status = error.message.removesuffix(f"; {fix}"), error.http_status
+        step = Step(name=name, result="fail", text=text, fix=fix, code=error.code, status=status)
+    return msgspec.structs.replace(step, name=name, text=step.text if step.result == "ok" else plain(step.text, 500))
 
 
 def _fix(error: GatewayError, case: Case) -> str:
@@ -240,7 +227,7 @@ async def _chosen_token(case: Case) -> TokenView:
 _LIMITS = {"concurrent": "calls at once", "streams": "streams at once"}
 
 
-async def check_quota(case: Case) -> str | Concern:
+async def check_quota(case: Case) -> str | Step:
     """Checks money and price."""
     for obstacle in _obstacles(case.why):
         if obstacle.code == "model_price_missing" or issubclass(
@@ -249,7 +236,8 @@ async def check_quota(case: Case) -> str | Concern:
             raise _ill(obstacle)
     if (price := case.why.price) is None:
         text = f"'{plain(case.model)}' has no price: calls are counted, not charged, and no budget stops them"
-        return Concern(text, f"'tollkeeper price set {word(case.model)} --like OTHER', or give it amounts of its own")
+        fix = f"'tollkeeper price set {word(case.model)} --like OTHER', or give it amounts of its own"
+        return Step(name="", result="warning", text=text, fix=fix)
     if price.free or not case.why.multiplier:
         return f"'{plain(case.model)}' is free" + ("" if price.free else f" in group '{plain(case.why.group)}'")
     paid = [Nanos(nanos * case.why.multiplier // MILLION) for nanos in (price.input_nanos, price.output_nanos)]

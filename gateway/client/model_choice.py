@@ -67,14 +67,7 @@ async def usual_model(
     ``family`` has patterns of the models that a vendor's own program is made for, the most suitable first. The program
     is known by its token's id, or by its former runs.
     """
-    own: list[CallView] = []
-    if runs is not None:
-        calls = (await client.calls(words=f'tok:"{runs.program}*"', limit=20)).calls
-        own = sorted((call for call in calls if call.token in runs), key=lambda call: not runs.in_folder(call.token))
-    elif token:
-        own = (await client.calls(token=token, limit=20)).calls
-    recent = [] if _last_of(own, names) else (await client.calls(limit=20)).calls
-    return choose_model(names, CallsBefore(own=own, recent=recent), family)
+    return choose_model(names, await CallsBefore.of(client, token, runs), family)
 
 
 class CallsBefore(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,9 +77,15 @@ class CallsBefore(msgspec.Struct, frozen=True, kw_only=True):
     recent: Sequence[CallView] = ()
 
     @classmethod
-    async def of(cls, client: ControlClient, token: str) -> "CallsBefore":
-        """Read them; ``token`` is an id."""
-        own = (await client.calls(token=token, limit=20)).calls
+    async def of(cls, client: ControlClient, token: str = "", runs: FormerRuns | None = None) -> "CallsBefore":
+        """Read the last 20 of each. ``token`` is an id; of former runs, those in the same folder come first."""
+        own: list[CallView] = []
+        if runs is not None:
+            calls = (await client.calls(words=f'tok:"{runs.program}*"', limit=20)).calls
+            own = [call for call in calls if call.token in runs]
+            own.sort(key=lambda call: not runs.in_folder(call.token))
+        elif token:
+            own = (await client.calls(token=token, limit=20)).calls
         return cls(own=own, recent=(await client.calls(limit=20)).calls)
 
 

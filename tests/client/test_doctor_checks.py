@@ -29,7 +29,8 @@ from tests.fakes.replies import fail, reply, silence, slam, speak
 
 def test_an_ill_says_what_is_wrong_and_what_to_do() -> None:
     ill = CheckFailed("nothing is left", START, code="insufficient_quota", status=429)
-    assert (ill.text, ill.fix, ill.code, ill.status) == ("nothing is left", START, "insufficient_quota", 429)
+    step = Step(name="", result="fail", text="nothing is left", fix=START, code="insufficient_quota", status=429)
+    assert ill.step == step
 
 
 def test_at_first_nothing_is_known() -> None:
