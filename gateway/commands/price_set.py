@@ -1,7 +1,7 @@
 """``price set``: the price of models, of all channels or of one, always or when a condition holds."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -103,37 +103,21 @@ def set_price(
     _check_options(amounts, free=free, like=like, conditions=conditions)
     body = {"like": like} if like else {"input": 0, "output": 0} | amounts
 
-    order = PriceOrder(tuple(dict.fromkeys(models)), body, channel, conditions, quiet=bool(free or like or conditions))
-    _report(run(order.carry_out, create=True), several=len(models) > 1, as_json=as_json)
+    names, quiet = tuple(dict.fromkeys(models)), bool(free or like or conditions)
 
-
-class PriceOrder(NamedTuple):
-    """The prices that a command sets."""
-
-    models: tuple[str, ...]
-    body: dict[str, Any]
-    channel: str
-    """The channel; empty: they hold at all channels."""
-    conditions: dict[str, Any]
-    """Conditions; with any, the prices are added to the present ones."""
-    quiet: bool
-    """Whether to leave out what the prices had before."""
-
-    async def carry_out(self, client: ControlClient) -> list[tuple[PriceView, list[str]]]:
-        """Returns the new prices, each with notes."""
-        before = _before(await client.prices(), self.channel)
-        bodies = dict.fromkeys(self.models, self.body)
-        if self.conditions:
-            bodies = {
-                model: with_rule(_usual(before.get(model), model), self.conditions, self.body) for model in self.models
-            }
-        if len(bodies) == 1 or self.channel:
-            views = [await client.set_price(model, body, self.channel) for model, body in bodies.items()]
+    async def work(client: ControlClient) -> list[tuple[PriceView, list[str]]]:
+        before, bodies = _before(await client.prices(), channel), dict.fromkeys(names, body)
+        if conditions:  # the price is added to the present one
+            bodies = {name: with_rule(_usual(before.get(name), name), conditions, body) for name in names}
+        if len(bodies) == 1 or channel:
+            views = [await client.set_price(name, new, channel) for name, new in bodies.items()]
         else:
             await client.batch("prices", bodies)
             views = [view for view in await client.prices() if view.model in bodies and not view.channel]
-        lost = {view.model: "" if self.quiet else _lost_rates(before.get(view.model), view) for view in views}
+        lost = {view.model: "" if quiet else _lost_rates(before.get(view.model), view) for view in views}
         return [(view, [lost[view.model], await _unknown_model(client, view.model)]) for view in views]
+
+    _report(run(work, create=True), several=len(models) > 1, as_json=as_json)
 
 
 def _report(done: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_json: bool) -> None:
