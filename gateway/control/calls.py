@@ -23,7 +23,7 @@ from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallPage, CallView, call_view, running_view
-from gateway.store.calls import CallLog, count_older
+from gateway.store.calls import CallLog, SearchResult, count_older
 from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER
 
@@ -69,13 +69,39 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
     among the ended calls that were searched for this page. The first calls overall are among those of all pages.
     """
     asked = query(request.query, _PARAMETERS)
-    limit, before = _limit(asked), asked.pop("before", "")
-    order = _order(asked)
-    wanted = pick_calls(edits, asked)
-    if order:
-        body = await _best(edits, wanted, order, before, limit)
-    else:
-        body = await _search_page(edits, wanted, before, limit)
+    limit, before, order = _limit(asked), asked.pop("before", ""), _order(asked)
+    wanted, calls, patience = pick_calls(edits, asked), edits.engine.store.calls, SearchDeadline(SEARCH_S)
+    running = [] if order else list(islice(_running(edits.engine, wanted, before, edits.now), limit))
+
+    def search() -> bytes:
+        """Returns the page as JSON: encoding takes as long as the search, so it is done in the thread too."""
+        if order:
+            best = calls.best(wanted, order, limit=limit, below=_place(calls, before), patience=patience)
+            return _page(best.calls, best.progress)
+        after = "" if before in running_ids else before
+        result = calls.search(wanted, limit=limit - len(running), below=_place(calls, after), patience=patience)
+        views = []
+        for record in result.records:
+            views.append(call_view(record))
+            patience.over()  # lets other threads run
+        return _page(running + views, result)
+
+    if len(running) == limit:
+        return _json(_encode(CallPage(calls=running, cursor=running[-1].id, left=calls.count)))
+    running_ids = {*edits.engine.store.books.running, *(call.id for call in edits.engine.pipeline.waiting.all())}
+    async with edits.searching:
+        try:
+            return _json(await asyncio.to_thread(search))
+        finally:
+            patience.cancel()  # stops the search if the request is cancelled
+
+
+def _page(calls: list[CallView], progress: SearchResult) -> bytes:
+    cursor = None if progress.cursor is None else str(progress.cursor)
+    return _encode(CallPage(calls=calls, cursor=cursor, back_to_ms=progress.back_to, left=progress.left))
+
+
+def _json(body: bytes) -> web.Response:
     return web.Response(body=body, content_type="application/json")
 
 
@@ -85,7 +111,7 @@ async def list_numbered(edits: ConfigEdits, request: web.Request) -> web.Respons
     """
     asked = query(request.query, {"at": int, "limit": int})
     body = await asyncio.to_thread(_numbered_page, edits.engine.store.calls, asked.get("at", 0), _limit(asked))
-    return web.Response(body=body, content_type="application/json")
+    return _json(body)
 
 
 def _limit(asked: dict[str, Any]) -> int:
@@ -102,55 +128,11 @@ def _order(asked: dict[str, Any]) -> CallOrder | None:
     return CallOrder(key, ascending) if key else None
 
 
-async def _best(edits: ConfigEdits, wanted: Query, order: CallOrder, before: str, limit: int) -> bytes:
-    calls, patience = edits.engine.store.calls, SearchDeadline(SEARCH_S)
-
-    def work() -> bytes:
-        best = calls.best(wanted, order, limit=limit, below=_place(calls, before), patience=patience)
-        cursor = None if best.progress.cursor is None else str(best.progress.cursor)
-        back_to, left = best.progress.back_to, best.progress.left
-        return _encode(CallPage(calls=best.calls, cursor=cursor, back_to_ms=back_to, left=left))
-
-    async with edits.searching:
-        try:
-            return await asyncio.to_thread(work)
-        finally:
-            patience.cancel()  # stops the search if the request is cancelled
-
-
 def _place(calls: CallLog, after: str) -> int:
     """Returns the number below which a search continues from a cursor or a call's id."""
     if not after:
         return FOREVER
     return int(after) if after.isascii() and after.isdecimal() else calls.place(CallId(after))
-
-
-async def _search_page(edits: ConfigEdits, wanted: Query, before: str, limit: int) -> bytes:
-    engine = edits.engine
-    running = list(islice(_running(engine, wanted, before, edits.now), limit))
-    if len(running) == limit:
-        return _encode(CallPage(calls=running, cursor=running[-1].id, left=engine.store.calls.count))
-    is_running = before in engine.store.books.running or engine.pipeline.waiting.get(CallId(before)) is not None
-    after = "" if is_running else before
-    patience = SearchDeadline(SEARCH_S)
-    async with edits.searching:
-        try:
-            return await asyncio.to_thread(_search, engine.store.calls, wanted, (running, after, limit), patience)
-        finally:
-            patience.cancel()  # stops the search if the request is cancelled
-
-
-def _search(calls: CallLog, wanted: Query, page: tuple[list[CallView], str, int], patience: SearchDeadline) -> bytes:
-    """Returns the page as JSON. It encodes here, in the thread, because encoding takes as long as the search."""
-    running, after, limit = page
-    result = calls.search(wanted, limit=limit - len(running), below=_place(calls, after), patience=patience)
-    parts = [_encode(view) for view in running]
-    for record in result.records:
-        parts.append(_encode(call_view(record)))
-        patience.over()
-    cursor = None if result.cursor is None else str(result.cursor)
-    body = _encode(CallPage(calls=[], cursor=cursor, back_to_ms=result.back_to, left=result.left))
-    return body.replace(b"[]", b"[%s]" % b",".join(parts), 1)
 
 
 def _numbered_page(calls: CallLog, at: int, limit: int) -> bytes:
