@@ -6,11 +6,14 @@ gigabyte. Log probabilities have more elements than the rest of an answer; where
 
 import re
 from collections.abc import Iterator
+from typing import TypeVar
 
 import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+
+Value = TypeVar("Value")
 
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 
@@ -51,6 +54,22 @@ def _outside_strings(text: bytes) -> Iterator[bytes]:
         yield b"".join(pieces[inside::2])
         inside ^= len(pieces) + 1 & 1
         start = end
+
+
+def read_typed(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw, where: str) -> Value:
+    """Returns a decoded value of a request. Raises BadRequest that names the place at fault; ``where`` is the value's
+    own.
+    """
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        what, _, path = str(error).partition(" - at `$")
+        place = (where + path.rstrip("`")).lstrip(".")
+        raise BadRequest(f"{place}: {what}", code="invalid_type", param=place) from error
+    except RecursionError as error:
+        raise BadRequest("the body is nested too deeply", code="too_deep") from error
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"{where} is not valid JSON: {error}", code="invalid_json", param=where) from error
 
 
 MOST_ELEMENTS = 1_000_000

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import accumulate, compress
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -61,8 +61,6 @@ STAND_INS = (b"e", b"f", b"a", b"b", b"c", b"9", b"8", b"7", b"6", b"5", b"4", b
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
-Value = TypeVar("Value")
-
 
 def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
     """Returns the top level of the object, and the digit that surrogate escapes were masked with (empty: none was).
@@ -83,22 +81,6 @@ def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
     if len(fields) != keys:
         raise BadRequest("the body has a key twice at its top level; send each field once", code="duplicate_key")
     return fields, digit
-
-
-def read_typed(decoder: "msgspec.json.Decoder[Value]", raw: bytes | msgspec.Raw, where: str) -> Value:
-    """Returns a decoded value of the body. Raises BadRequest that names the place at fault; ``where`` is the value's
-    own.
-    """
-    try:
-        return decoder.decode(raw)
-    except msgspec.ValidationError as error:
-        what, _, path = str(error).partition(" - at `$")
-        place = (where + path.rstrip("`")).lstrip(".")
-        raise BadRequest(f"{place}: {what}", code="invalid_type", param=place) from error
-    except RecursionError as error:
-        raise BadRequest("the body is nested too deeply", code="too_deep") from error
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"{where} is not valid JSON: {error}", code="invalid_json", param=where) from error
 
 
 def unread_in(fields: Fields, name: str, read: Collection[str]) -> list[str]:

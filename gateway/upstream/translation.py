@@ -22,13 +22,14 @@ from gateway.domain.channel import Channel
 from gateway.domain.conversation import Conversation, MediaPart, ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest, unsupported_param
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
+from gateway.domain.json_text import read_typed
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL, is_nothing
 from gateway.domain.text import plain
 
 T = TypeVar("T")
 
-_STOPS = msgspec.json.Decoder(list[str] | str | None)
+_ONE_OR_MORE: Any = list[str] | str
 _NO_CONVERSATION = Conversation(turns=())
 
 
@@ -82,21 +83,11 @@ class Parameters:
 
     def take(self, name: str, kind: Callable[..., T]) -> T | None:
         """Returns a parameter of this type; None if there is none. Raises BadRequest for another type."""
-        found: T | None = self._read(name, _decoder(kind))
+        raw = self._fields.pop(name, None)
+        found: T | None = (
+            None if raw is None else read_typed(_decoder(kind), raw, self.conversation.words.get(name, name))
+        )
         return found
-
-    def _read(self, name: str, decoder: "msgspec.json.Decoder[Any]") -> Any:
-        if (raw := self._fields.pop(name, None)) is None:
-            return None
-        word = self.conversation.words.get(name, name)
-        try:
-            return decoder.decode(raw)
-        except msgspec.ValidationError as error:
-            what, _, path = str(error).partition(" - at `$")
-            place = word + path.rstrip("`")
-            raise BadRequest(f"{place}: {what}", code="invalid_type", param=place) from error
-        except msgspec.DecodeError as error:
-            raise BadRequest(f"{word} is not valid JSON: {error}", code="invalid_json", param=word) from error
 
     def drop(self, *names: str) -> None:
         """Mark a taken parameter as having no counterpart after all."""
@@ -121,7 +112,7 @@ class Parameters:
 
     def stops(self, fits: Callable[[str], object], most: int | None = None) -> list[str]:
         """Returns the stop sequences that fit, and not more than ``most``."""
-        found: list[str] | str | None = self._read("stop", _STOPS)
+        found: list[str] | str | None = self.take("stop", _ONE_OR_MORE)
         given = [found] if isinstance(found, str) else found or []
         kept = [stop for stop in given if fits(stop)][:most]
         if len(kept) < len(given):

@@ -24,13 +24,13 @@ from gateway.domain.conversation import (
     ToolChoice,
 )
 from gateway.domain.errors import BadRequest
+from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, is_nothing
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.api import OPENAI_DIALECTS
 from gateway.inbound.chat.tools import TOOL_FIELDS, ChatFunction, ChatTool, call_arguments, read_tools
-from gateway.inbound.json_body import read_typed
 from gateway.inbound.media import file_of, image_of, sound_of
 from gateway.upstream.call_book import signature_in
 from gateway.upstream.openai.request import write_chat

@@ -7,9 +7,9 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest, unsupported_param
+from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.text import plain
-from gateway.inbound.json_body import read_typed
 
 TOOL_FIELDS = ("tools", "functions", "tool_choice", "function_call")
 """Fields that are read here; ``functions`` and ``function_call`` are the legacy spelling."""

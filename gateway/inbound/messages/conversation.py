@@ -23,10 +23,11 @@ from gateway.domain.conversation import (
     join_texts,
 )
 from gateway.domain.errors import BadRequest, unsupported_param
+from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
-from gateway.inbound.json_body import read_typed, unread_in
+from gateway.inbound.json_body import unread_in
 from gateway.inbound.messages.tools import TOOL_CHANGES, changed_tools, read_tools, texts_told
 from gateway.inbound.sealed import PLAIN_SEAL, unwrap
 from gateway.upstream.anthropic.messages import TOOLS

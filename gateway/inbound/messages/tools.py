@@ -13,9 +13,9 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import ToolChoice, ToolOffer
 from gateway.domain.errors import BadRequest, unsupported_param
+from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
-from gateway.inbound.json_body import read_typed
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
 _TOLD = ("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name")

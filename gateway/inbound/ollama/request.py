@@ -16,6 +16,7 @@ from gateway.domain import rawjson
 from gateway.domain.answer import SealKind
 from gateway.domain.conversation import CallPart, Conversation, MediaPart, ResultPart, TextPart, ThoughtPart
 from gateway.domain.errors import BadRequest
+from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
@@ -23,7 +24,6 @@ from gateway.domain.transcript import Transcript
 from gateway.inbound.api import InboundRequest
 from gateway.inbound.chat.api import read_chat, read_field
 from gateway.inbound.chat.tools import ChatFunction, ChatTool, call_arguments, read_tools
-from gateway.inbound.json_body import read_typed
 from gateway.inbound.media import image_of
 
 LIMIT = "num_predict"

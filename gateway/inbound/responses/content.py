@@ -5,9 +5,9 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.conversation import MediaPart, TextPart
 from gateway.domain.errors import BadRequest
+from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
-from gateway.inbound.json_body import read_typed
 from gateway.inbound.media import file_of, image_of, sound_of
 
 

@@ -15,12 +15,13 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import BLANK, RawFramer, parse
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import HttpRequest, InboundRequest
-from gateway.inbound.json_body import fields_of, read_typed, unmask
+from gateway.inbound.json_body import fields_of, unmask
 from gateway.inbound.responses.api import RESPONSES, plan_of
 from gateway.inbound.responses.render import ResponseRenderer
 from gateway.inbound.responses.request import read_fields
