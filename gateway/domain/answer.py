@@ -10,6 +10,8 @@ Pieces of text are JSON strings as they came, with their quotes: they are copied
 changes, not even lone surrogates. ``join_strings`` makes one JSON string of several.
 """
 
+import base64
+import binascii
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -47,11 +49,39 @@ class SealKind(StrEnum):
 
 
 class Seal(msgspec.Struct, frozen=True):
-    """What a vendor wants back with its reasoning."""
+    """What a vendor wants back with its reasoning.
+
+    A client's API has a field for it. A seal of ours is ``tk1.``, a letter for the vendor, and for all but plain
+    reasoning a point and base64, for example ``tk1.g.eyJ…``. The gateway keeps nothing: a client that sends its whole
+    history sends the seals back. A value without the prefix was made by the vendor of the client's own API, and only
+    means something there. Nothing in a seal is secret or trusted.
+    """
 
     kind: SealKind
     content: bytes = b""
     """JSON."""
+
+
+PLAIN_SEAL = Seal(SealKind.PLAIN)
+SEAL_PREFIX = "tk1."
+
+
+def wrap(seal: Seal) -> str:
+    """Returns the seal as a client keeps it."""
+    if not seal.content:
+        return SEAL_PREFIX + seal.kind
+    return f"{SEAL_PREFIX}{seal.kind}.{base64.b64encode(seal.content).decode()}"
+
+
+def unwrap(text: str) -> Seal | None:
+    """Returns the seal; None if it was not made here, or is damaged."""
+    if not text.startswith(SEAL_PREFIX):
+        return None
+    kind, _, content = text[len(SEAL_PREFIX) :].partition(".")
+    try:
+        return Seal(SealKind(kind), base64.b64decode(content, validate=True))
+    except (ValueError, binascii.Error):
+        return None
 
 
 class TextPiece(msgspec.Struct, frozen=True, gc=False):

@@ -11,11 +11,11 @@ import pytest
 from openai import APIError
 
 from gateway.domain.account import Account
+from gateway.domain.answer import PLAIN_SEAL, wrap
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, Overrides, ServedModel
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import UsageSource
-from gateway.inbound.sealed import PLAIN_SEAL, wrap
 from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import GRANTED, Gateway

@@ -7,10 +7,9 @@ import pytest
 
 from gateway.core.live_calls import CallDeadlines
 from gateway.domain.account import Account
-from gateway.domain.answer import SealKind
+from gateway.domain.answer import SealKind, unwrap
 from gateway.domain.channel import Dialect
 from gateway.domain.usage import UsageSource
-from gateway.inbound.sealed import unwrap
 from tests.fakes.gateway import GRANTED, Gateway, running
 from tests.fakes.messages import event as native_event
 from tests.fakes.messages import (

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from gateway.core.live_calls import CallDeadlines
-from gateway.domain.answer import SealKind
+from gateway.domain.answer import SealKind, unwrap
 from gateway.domain.channel import Dialect
-from gateway.inbound.sealed import unwrap
 from tests.fakes.gateway import Gateway, running
 from tests.fakes.messages import grammar_faults, joined_blocks, read_events
 from tests.fakes.provider import Exchange, Provider

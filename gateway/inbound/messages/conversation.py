@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import Seal, SealKind
+from gateway.domain.answer import PLAIN_SEAL, Seal, SealKind, unwrap
 from gateway.domain.conversation import (
     Block,
     CallPart,
@@ -29,7 +29,6 @@ from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.transcript import Transcript
 from gateway.inbound.json_body import unread_in
 from gateway.inbound.messages.tools import TOOL_CHANGES, changed_tools, read_tools, texts_told
-from gateway.inbound.sealed import PLAIN_SEAL, unwrap
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.openai.request import OPENAI_TOOLS
 

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import SEAL_PREFIX
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.failure import Failure, UpstreamText
@@ -36,7 +37,6 @@ from gateway.inbound.relay import (
     native_failure,
     native_headers,
 )
-from gateway.inbound.sealed import PREFIX
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.request import VERSION, root
 from gateway.upstream.failures import REJECTED
@@ -61,7 +61,7 @@ REQUIRED = frozenset({"max_tokens"})
 CONTENT = frozenset({"model", "messages", "system", "tools", "tool_choice"})
 """Fields that the model reads."""
 
-_FOREIGN = re.compile(rb'"signature"\s*:\s*"(?:"|' + re.escape(PREFIX.encode()) + rb")")
+_FOREIGN = re.compile(rb'"signature"\s*:\s*"(?:"|' + re.escape(SEAL_PREFIX.encode()) + rb")")
 """Matches a seal that Anthropic did not make."""
 
 
@@ -124,7 +124,7 @@ def _is_foreign(block: msgspec.Raw) -> bool:
     found = rawjson.maybe(block)
     signature = rawjson.at(found, "signature")
     return rawjson.at(found, "type") == "thinking" and (
-        signature == "" or rawjson.text_at(signature).startswith(PREFIX)
+        signature == "" or rawjson.text_at(signature).startswith(SEAL_PREFIX)
     )
 
 

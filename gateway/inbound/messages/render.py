@@ -4,7 +4,7 @@ The order is that of the vendor, which its SDKs insist on: ``message_start``; bl
 over all kinds; ``message_delta`` with the totals; ``message_stop``. Every event has an ``event`` line. Usage appears
 twice, with all of its numbers: at the beginning a low estimate unless the upstream has reported its input already.
 
-A thinking block of another vendor ends with a signature of the gateway's own (``sealed``): without one clients would
+A thinking block of another vendor ends with a signature of the gateway's own (``Seal``): without one clients would
 not send it back.
 """
 
@@ -15,6 +15,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
+    PLAIN_SEAL,
     AnswerBegan,
     AnswerEvent,
     AnswerFinished,
@@ -28,11 +29,11 @@ from gateway.domain.answer import (
     RefusalPiece,
     TextPiece,
     ToolCallBegan,
+    wrap,
 )
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer, WholeBlock, WholeRenderer
-from gateway.inbound.sealed import PLAIN_SEAL, wrap
 from gateway.upstream.anthropic.messages import TOOLS
 
 _STOP_REASONS = {

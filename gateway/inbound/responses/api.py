@@ -1,7 +1,7 @@
 """Responses (``POST /v1/responses``): the API of Codex and of OpenAI's newer SDKs.
 
 The gateway keeps no response. Answers say ``store: false``, and reasoning that must come back travels sealed in
-``encrypted_content`` (``sealed``). A channel that speaks the API gets the request as it came; for others it is read
+``encrypted_content`` (``Seal``). A channel that speaks the API gets the request as it came; for others it is read
 into a ``Conversation``, and the answer is rendered here.
 
 Errors have the bodies of chat completions. Their statuses keep Codex from useless retries: the only 4xx that it does

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import SealKind
+from gateway.domain.answer import PLAIN_SEAL, SealKind, unwrap
 from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, join_texts
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import read_typed
@@ -20,7 +20,6 @@ from gateway.inbound.responses.content import read_content
 from gateway.inbound.responses.relay import REASONING
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
-from gateway.inbound.sealed import PLAIN_SEAL, unwrap
 
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """Roles. OpenAI reads ``system`` as ``developer`` where needed; few others know the newer word."""

@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import Citation, Medium, Seal, join_strings
+from gateway.domain.answer import PLAIN_SEAL, Citation, Medium, Seal, join_strings, wrap
 from gateway.inbound.responses.input_text import InputText
 from gateway.inbound.responses.tools import ClientTool, ToolKind
-from gateway.inbound.sealed import PLAIN_SEAL, wrap
 
 Event = tuple[bytes, bytes]
 """The type without ``response.``, and fields, each with a comma before it."""

@@ -11,13 +11,13 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import PLAIN_SEAL, wrap
 from gateway.domain.errors import BadRequest
 from gateway.domain.kept_response import KeptResponse
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import parse
 from gateway.inbound.json_body import BOM, fields_of, mask, unmask
 from gateway.inbound.responses.summary import COMPACTIONS
-from gateway.inbound.sealed import PLAIN_SEAL, wrap
 
 _ENDED = frozenset({"completed", "incomplete"})
 

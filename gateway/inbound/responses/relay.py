@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
+from gateway.domain.answer import SEAL_PREFIX
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
@@ -28,7 +29,6 @@ from gateway.inbound.relay import (
 )
 from gateway.inbound.responses.reader import ResponsesReader, last_response
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
-from gateway.inbound.sealed import PREFIX
 from gateway.upstream.adapter import RequestWriter, WholeAnswer, whole_of
 from gateway.upstream.failures import bad_response
 from gateway.upstream.learned_params import DEVELOPER
@@ -61,7 +61,7 @@ LEAST_LIMIT = 16
 REASONING = "input[].reasoning"
 """The name of reasoning items that a channel cannot read."""
 
-_SEALED = b'"' + PREFIX.encode()
+_SEALED = b'"' + SEAL_PREFIX.encode()
 
 
 def native_order(order: Order, overrides: Overrides | None) -> Order:

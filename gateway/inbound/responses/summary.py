@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import Seal, SealKind
+from gateway.domain.answer import Seal, SealKind, unwrap, wrap
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL
-from gateway.inbound.sealed import unwrap, wrap
 
 COMPACTION = "compaction"
 """The type of the item, and the mark of the call."""

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.answer import Seal, SealKind
+from gateway.domain.answer import Seal, SealKind, wrap
 from gateway.domain.channel import Dialect, Overrides
 from gateway.domain.conversation import TextPart
 from gateway.domain.errors import BadRequest
@@ -16,7 +16,6 @@ from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.messages.api import MESSAGES
 from gateway.inbound.messages.conversation import MessagesTranslation, translate_messages
 from gateway.inbound.messages.request import session_of
-from gateway.inbound.sealed import wrap
 from tests.fakes.replies import Doc, dumps
 from tests.upstream.makers import channel
 

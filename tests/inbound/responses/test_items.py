@@ -6,13 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.domain.answer import Seal, SealKind
+from gateway.domain.answer import Seal, SealKind, wrap
 from gateway.domain.conversation import Conversation, ThoughtPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import Order
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.responses.request import read_fields, translate_responses
-from gateway.inbound.sealed import wrap
 from gateway.upstream.translation import conversation_of
 from tests.upstream.makers import channel
 

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from openai.types.responses import Response
 
-from gateway.domain.answer import SealKind
+from gateway.domain.answer import SealKind, unwrap
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.inbound.chat.render import DONE
-from gateway.inbound.sealed import unwrap
 from gateway.upstream.dialects import adapter
 from gateway.upstream.learned_params import NOTHING
 from tests.cases import streams as chat

@@ -2,8 +2,7 @@
 
 import pytest
 
-from gateway.domain.answer import Seal, SealKind
-from gateway.inbound.sealed import PLAIN_SEAL, unwrap, wrap
+from gateway.domain.answer import PLAIN_SEAL, Seal, SealKind, unwrap, wrap
 
 
 @pytest.mark.parametrize("kind", list(SealKind))
