@@ -29,9 +29,9 @@ def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
     for name, value in channel.headers.items():
         if name.lower() not in _NEVER:
             out[name] = _resolve(channel, value, environ, "header")
-    key = _resolve(channel, channel.key, environ, "key")
-    if key:
-        out |= _key_header(channel, key)
+    if key := _resolve(channel, channel.key, environ, "key"):
+        name = channel.dialect.info.key_header or vendor_of(channel.preset, channel.base_url).key_header
+        out |= {name: key} if name else {"Authorization": f"Bearer {key}"}
     return out
 
 
@@ -70,11 +70,6 @@ def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
         return proxy_of(_resolve(channel, channel.proxy, environ, "proxy"))
     except BadRequest as exc:
         raise _unusable(channel, exc.message, {"setting": "proxy"}) from exc
-
-
-def _key_header(channel: Channel, key: str) -> dict[str, str]:
-    header = channel.dialect.info.key_header or vendor_of(channel.preset, channel.base_url).key_header
-    return {header: key} if header else {"Authorization": f"Bearer {key}"}
 
 
 def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: str) -> str:

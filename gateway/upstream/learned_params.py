@@ -61,12 +61,13 @@ class LearnedParams:
         together.
         """
         before = after = self.of(channel.id, served, now)
-        for parameter in failure.parameters:
-            name = _client_name(parameter, channel)
+        vendor = vendor_of(channel.preset, channel.base_url)
+        renamed = {there: here for here, there in vendor.rename}
+        for name in (renamed.get(parameter, parameter) for parameter in failure.parameters):
             if _may_leave_out(name, channel, order):
                 after = _with(after, name)
         refused = after.dropped[len(before.dropped) :]
-        for suspects in () if channel.strict else vendor_of(channel.preset, channel.base_url).suspects:
+        for suspects in () if channel.strict else vendor.suspects:
             for name in sorted(suspects) if suspects.intersection(refused) else ():
                 after = _with(after, name)
         fixed = channel.strict and _was_sent("max_tokens", order)
@@ -94,12 +95,6 @@ class LearnedParams:
 
 
 NOTHING = LearnedRefusals()
-
-
-def _client_name(parameter: str, channel: Channel) -> str:
-    """Returns the client's name of a parameter that the upstream names."""
-    renamed = {there: here for here, there in vendor_of(channel.preset, channel.base_url).rename}
-    return renamed.get(parameter, parameter)
 
 
 def _is_anywhere(name: str, order: Order) -> bool:

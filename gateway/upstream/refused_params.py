@@ -88,7 +88,8 @@ SEARCHED = 2000
 def refused_params(error: ErrorBody) -> tuple[str, ...]:
     """Returns all names that it may mean, each once, in the order in which they are found."""
     message = _PLACE.sub(r"property '\1.", error.message[:SEARCHED])
-    named = [error.param] if error.param and _is_refused(error) else []
+    refused = error.code in ("unsupported_parameter", "unknown_parameter")
+    named = [error.param] if refused or (error.code == "unsupported_value" and error.param in _DEFAULT_ONLY) else []
     named += error.refused
     named += [match[1] for pattern in _NAMED for match in pattern.finditer(message)]
     lists = [match[1] for pattern in _LISTS for match in pattern.finditer(message)]
@@ -109,12 +110,6 @@ def most_output(error: ErrorBody) -> int | None:
     """Returns the model's own output limit, if it is named."""
     found = _MOST_OUTPUT.search(error.message[:SEARCHED])
     return int(next(filter(None, found.groups()))) or None if found is not None else None
-
-
-def _is_refused(error: ErrorBody) -> bool:
-    if error.code == "unsupported_value":
-        return error.param in _DEFAULT_ONLY
-    return error.code in {"unsupported_parameter", "unknown_parameter"}
 
 
 def _name_of(path: str) -> str:

@@ -58,6 +58,7 @@ class _Thread(msgspec.Struct, gc=False):
     """A conversation that the upstream keeps."""
 
     previous_message_id: str | None = None
+    """The message that the request continues; None: everything is in the request."""
 
 
 _FIELDS = msgspec.json.Decoder(_MessagesFields)
@@ -84,7 +85,8 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
     fields, mask = fields_of(request.body)
     found = decode_fields(_FIELDS, request.body, fields, _WANTS)
     model = check_model(found.model)
-    kept_id = _previous_message(fields) if "thread" in fields else ""
+    thread = read_field(fields, "thread", _THREAD, "an object or null")
+    kept_id = "" if thread is None else thread.previous_message_id or ""
     if found.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")
     if not (found.messages or kept_id):
@@ -160,14 +162,6 @@ def _prompt(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[
         raw = fields[name]
         (schemas if any(form in bytes(raw) for form in _FORMS) else others).append(raw)
     return values, schemas, others
-
-
-def _previous_message(fields: Fields) -> str:
-    """Returns the id of the message that the request continues and the upstream keeps; empty: everything is in the
-    request.
-    """
-    thread = read_field(fields, "thread", _THREAD, "an object or null")
-    return (thread.previous_message_id or "") if thread is not None else ""
 
 
 def session_of(headers: Mapping[str, str], fields: Fields) -> str:

@@ -45,7 +45,8 @@ def equip(
     tools = [_tool(offer, row) for offer in offers]
     choice = _choice(asked)
     if not tools:
-        tools = [_earlier_tool(name) for name in conversation.called]
+        # the API wants tools defined that were called earlier and are not offered any more
+        tools = [{"name": TOOLS.sent(name), "input_schema": _NO_ARGUMENTS} for name in conversation.called]
         choice = {"type": "none"} if tools else None
     schema, plain = form.schema, form.type in FORMS
     held = not rawjson.is_null(schema)
@@ -126,11 +127,6 @@ def _resolve(part: Any, schema: dict[str, Any]) -> Any:
     """Returns a part of a schema, looked up if it is a reference to one of the schema's definitions."""
     reference = rawjson.text_at(part, "$ref")
     return rawjson.at(schema, *reference[2:].split("/")) if reference.startswith("#/") else part
-
-
-def _earlier_tool(name: str) -> dict[str, Any]:
-    """Returns a tool that was called earlier and is not offered any more: the API wants it defined anyway."""
-    return {"name": TOOLS.sent(name), "input_schema": _NO_ARGUMENTS}
 
 
 def _choice(choice: ToolChoice) -> dict[str, Any] | None:

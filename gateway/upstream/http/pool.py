@@ -10,6 +10,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from time import monotonic
 from weakref import WeakSet
 
@@ -194,11 +195,12 @@ class Pool:
     async def _connect(self, target: Target) -> UpstreamConnection:
         if self._closed:
             raise OSError(None, "the channel's connections were closed")
+        make = partial(UpstreamConnection, self._rest, self._forget, self._buffer)
         waits = self._total.add()
         try:
             if waits:  # the file of a closed connection is free in the loop's next turn
                 await asyncio.sleep(0)
-            wire = await self._dialer.dial(target.place, self._make)
+            wire = await self._dialer.dial(target.place, make)
         except BaseException:
             self._total.count -= 1
             raise
@@ -212,9 +214,6 @@ class Pool:
             self._forget(wire)
         elif self._closed:
             wire.abort()
-
-    def _make(self) -> UpstreamConnection:
-        return UpstreamConnection(self._rest, self._forget, self._buffer)
 
     def _rest(self, wire: UpstreamConnection) -> None:
         """A connection may serve again."""

@@ -26,7 +26,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
 from gateway.domain.failure import AttemptFailed, Failure, OrderOrigin, UpstreamText
-from gateway.domain.screen import Screen
+from gateway.domain.screen import NO_SCREEN, Screen
 from gateway.domain.secret_search import Needles, blank_spans, join_needles, needles
 from gateway.domain.text import plain
 from gateway.domain.units import ChannelId
@@ -142,10 +142,13 @@ class Redaction:
     def screen(self, channel: Channel) -> Screen:
         """Returns the check of its successful answers."""
         key = channel.id, channel.key
-        made = self._screens.get(key)
-        if made is None or (made[0] is not channel and not _alike(made[0], channel)):
-            made = self._screens[key] = channel, Screen(needles(sorted(secrets_of(channel, self._environ))))
-        return made[1]
+        known, screen = self._screens.get(key, (None, NO_SCREEN))
+        if known is channel:
+            return screen
+        if known is None or (known.keys, known.headers, known.proxy) != (channel.keys, channel.headers, channel.proxy):
+            screen = Screen(needles(sorted(secrets_of(channel, self._environ))))
+            self._screens[key] = channel, screen
+        return screen
 
     def error(self, failure: Failure, channel: Channel, fields: Fields = _NOTHING, token: str = "") -> UpstreamError:
         """Returns the error of a failure for client and record. ``fields`` is the client's request, ``token``
@@ -219,11 +222,6 @@ class LogFilter(logging.Filter):
             found = logging.Formatter().formatException(record.exc_info)
             record.exc_text, record.exc_info = self._redaction.text(found), None
         return True
-
-
-def _alike(one: Channel, other: Channel) -> bool:
-    """Returns whether two versions of a channel have the same secrets; their key is the same."""
-    return one is other or (one.keys, one.headers, one.proxy) == (other.keys, other.headers, other.proxy)
 
 
 def _clear_text(search: Iterable[Needles], text: str) -> str:
