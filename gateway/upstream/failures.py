@@ -232,6 +232,11 @@ def _server_words(status: int, error: ErrorBody) -> str:
     return f"the upstream failed: {_words(status, error)}"
 
 
+def lacks_path(failure: Failure) -> bool:
+    """Returns whether the server lacks the path of the request, unless the error is about the model or the key."""
+    return failure.status in (404, 405, 501) and failure.kind not in (FailureKind.MISSING, FailureKind.AUTH)
+
+
 def upstream_id(headers: Mapping[str, str]) -> str:
     """Returns the upstream's own id of the call, or empty."""
     return plain(next((headers[name] for name in ID_HEADERS if headers.get(name)), ""), 120)

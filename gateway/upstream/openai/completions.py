@@ -6,7 +6,6 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import AnswerPart, StopWord, TextPiece, UpstreamNamed, UsageSeen
-from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
@@ -15,15 +14,13 @@ from gateway.domain.sse import SSEEvent
 from gateway.upstream.adapter import AnswerReader, RequestWriter
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.error_body import read_error
-from gateway.upstream.failures import classify
+from gateway.upstream.failures import classify, lacks_path
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.vendors import Vendor, vendor_of
 
 USUAL_OUTPUT = msgspec.Raw(b"16")
 """OpenAI's default for ``max_tokens``, sent when the client gives none."""
 _USAGE_WANTED = msgspec.Raw(b'{"include_usage":true}')
-_NO_PATH = frozenset({404, 405, 501})
-"""Statuses that mean the server lacks this path, unless the error is about the model."""
 
 
 class CompletionsDialect(RequestWriter):
@@ -58,8 +55,7 @@ class CompletionsDialect(RequestWriter):
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         found = classify(channel, status, read_error(body), headers)
-        lacks = status in _NO_PATH and found.kind not in (FailureKind.MISSING, FailureKind.AUTH)
-        return msgspec.structs.replace(found, lacks_api=True, parameters=()) if lacks else found
+        return msgspec.structs.replace(found, lacks_api=True, parameters=()) if lacks_path(found) else found
 
 
 def _address(base_url: str, vendor: Vendor) -> str:

@@ -24,13 +24,10 @@ from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import Adapter, AnswerStream, OutputCounter, WholeAnswer
 from gateway.upstream.answer_errors import failure_told, reports_error
 from gateway.upstream.error_body import excerpt, read_error
-from gateway.upstream.failures import bad_response, classify
+from gateway.upstream.failures import bad_response, classify, lacks_path
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, endpoint
 from gateway.upstream.usage_counts import PLAUSIBLE
 from gateway.upstream.usage_report import read
-
-NO_PATH = frozenset({404, 405, 501})
-"""Statuses of a server without this path, if they are not about the model."""
 
 _FLOATS = msgspec.json.Decoder(list[float])
 
@@ -45,7 +42,7 @@ class EmbeddingsAdapter(Adapter):
         """Returns the failure. A channel that lacks only this API is not at fault."""
         error = read_error(body)
         found = classify(channel, status, error, headers)
-        if status not in NO_PATH or found.kind is FailureKind.MISSING or found.kind is FailureKind.AUTH:
+        if not lacks_path(found):
             return found
         text = f"channel '{channel.name}': the upstream does not offer embeddings (HTTP {status}: {error.message})"
         return msgspec.structs.replace(
