@@ -39,7 +39,7 @@ from gateway.domain.views import (
     TokenView,
 )
 from gateway.store.rollup import Counts
-from gateway.upstream.anthropic.request import marks_cache
+from gateway.upstream.anthropic.dialect import marks_cache
 from gateway.upstream.learned_params import NOTHING
 
 

@@ -32,7 +32,7 @@ from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
 from gateway.domain.views import conversion
 from gateway.inbound.chat.api import MAX_OUTPUT
-from gateway.upstream.anthropic.request import marks_cache
+from gateway.upstream.anthropic.dialect import marks_cache
 from gateway.upstream.credentials import unset_text
 
 

@@ -38,7 +38,7 @@ from gateway.inbound.relay import (
     native_headers,
 )
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
-from gateway.upstream.anthropic.request import VERSION, root
+from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.failures import REJECTED
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.vendors import vendor_of

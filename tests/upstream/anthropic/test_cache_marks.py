@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.order import LearnedRefusals
-from gateway.upstream.anthropic.request import marks_cache, prepare
+from gateway.upstream.anthropic.dialect import marks_cache, prepare
 from gateway.upstream.learned_params import NOTHING
 from tests.cases.conversations import call, function
 from tests.upstream.makers import channel, recall_of, translated

@@ -8,8 +8,8 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.domain.order import LearnedRefusals, PreparedRequest
+from gateway.upstream.anthropic.dialect import plan_thinking, prepare
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking
-from gateway.upstream.anthropic.request import plan_thinking, prepare
 from gateway.upstream.learned_params import NOTHING
 from tests.cases.conversations import call, function
 from tests.upstream.makers import attempt_fails, channel, recall_of, translated
