@@ -238,12 +238,12 @@ def _spellings(vendor: str, name: str) -> Iterator[str]:
 def _more(vendor: str, name: str, base_url: str) -> Mapping[str, Nanos]:
     """Returns the price of a model that the list lacks or has wrong; empty if it is unknown.
 
-    In a foreign region of Bedrock it is unknown, except for GovCloud, where names without a prefix cost the same.
+    Bedrock's names without a prefix of a region have that of the address.
     """
     if vendor == "openai" and name.startswith("ft:"):
         name = _DATE.sub("", ":".join(name.split(":")[:2]))
     if vendor == "aws" and not _REGION.match(name) and (region := _region_of(base_url)) not in ("", "us"):
-        name = f"us-gov.{name}" if region == "us-gov" else ""
+        name = f"us-gov.{name}" if region == "us-gov" else f"{_place_of(base_url)}/{name}"
     known = more_prices(vendor)
     short = _DATE.sub("", name.rpartition("/")[2])
     amounts = known.get(name) or (known.get(short) if vendor in ("fireworks", "google") else None) or {}
@@ -301,9 +301,13 @@ def _wrong(vendor: "Provider", row: "ModelInfo", name: str, base_url: str) -> st
     return f"the list has no price for the region '{region}'"
 
 
-def _region_of(base_url: str) -> str:
+def _place_of(base_url: str) -> str:
     match = re.search(r"bedrock-[a-z]+(?:-fips)?\.([a-z0-9-]+)\.", base_url)
-    place = match[1] if match else ""
+    return match[1] if match else ""
+
+
+def _region_of(base_url: str) -> str:
+    place = _place_of(base_url)
     for start, region in (("us-gov", "us-gov"), ("us", "us"), ("eu", "eu"), ("ap", "apac")):
         if place.startswith(start):
             return region

@@ -1,7 +1,8 @@
 """More prices: those that the price list lacks or has wrong, by vendor; they take precedence over its rows.
 
 Each line has dollars for a million tokens of input, output and cached input (``-`` without one), then the vendor's
-names of the models. Cache writes, and those that are kept for an hour, follow cached input after ``/``. The amounts are
+names of the models, at Bedrock after the regions where they cost that, if these are not the USA's. Cache writes, and
+those that are kept for an hour, follow cached input after ``/``. The amounts are
 those of the public price files of LiteLLM (November 2026) and models.dev (October 2026), which Azure's Retail Prices
 API confirms for its models. Where such sources differ, there is no line.
 """
@@ -9,6 +10,7 @@ API confirms for its models. Where such sources differ, there is no line.
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
+from itertools import chain
 
 from gateway.domain.units import DOLLAR, Nanos
 
@@ -105,38 +107,63 @@ _ROWS = {
     "aws": """
         0.037 0.148 0.00925 apac.amazon.nova-micro-v1:0
         0.04 0.08 - google.gemma-4-e2b
+        0.0412 0.0412 - ap-southeast-2/mistral.voxtral-mini-3b-2507
+        0.042 0.168 0.0105 us-gov.amazon.nova-micro-v1:0
+        0.05 0.05 - ap-northeast-1/mistral.voxtral-mini-3b-2507
+        0.06 0.06 - eu-west-2/mistral.voxtral-mini-3b-2507
         0.063 0.252 0.01575 apac.amazon.nova-lite-v1:0
         0.07 0.2 - openai.gpt-oss-safeguard-20b
         0.07 0.4 - zai.glm-4.7-flash
         0.072 0.276 - us-gov.nvidia.nemotron-nano-9b-v2
         0.072 0.288 - us-gov.nvidia.nemotron-nano-3-30b
+        0.072 0.288 0.018 us-gov.amazon.nova-lite-v1:0
         0.084 0.36 - us-gov.openai.gpt-oss-20b-1:0
         0.1 0 - amazon.titan-embed-g1-text-02 cohere.embed-english-v3 cohere.embed-multilingual-v3
+        0.103 0.309 - ap-southeast-2/mistral.voxtral-small-24b-2507
         0.12 0 - cohere.embed-v4:0 global.cohere.embed-v4:0 us.cohere.embed-v4:0
+        0.12 0.36 - ap-northeast-1/mistral.voxtral-small-24b-2507
         0.13 0.4 - google.gemma-4-26b-a4b
         0.14 0.4 - google.gemma-4-31b
         0.14 1.2 - qwen.qwen3-next-80b-a3b-instruct
         0.15 0.6 - openai.gpt-oss-safeguard-120b
         0.15 1.2 - qwen.qwen3-next-80b-a3b
+        0.1545 1.236 - ap-southeast-2/qwen.qwen3-next-80b-a3b
+        0.16 0.47 - eu-west-2/mistral.voxtral-small-24b-2507
         0.18 0.72 - us-gov.openai.gpt-oss-120b-1:0
         0.18 0.78 - us-gov.nvidia.nemotron-super-3-120b
+        0.18 1.41 - ap-south-1,eu-west-1/qwen.qwen3-next-80b-a3b
+        0.18 1.45 - ap-northeast-1,sa-east-1/qwen.qwen3-next-80b-a3b
         0.2 0.6 - nvidia.nemotron-nano-12b-v2
         0.22 0.88 - qwen.qwen3-235b-a22b-2507 qwen.qwen3-235b-a22b-2507-v1:0
+        0.23 1.01 - eu-west-2/nvidia.nemotron-super-3-120b
+        0.23 1.86 - eu-west-2/qwen.qwen3-next-80b-a3b
         0.24 0.72 - us-gov.nvidia.nemotron-nano-12b-v2
         0.3 1.2 - minimax.minimax-m2 minimax.minimax-m2.1 minimax.minimax-m2.5
+        0.31 1.24 - ap-southeast-2/minimax.minimax-m2.5
         0.33 2.75 0.0825 amazon.nova-2-lite-v1:0
+        0.36 1.44 - ap-northeast-1,ap-south-1,ap-southeast-3,sa-east-1/minimax.minimax-m2.1,minimax.minimax-m2.5
+        0.36 1.44 - eu-central-1,eu-north-1,eu-south-1,eu-west-1/minimax.minimax-m2.1,minimax.minimax-m2.5
         0.396 3.311 0.099 apac.amazon.nova-2-lite-v1:0 jp.amazon.nova-2-lite-v1:0
+        0.47 1.86 - eu-west-2/minimax.minimax-m2.1,minimax.minimax-m2.5
         0.5 0.7 - ai21.jamba-instruct-v1:0
         0.5 1.2 - qwen.qwen3-coder-next
         0.5 1.5 - amazon.titan-text-premier-v1:0
         0.58 1.68 - deepseek.v3-v1:0 deepseek.v3.1
+        0.6 1.44 - ap-northeast-1,ap-south-1,ap-southeast-3,sa-east-1/qwen.qwen3-coder-next
+        0.6 1.44 - eu-central-1,eu-south-1,eu-west-1/qwen.qwen3-coder-next
         0.6 2.2 - zai.glm-4.7
         0.6 2.5 - moonshot.kimi-k2-thinking moonshotai.kimi-k2-thinking
         0.6 3 - moonshotai.kimi-k2.5
         0.62 1.85 - deepseek.v3.2 us.deepseek.v3.2
+        0.71 2.94 - ap-south-1/moonshotai.kimi-k2-thinking
+        0.72 3.6 - ap-northeast-1,ap-south-1,ap-southeast-3,eu-north-1,sa-east-1/moonshotai.kimi-k2.5
+        0.73 3.03 - ap-northeast-1,sa-east-1/moonshotai.kimi-k2-thinking
+        0.74 2.22 - ap-northeast-1,ap-south-1,ap-southeast-3,eu-north-1,sa-east-1/deepseek.v3.2
         0.74 2.22 - eu.deepseek.v3.2
         0.75 1 - meta.llama2-13b-chat-v1
+        0.78 1.86 - eu-west-2/qwen.qwen3-coder-next
         0.84 3.36 0.21 apac.amazon.nova-pro-v1:0
+        0.96 3.84 0.24 us-gov.amazon.nova-pro-v1:0
         1 3.2 - zai.glm-5
         1.2 6 0.12/1.5/2.4 us-gov.anthropic.claude-haiku-4-5-20251001-v1:0
         1.25 2.5 0.2 xai.grok-4.3
@@ -320,5 +347,10 @@ def more_prices(vendor: str) -> Mapping[str, dict[str, Nanos]]:
             first, second, cached, *names = line.split()
             amounts = zip(_FIELDS, (first, second, *cached.split("/")), strict=False)
             known = {name: Nanos(int(Decimal(amount) * DOLLAR)) for name, amount in amounts if amount != "-"}
-            prices |= dict.fromkeys(names, known)
+            prices |= dict.fromkeys(chain(*map(_each, names)), known)
     return prices
+
+
+def _each(name: str) -> list[str]:
+    places, slash, models = name.partition("/")
+    return [f"{place}{slash}{model}" for place in places.split(",") for model in models.split(",")]
