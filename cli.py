@@ -116,16 +116,13 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in _OTHER:
             return _OTHER[cmd_name]
-        found = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
-        if found is None:
-            return None
-        module, _, name = found[0].partition(":")
-        command: click.Command = getattr(importlib.import_module(f"gateway.commands.{module}"), name)
-        return command
+        place, _ = COMMANDS.get(ALIASES.get(cmd_name, cmd_name), ("", ""))
+        module, _, name = place.partition(":")
+        return getattr(importlib.import_module(f"gateway.commands.{module}"), name) if place else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        found = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -16,8 +16,8 @@ from rich.cells import cell_len
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.money import dollars, nanos_of
-from gateway.domain.pair_kinds import REFERENCE
 from gateway.domain.price_view import PriceView
+from gateway.domain.text import REFERENCE
 from gateway.domain.units import Nanos
 from gateway.domain.upstream_views import PresetView, SavedChannel
 from gateway.domain.urls import base_url_warning, checked_base_url

@@ -8,7 +8,7 @@ import ipaddress
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -43,14 +43,16 @@ async def check_everything(client: ControlClient, environ: Mapping[str, str] = o
             if checkup.ahead_ms is not None:
                 ahead[name] = checkup.ahead_ms
             yield checkup.step
-    for step in await _machine_steps(client):
+    for step in await _answer("the machine", client.machine()):
         yield step
-    for step in await _addresses(client, status.address):
+    for step in await _answer("the addresses", _addresses(client, status.address)):
         yield step
     yield check_clock(ahead)
-    yield _failed_store(status.store_error) if status.store_error else await _store(client)
+    for step in await _answer("the store", _store(client, status.store_error)):
+        yield step
     yield check_proxies(status.address, environ)
-    yield await _prices(client)
+    for step in await _answer("the prices", _prices(client)):
+        yield step
 
 
 async def _look(client: ControlClient, ref: str, name: str, places: asyncio.Semaphore) -> Checkup:
@@ -61,36 +63,29 @@ async def _look(client: ControlClient, ref: str, name: str, places: asyncio.Sema
             return Checkup(step=_error_step(f"channel {plain(name)}", error), ahead_ms=None)
 
 
-async def _prices(client: ControlClient) -> Step:
+async def _answer(name: str, question: Awaitable[list[Step]]) -> list[Step]:
+    try:
+        return await question
+    except GatewayError as error:
+        return [_error_step(name, error)]
+
+
+async def _prices(client: ControlClient) -> list[Step]:
     """Returns a step with the date of the price list, and where the prices in use differ from it."""
-    try:
-        news = await client.price_news()
-    except GatewayError as error:
-        return _error_step("the prices", error)
+    news = await client.price_news()
     if lines := news_lines(news):
-        return Step(
-            name="the prices", result="warning", text="; ".join(lines), fix="'tollkeeper price news' shows all of it"
-        )
+        fix = "'tollkeeper price news' shows all of it"
+        return [Step(name="the prices", result="warning", text="; ".join(lines), fix=fix)]
     text = f"as in the list of {news.as_of}" if news.as_of else "no price list to compare them with"
-    return Step(name="the prices", result="ok", text=text)
-
-
-async def _machine_steps(client: ControlClient) -> list[Step]:
-    try:
-        return await client.machine()
-    except GatewayError as error:
-        return [_error_step("the machine", error)]
+    return [Step(name="the prices", result="ok", text=text)]
 
 
 async def _addresses(client: ControlClient, base: str) -> list[Step]:
     """Returns the steps about requests of the last day that reached no API."""
     since, calls = time.time_ns() // 1_000_000 - 86_400_000, list[CallView]()  # a day
-    try:
-        for code in CODES:
-            page = await client.calls(words=code, since=since, limit=200)  # the newest
-            calls += [call for call in page.calls if call.code == code]
-    except GatewayError as error:
-        return [_error_step("the addresses", error)]
+    for code in CODES:
+        page = await client.calls(words=code, since=since, limit=200)  # the newest
+        calls += [call for call in page.calls if call.code == code]
     return check_addresses(calls, base)
 
 
@@ -133,23 +128,18 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def _failed_store(error: str) -> Step:
-    fix = "free disk space, or repair the disk: the store recovers as soon as it can write"
-    text = f"it has failed, and calls are rejected: {plain(error, 500)}"
-    return Step(name="the store", result="fail", text=text, fix=fix, code="store_unavailable", status=503)
-
-
-async def _store(client: ControlClient) -> Step:
-    try:
-        verdict = await client.verify()
-    except GatewayError as error:
-        return _error_step("the store", error)
+async def _store(client: ControlClient, error: str) -> list[Step]:
+    if error:
+        fix = "free disk space, or repair the disk: the store recovers as soon as it can write"
+        text = f"it has failed, and calls are rejected: {plain(error, 500)}"
+        return [Step(name="the store", result="fail", text=text, fix=fix, code="store_unavailable", status=503)]
+    verdict = await client.verify()
     if not verdict.equal or verdict.damage:
         fix = "keep a copy of the data folder; 'tollkeeper verify' shows what is wrong"
         text = plain(verdict.difference or "; ".join(verdict.damage), 500)
-        return Step(name="the store", result="fail", text=text, fix=fix, code="store_differs", status=500)
+        return [Step(name="the store", result="fail", text=text, fix=fix, code="store_differs", status=500)]
     text = f"{dollars(verdict.cost_nanos)} for {count_text(verdict.calls, 'call')}; {verdict.checks:,} sums are right"
-    return Step(name="the store", result="ok", text=text)
+    return [Step(name="the store", result="ok", text=text)]
 
 
 def check_clock(ahead: Mapping[str, int]) -> Step:

@@ -20,7 +20,7 @@ from gateway.domain.field_kinds import once
 from gateway.domain.fields import CHANNEL
 from gateway.domain.patterns import is_pattern
 from gateway.domain.quoting import listed_names, model_pair
-from gateway.domain.text import plain
+from gateway.domain.text import REFERENCE, plain
 from gateway.domain.views import ChannelView
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -179,7 +179,7 @@ def key_of(text: str) -> str:
         return stdin.secret("key", NO_KEY)
     if not text.strip():
         raise click.BadParameter(f"the key is empty; nothing was changed; {NO_KEY}", param_hint="--key")
-    if not text.startswith("env:"):
+    if not text.startswith(REFERENCE):
         words("note: other programs on this machine can see command lines; prefer - and stdin, or env:NAME")
     return text
 

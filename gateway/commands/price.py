@@ -217,18 +217,18 @@ def show_price(model: str, *, as_json: bool) -> None:
 
     async def work(client: ControlClient) -> tuple[PriceView | None, bool]:
         try:
-            found = (await client.model(model)).price
+            known = (await client.model(model)).price
         except NotFound:
-            found = next((view for view in await client.prices() if view.model == model and not view.channel), None)
-            if found is None:
+            known = next((view for view in await client.prices() if view.model == model and not view.channel), None)
+            if known is None:
                 raise
-        return found, found is None and not as_json and (await client.settings()).refuse_unpriced
+        return known, known is None and not as_json and (await client.settings()).refuse_unpriced
 
-    found, refused = run(work)
+    view, refused = run(work)
     if as_json:
-        out_json(found)
+        out_json(view)
         return
-    out_pairs(_details(found, model, refused=refused))
+    out_pairs(_details(view, model, refused=refused))
     if routes := run(lambda client: _priced_routes(client, model)):
         out("\n" + table(routes, ROUTE_COLUMNS, terminal_width()))
 

@@ -20,8 +20,8 @@ from gateway.domain.views import Step
 
 async def list_machine_checks(edits: ConfigEdits, _: web.Request) -> list[Step]:
     """GET /machine: run the checks, in a thread, because disks may be slow."""
-    found = await asyncio.to_thread(look, edits.engine.config, edits.engine.address)
-    return [*found, open_files(edits.engine.files, edits.registry.settings.connections)]
+    checks = await asyncio.to_thread(look, edits.engine.config, edits.engine.address)
+    return [*checks, open_files(edits.engine.files, edits.registry.settings.connections)]
 
 
 def look(config: Config, address: str) -> list[Step]:

@@ -17,7 +17,7 @@ from gateway.domain.price import RATE_NAMES, VARIANTS, Price, PriceRule, Tier
 from gateway.domain.price_hours import DAY_MINUTES
 from gateway.domain.registry import Registry
 from gateway.domain.settings import Settings
-from gateway.domain.text import plain
+from gateway.domain.text import REFERENCE, plain
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import MILLION, MOST_TIMES
 from gateway.domain.urls import checked_base_url, demand_no_url, proxy_of
@@ -260,7 +260,7 @@ def timeouts(value: Timeouts) -> None:
 
 def secret(value: str, field: str = "key") -> None:
     """Check that a key fits into one header line, or refers to a variable of the environment."""
-    if value.startswith("env:"):
+    if value.startswith(REFERENCE):
         _demand(_ENV_NAME.fullmatch(value[4:]), field, "'env:' must be followed by the name of a variable")
     printable = value.isascii() and value.isprintable()
     _demand(printable and value == value.strip(), field, "must be printable ASCII, without spaces at its ends")
@@ -293,7 +293,7 @@ def proxy(value: str, dialect: Dialect) -> None:
     if value:
         _demand(dialect.info.needs_url, "proxy", f"the {dialect} dialect needs none")
         secret(value, "proxy")
-    if value and not value.startswith("env:"):
+    if value and not value.startswith(REFERENCE):
         proxy_of(value)
 
 

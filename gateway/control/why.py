@@ -117,7 +117,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         price_state=_price_state(price),
         refuses_unpriced=catalog.registry.settings.refuse_unpriced,
         price=price_view(in_force(price, now), now, wanted.model) if price is not None else None,
-        prices=[price_view(one, now, wanted.model) for one in _different_prices(entry, now)],
+        prices=[price_view(price, now, wanted.model) for price in _different_prices(entry, now)],
         multiplier=group.multiplier,
         hold_nanos=admitted.nanos if admitted is not None else None,
         hold_tokens=admitted.tokens if admitted is not None else None,

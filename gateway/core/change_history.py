@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gateway.core.config_export import OPEN_HEADERS, REFERENCE, form
+from gateway.core.config_export import OPEN_HEADERS, form
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, UpstreamModels
 from gateway.domain.config_codec import SECTIONS, Section, inline
@@ -35,7 +35,7 @@ from gateway.domain.price import RATE_WORDS, Price
 from gateway.domain.quoting import names_text
 from gateway.domain.registry import Change, Entity, Registry, RetiredKey, Table, with_changes
 from gateway.domain.settings import Settings
-from gateway.domain.text import mask, plain
+from gateway.domain.text import REFERENCE, mask, plain
 from gateway.domain.token import Token
 
 KINDS: Mapping[Table, type[Entity]] = {

@@ -12,10 +12,8 @@ import msgspec
 from gateway.domain.channel import Channel
 from gateway.domain.config_codec import FORMAT, INNER, SECTIONS, Section, Value, table, write_fields
 from gateway.domain.registry import Registry
-from gateway.domain.text import plain
+from gateway.domain.text import REFERENCE, plain
 from gateway.domain.token import Token
-
-REFERENCE = "env:"
 
 OPEN_HEADERS = frozenset(
     {

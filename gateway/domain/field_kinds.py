@@ -25,6 +25,7 @@ from gateway.domain.human_values import (
     multiplier_of,
 )
 from gateway.domain.quoting import comma_list, listed_names, names_of, names_text, pair, pair_name
+from gateway.domain.text import REFERENCE
 from gateway.domain.units import Millis
 
 T = TypeVar("T")
@@ -211,7 +212,7 @@ class Secret(Text):
     def read(self, text: str, now: Millis) -> str:
         if text.strip().lower() in NONE_WORDS:
             return ""
-        return text.strip() if text.strip().startswith("env:") else super().read(text, now)
+        return text.strip() if text.strip().startswith(REFERENCE) else super().read(text, now)
 
     def arguments(self, field: Field, before: str, after: str) -> Sequence[str]:
         """Returns nothing: the command reads a secret from stdin, and never prints it."""

@@ -14,11 +14,9 @@ import msgspec
 from gateway.domain.channel import Channel
 from gateway.domain.human_values import brief_span, local_time
 from gateway.domain.registry import Change, Registry, RetiredKey
-from gateway.domain.text import mask, plain
+from gateway.domain.text import REFERENCE, mask, plain
 from gateway.domain.token import PREFIX, Token, TokenState, state_of
 from gateway.domain.units import ChannelId, Millis, TokenId
-
-REFERENCE = "env:"
 
 _TOKEN_KEY = re.compile(rf"{PREFIX}[0-9A-Za-z]{{43}}(?![0-9A-Za-z])")
 _VENDOR_KEY = re.compile(

@@ -13,10 +13,8 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORD, Field, Flag, Kind, Option, Pairs, Text, once, shell_words
 from gateway.domain.group import Fallback
 from gateway.domain.quoting import comma_list, listed_names, pair
+from gateway.domain.text import REFERENCE
 from gateway.domain.units import Millis
-
-REFERENCE = "env:"
-"""The prefix of the name of a variable that holds a secret."""
 
 HEADERS_EXAMPLE = "X-Team=blue X-Title='my app' X-Pass=env:NAME"
 
@@ -191,10 +189,10 @@ class RequestOverrides(Kind[Overrides | None]):
         return msgspec.structs.replace(base, **changes)
 
     def text(self, value: Overrides | None) -> str:
-        found = value or Overrides()
-        words = [shlex.quote(f"{name}={json_text(item)}") for name, item in found.set.items()]
-        words += [DEFAULT + shlex.quote(f"{name}={json_text(item)}") for name, item in found.default.items()]
-        return " ".join([*words, *(REMOVE + shlex.quote(name) for name in found.remove)])
+        overrides = value or Overrides()
+        words = [shlex.quote(f"{name}={json_text(item)}") for name, item in overrides.set.items()]
+        words += [DEFAULT + shlex.quote(f"{name}={json_text(item)}") for name, item in overrides.default.items()]
+        return " ".join([*words, *(REMOVE + shlex.quote(name) for name in overrides.remove)])
 
     def read(self, text: str, now: Millis) -> Overrides:
         return _parameters(text)
@@ -210,15 +208,15 @@ class RequestOverrides(Kind[Overrides | None]):
         """Returns all options again if some were set before, including those of the prompt."""
         if before == after:
             return []
-        found, out = after or Overrides(), ["--no-overrides"] if before else []
-        for name, value in found.set.items():
+        overrides, out = after or Overrides(), ["--no-overrides"] if before else []
+        for name, value in overrides.set.items():
             out += ["--set-param", f"{name}={json_text(value)}"]
-        for name, value in found.default.items():
+        for name, value in overrides.default.items():
             out += ["--default-param", f"{name}={json_text(value)}"]
-        for name in found.remove:
+        for name in overrides.remove:
             out += ["--remove-param", name]
-        out += ["--system", found.system] if found.system else []
-        return [*out, "--replace-system"] if found.replace_system else out
+        out += ["--system", overrides.system] if overrides.system else []
+        return [*out, "--replace-system"] if overrides.replace_system else out
 
     def show(self, value: Overrides | None) -> str:
         if value is None:

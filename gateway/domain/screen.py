@@ -19,8 +19,8 @@ from gateway.domain.secret_search import (
     SHORTEST,
     Needles,
     all_of,
-    base64_blocks,
     blank_spans,
+    blocks_of,
     fold_case,
     has_escapes,
 )
@@ -72,7 +72,7 @@ class Screen:
         if len(text) <= HARMLESS:
             return False
         low = fold_case(text)
-        hit = not self._grams.isdisjoint(base64_blocks(low))
+        hit = not self._grams.isdisjoint(blocks_of(low))
         if hit or has_escapes(text) or (self._spaced and "++" in low):
             return bool(self.needles.spans(text))
         for short in self.needles.short:  # noqa: SIM110 - a generator would cost more than all this

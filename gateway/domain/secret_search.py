@@ -26,7 +26,7 @@ ROUNDS = 3
 """How many layers of escapes are decoded."""
 BLANK = "…"
 
-base64_blocks = re.compile(f".{{{BLOCK}}}", re.DOTALL).findall
+blocks_of = re.compile(f".{{{BLOCK}}}", re.DOTALL).findall
 """Returns the blocks of a text, one after the other."""
 
 Span = tuple[int, int]
@@ -130,15 +130,15 @@ def fold_case(text: str) -> str:
 def spellings(value: str) -> tuple[str, ...]:
     """Returns how a value may be written, folded: as it is, decoded, in Base64 at any alignment, in hex digits."""
     raw = value.encode()
-    found = [value, " ".join(value.split()), raw.decode("latin-1"), raw.hex()]
+    written = [value, " ".join(value.split()), raw.decode("latin-1"), raw.hex()]
     whole = SearchView(value, range(len(value)), range(1, len(value) + 1))
-    found += [view.text for view in views(value)]
-    found += [view.text for kind in _KINDS if (view := _decode_layer(whole, kind))]
+    written += [view.text for view in views(value)]
+    written += [view.text for kind in _KINDS if (view := _decode_layer(whole, kind))]
     for before in range(3):
         start, stop = (8 * before + 5) // 6, 8 * (before + len(raw)) // 6
         shifted = bytes(before) + raw + bytes(2)
-        found += [encode(shifted).decode()[start:stop] for encode in (b64encode, urlsafe_b64encode)]
-    return tuple(spelling for spelling in dict.fromkeys(map(fold_case, found)) if len(spelling) >= SHORTEST)
+        written += [encode(shifted).decode()[start:stop] for encode in (b64encode, urlsafe_b64encode)]
+    return tuple(spelling for spelling in dict.fromkeys(map(fold_case, written)) if len(spelling) >= SHORTEST)
 
 
 class Needles(msgspec.Struct, frozen=True):
@@ -164,18 +164,17 @@ class Needles(msgspec.Struct, frozen=True):
 
     def spans(self, text: str) -> list[Span]:
         """Returns where they are in the text."""
-        found: list[Span] = []
         if not self.values:
-            return found
+            return []
+        spans: list[Span] = []
         for view in views(text):
-            found += [(view.starts[begin], view.ends[end - 1]) for begin, end in self._found(fold_case(view.text))]
-        found += self._masked(fold_case(text))
-        return found
+            spans += [(view.starts[begin], view.ends[end - 1]) for begin, end in self._places(fold_case(view.text))]
+        return [*spans, *self._masked(fold_case(text))]
 
-    def _found(self, text: str) -> Iterator[Span]:
+    def _places(self, text: str) -> Iterator[Span]:
         hits = self.blocks.intersection(all_of(text, BLOCK))
         if hits:
-            written = (spelling for spelling in self.long if not hits.isdisjoint(base64_blocks(spelling)))
+            written = (spelling for spelling in self.long if not hits.isdisjoint(blocks_of(spelling)))
             pieces = {piece for spelling in written for piece in all_of(spelling, PIECE)}
             yield from ((start, start + PIECE) for start, piece in enumerate(all_of(text, PIECE)) if piece in pieces)
         for short in self.short:
@@ -198,15 +197,15 @@ class Needles(msgspec.Struct, frozen=True):
 
 def needles(values: Iterable[str]) -> Needles:
     """Returns the prepared values, without those that are too short."""
-    kept = tuple(dict.fromkeys(value for value in values if len(value) >= SHORTEST))
-    written = [spelling for value in kept for spelling in spellings(value)]
+    searched = tuple(dict.fromkeys(value for value in values if len(value) >= SHORTEST))
+    written = [spelling for value in searched for spelling in spellings(value)]
     long = tuple(spelling for spelling in written if len(spelling) >= PIECE)
     return Needles(
-        values=frozenset(kept),
-        ends=tuple(map(fold_case, kept)),
+        values=frozenset(searched),
+        ends=tuple(map(fold_case, searched)),
         long=long,
         short=tuple(spelling for spelling in written if len(spelling) < PIECE),
-        blocks=frozenset(block for spelling in long for block in base64_blocks(spelling)),
+        blocks=frozenset(block for spelling in long for block in blocks_of(spelling)),
     )
 
 

@@ -7,6 +7,8 @@ _FORBIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that move cursors, reorder text or start escape sequences."""
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+REFERENCE = "env:"
+"""Begins the name of a variable of the environment that is given instead of a secret."""
 
 _BARE = frozenset("@%+:,./-_")
 """Characters, beside letters and digits of every script, that have no meaning for a shell."""
@@ -42,6 +44,6 @@ def word(name: str) -> str:
 
 def mask(secret: str) -> str:
     """Returns what may be shown of a secret: a reference as it is, else the last four characters of a long one."""
-    if not secret or secret.startswith("env:"):
+    if not secret or secret.startswith(REFERENCE):
         return plain(secret)
     return "…" + plain(secret[-4:]) if len(secret) >= 16 else "…"

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import msgspec
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.text import plain
+from gateway.domain.text import REFERENCE, plain
 
 _METADATA = ("metadata.google.internal", "metadata.goog")
 """Names of the credential services that clouds put on link-local addresses."""
@@ -116,9 +116,6 @@ def _is_near(host: str) -> bool:
 
 def _bad(url: str, why: str) -> BadRequest:
     return BadRequest(f"base URL '{plain(url)}' {why}", param="base_url")
-
-
-REFERENCE = "env:"
 
 
 class Proxy(msgspec.Struct, frozen=True):

@@ -7,10 +7,9 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
+from gateway.domain.text import REFERENCE
 from gateway.domain.urls import Proxy, proxy_of
 from gateway.upstream.vendors import vendor_of
-
-REFERENCE = "env:"
 
 _NEVER = frozenset(
     {

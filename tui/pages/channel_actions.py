@@ -14,6 +14,7 @@ import msgspec
 from gateway.domain.channel import Check
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import first_of
+from gateway.domain.text import REFERENCE
 from gateway.domain.upstream_views import ListingView, PresetView, SavedChannel
 from gateway.domain.views import ChannelView, KeyView, Offer
 from tui import format as fmt
@@ -269,7 +270,7 @@ def keys_command(channel: ChannelView, values: Mapping[str, str]) -> str:
     verbs = {REMOVE: "remove", RESUME: "resume"}
     parts = []
     if values["key"]:
-        shown = values["key"] if values["key"].startswith("env:") else "-"
+        shown = values["key"] if values["key"].startswith(REFERENCE) else "-"
         parts.append(cli_command("channel", "key", "add", channel.name, key=shown))
     parts += [
         cli_command("channel", "key", verbs[values[_id(key)]], channel.name, str(key.number))

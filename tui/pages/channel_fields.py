@@ -14,9 +14,10 @@ from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_context, plural
 from gateway.domain.incidents import reason_text
-from gateway.domain.pair_kinds import HEADERS_EXAMPLE, REFERENCE
+from gateway.domain.pair_kinds import HEADERS_EXAMPLE
 from gateway.domain.patterns import NOT, is_pattern, matches
 from gateway.domain.quoting import comma_list, model_pair, quote_name, split_names
+from gateway.domain.text import REFERENCE
 from gateway.domain.upstream_views import ListedModel, ListingView, SavedChannel
 from gateway.domain.urls import demand_no_url
 from gateway.domain.views import ChannelView, KeyView

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
-from gateway.domain.text import plain
+from gateway.domain.text import REFERENCE, plain
 from gateway.upstream.vendors import PRESETS
 
 ENVIRONMENT = "os.environ/"
@@ -142,7 +142,7 @@ def _key(value: object, variable: str) -> str:
     """Returns a key or a reference; without one, the vendor's variable, as LiteLLM does."""
     text = str(value).strip() if value else ""
     if text.startswith(ENVIRONMENT):
-        return "env:" + text.removeprefix(ENVIRONMENT)
+        return REFERENCE + text.removeprefix(ENVIRONMENT)
     return text or (f"env:{variable}" if variable else "")
 
 

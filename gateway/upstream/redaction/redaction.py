@@ -28,10 +28,9 @@ from gateway.domain.errors import BadRequest, UpstreamError, UpstreamTimeout
 from gateway.domain.failure import AttemptFailed, Failure, OrderOrigin, UpstreamText
 from gateway.domain.screen import NO_SCREEN, Screen
 from gateway.domain.secret_search import Needles, blank_spans, join_needles, needles
-from gateway.domain.text import plain
+from gateway.domain.text import REFERENCE, plain
 from gateway.domain.units import ChannelId
 from gateway.domain.urls import proxy_of
-from gateway.upstream.credentials import REFERENCE
 from gateway.upstream.failures import BAD_RESPONSE, REJECTED, TIMEOUT
 from gateway.upstream.redaction.quotes import Fields, Quotes
 
