@@ -189,7 +189,7 @@ class ConfigEdits:
             id=entries[-1].id,
             kind=kind,
             text=root.done if kind == "redo" else root.undone,
-            target=change_history.view_of(root, entries, undone_entries(entries)),
+            target=await asyncio.to_thread(change_history.view_of, root, entries, undone_entries(entries)),
             notes=notes,
         )
 

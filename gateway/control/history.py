@@ -94,7 +94,7 @@ async def _undone(edits: ConfigEdits, request: web.Request, *, redo: bool) -> Un
         reasons = await _reasons(edits, entry, plan)
         if reasons:
             entries = edits.history
-            view = view_of(entry, entries, undone_entries(entries))
+            view = await asyncio.to_thread(view_of, entry, entries, undone_entries(entries))
             raise Conflict(
                 f"change {entry.id} ({plain(entry.done)}): {' '.join(reasons)}",
                 code="needs_confirmation",
