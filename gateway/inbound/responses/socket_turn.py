@@ -7,7 +7,6 @@ the client then sends the whole input again. No model here can be steered: ``res
 answers it for such models. ``response.interrupt`` ends the running response, from which the client can go on.
 """
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -33,8 +32,7 @@ INTERRUPT = "response.interrupt"
 _OWN = frozenset({"type", "stream_id", "generate", "event_id"})
 """Fields that the request over HTTP does not have."""
 _NAME = b"event: "
-_OBJECT = b"data: {"
-_EVENT = re.compile(rb"(event: [^\n]*+)\ndata: (\{[^\n]*+)\n\n")
+_DATA = b"data: "
 _ITEM = _NAME + b"response.output_item.done"
 _FAILURES = frozenset({_NAME + b"response.failed", _NAME + b"error"})
 _CREATED = _NAME + b"response.created"
@@ -194,16 +192,20 @@ class TurnEvents:
 
 
 def _split(blocks: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Yields the first line and the data of each event. Nearly all have a line for their name, one for an object, and a
-    blank one.
+    """Returns the first line and the data of each event. Nearly all have a line for their name, one for an object, and
+    a blank one.
     """
-    if (alone := _EVENT.fullmatch(blocks)) is not None:
-        return [alone[1]], [alone[2]]
+    head = blocks[: blocks.find(b"{", 0, 128)]
+    name, _, rest = head.partition(b"\n")
+    if rest == _DATA and name.startswith(_NAME):  # nearly always all that follow are of the same kind
+        texts = blocks[len(head) : -len(BLANK)].split(BLANK + head)
+        if b"\n" not in b"".join(texts) and _all_begin(texts, b"{"):
+            return [name] * len(texts), texts
     lines = blocks.split(b"\n")
     names, texts, blanks = lines[:-1:3], lines[1::3], lines[2::3]
     same = len(names) == len(texts) == len(blanks)
-    if same and names and not any(blanks) and _all_begin(names, _NAME) and _all_begin(texts, _OBJECT):
-        return names, [text[6:] for text in texts]
+    if same and names and not any(blanks) and _all_begin(names, _NAME) and _all_begin(texts, _DATA + b"{"):
+        return names, [text[len(_DATA) :] for text in texts]
     events = [event for event in map(_read, blocks.split(BLANK)) if event[1]]
     return [name for name, _ in events], [text for _, text in events]
 
