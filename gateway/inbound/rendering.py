@@ -24,7 +24,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
-from gateway.domain.sse import BLANK, SSEEvent, has_comment, is_stream, parse
+from gateway.domain.sse import SSEEvent, event_end, has_comment, is_stream, parse
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
 from gateway.upstream.adapter import AnswerFacts, AnswerReader, DialectAdapter, WholeAnswer, whole_of
@@ -138,8 +138,7 @@ class RenderedStream(SourceFacts, FramedStream):
             if run:
                 out.append(self._pass_texts(run))
             else:
-                end = block.find(BLANK, start)
-                end = len(block) if end < 0 else end + len(BLANK)
+                end = event_end(block, start, returns=False)
                 out.append(self._read_event(block[start:end].rstrip(b"\n")))
             start = end
         return b"".join(out)
@@ -157,7 +156,7 @@ class RenderedStream(SourceFacts, FramedStream):
         if event is None or not event.data:
             self.comments += has_comment(part)
             return b""
-        if b"}\n" in event.data:  # lines that are not JSON together: the blank lines between events are missing
+        if b"\n" in event.data and b"}\n" in event.data:  # the blank lines between events are missing
             return b"".join([self._read_event(b"data: " + line) for line in event.data.split(b"\n")])
         self.events += 1
         out = self._pass(event, None)

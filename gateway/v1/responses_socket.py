@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing, suppress
-from functools import cache, partial
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -32,6 +32,7 @@ from gateway.domain.errors import (
     RequestRefused,
     TooLarge,
 )
+from gateway.domain.kept_response import KeptResponse
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
 from gateway.inbound.api import LARGE, HttpRequest
@@ -347,7 +348,13 @@ class SocketSession:
             self._memory.forget(token, turn.previous)
             return
         found = msgspec.structs.replace(found, body=b"")
-        read = cache(partial(kept_of, found, events.last, visit.id[-24:], events.items))
+        kept: list[KeptResponse | None] = []
+
+        def read() -> KeptResponse | None:
+            if not kept:
+                kept.append(kept_of(found, events.last, visit.id[-24:], events.items))
+            return kept[0]
+
         size = len(found.input) + len(events.last) + sum(map(len, events.items))
         self._memory.keep_unread(token, read, size)
         if found.stored and engine.responses.on:
