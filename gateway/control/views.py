@@ -23,7 +23,7 @@ from gateway.domain.call import ACCOUNT, Scope
 from gateway.domain.channel import Channel, ChannelFields, ServedModel
 from gateway.domain.group import Group, GroupFields
 from gateway.domain.key_owners import keys_of
-from gateway.domain.price import Price
+from gateway.domain.price import AMOUNTS, Price
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import mask
 from gateway.domain.token import Token, TokenFields, state_of
@@ -203,15 +203,11 @@ def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "")
     same price.
     """
     model = model or price.model
+    amounts: dict[str, Any] = {f"{name}_nanos": getattr(price, name) for name in AMOUNTS}
     return PriceView(
         model=model,
         inherited_from=price.model if price.model != model else "",
-        input_nanos=price.input,
-        cached_input_nanos=price.cached_input,
-        cache_write_nanos=price.cache_write,
-        cache_write_long_nanos=price.cache_write_long,
-        output_nanos=price.output,
-        per_call_nanos=price.per_call,
+        **amounts,
         free=price.free,
         source=price.source,
         updated_ms=price.updated,

@@ -1,9 +1,11 @@
 """PriceView: a price as people and scripts see it."""
 
+from typing import Any
+
 import msgspec
 
 from gateway.domain.cost import cost
-from gateway.domain.price import Price, PriceDraft, PriceRule, Tier, rates
+from gateway.domain.price import AMOUNTS, Price, PriceDraft, PriceRule, Tier, rates
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.usage import Usage
 
@@ -48,13 +50,9 @@ def draft_of(view: PriceView | None) -> PriceDraft:
     """Returns everything that the owner can set in a price."""
     if view is None:
         return PriceDraft()
+    amounts: dict[str, Any] = {name: getattr(view, f"{name}_nanos") for name in AMOUNTS}
     return PriceDraft(
-        input=view.input_nanos,
-        output=view.output_nanos,
-        cached_input=view.cached_input_nanos,
-        cache_write=view.cache_write_nanos,
-        cache_write_long=view.cache_write_long_nanos,
-        per_call=view.per_call_nanos or None,
+        **amounts | {"per_call": view.per_call_nanos or None},
         tiers=tuple(view.tier_prices),
         extras=dict(view.extras),
         rules=tuple(view.rules),
