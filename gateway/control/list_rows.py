@@ -174,12 +174,15 @@ class ListNames(msgspec.Struct, frozen=True):
                 return sorted(versions, reverse=True)[:NEAR]
         return near_names(short, [other for other in known if other and other[-1].isalnum()], NEAR)
 
-    def routed(self, base_url: str, name: str) -> list[str]:
-        """Returns the names of a model at Hugging Face's router that choose a vendor whose price is known."""
+    def routed(self, base_url: str, name: str) -> list[str] | None:
+        """Returns the names of a model at Hugging Face's router that choose a vendor whose price is known; None for
+        another address.
+        """
+        if not _HUGGING_FACE.match(base_url):
+            return None
         start, model = "huggingface_", re.sub(r":(fastest|cheapest|preferred)$", "", name)
         sellers = [v for v in self.vendors if v.id.startswith(start) and v.find_model(model.lower()) is not None]
-        routed = [f"{model}:{seller.id.removeprefix(start)}" for seller in sellers]
-        return routed if _HUGGING_FACE.match(base_url) else []
+        return [f"{model}:{seller.id.removeprefix(start)}" for seller in sellers]
 
     def _called(self, name: str) -> "Provider | None":
         return next((vendor for vendor in self.vendors if vendor.id == name), None)

@@ -154,17 +154,15 @@ class PriceList:
         """Returns why a channel's model has no list price, and the closest names that have one; empty for an unknown
         vendor.
         """
-        vendor = self._vendor(channel, upstream)
+        vendor, why = self._vendor(channel, upstream), "the price depends on the vendor that the router chooses"
+        near = self._names.routed(channel.base_url, upstream)
         if vendor is not None:
             why = self._names.row(vendor, upstream, channel.base_url).why or f"not in the list of {vendor.name}"
             known = self._names.near(vendor, upstream)
             near = [name for name in known if not self._names.row(vendor, name, channel.base_url).why]
-        elif near := self._names.routed(channel.base_url, upstream):
-            why = "the price depends on the vendor that the router chooses"
-        else:
+        if near is None:
             return ""
-        closest = f"closest: {', '.join(near)}" if near else ""
-        return "; ".join(filter(None, (why, closest)))
+        return f"{why}; closest: {', '.join(near)}" if near else why
 
     def as_of(self, now: Millis) -> Millis:
         """Returns when the list was last updated."""

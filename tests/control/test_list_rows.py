@@ -146,7 +146,7 @@ async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, firs
             "depends on the vendor that the router chooses; closest: openai/gpt-oss-120b:",
         ),
         (HUGGING_FACE, "openai/gpt-oss-120b:fastest", "closest: openai/gpt-oss-120b:cerebras"),
-        (HUGGING_FACE, "nobody/nothing", ""),
+        (HUGGING_FACE, "nobody/nothing", "depends on the vendor that the router chooses"),
         (HUGGING_FACE, "openai/gpt-4.1:groq", "not in the list of HuggingFace (groq)"),
         (IOWA, "claude-sonnet-5-5", "regional ones cost more"),
         (AZURE, "us-gov/gpt-5.1", "no price for the region 'us-gov'"),
