@@ -120,17 +120,31 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         self.refused_ms += call.ms
         self.repeats += repeats(call.marks)
 
-    def merge(self, other: "Counts", sign: int = 1) -> None:
-        """Add the sums of other calls; with ``sign`` -1, subtract them."""
-        for field in self.__struct_fields__:
-            if more := getattr(other, field):
-                setattr(self, field, getattr(self, field) + sign * more)
+    def merge(self, other: "Counts") -> None:
+        """Add the sums of other calls. A loop over the fields takes twice as long."""
+        self.calls += other.calls
+        self.errors += other.errors
+        self.input += other.input
+        self.cached += other.cached
+        self.output += other.output
+        self.cost += other.cost
+        self.possible += other.possible
+        self.ms += other.ms
+        self.ttft += other.ttft
+        self.firsts += other.firsts
+        self.refused += other.refused
+        self.aborts += other.aborts
+        self.refused_ms += other.refused_ms
+        self.repeats += other.repeats
+        self.lost += other.lost
+        self.waited += other.waited
 
     def take_out(self, call: Countable) -> None:
         """Subtract one call again."""
         one = Counts()
         one.book(call)
-        self.merge(one, -1)
+        for field in self.__struct_fields__:
+            setattr(self, field, getattr(self, field) - getattr(one, field))
 
 
 Totals = dict[str, Counts]
