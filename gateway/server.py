@@ -183,7 +183,7 @@ async def open_engine(
     log_filter = LogFilter(upstreams.redaction)
     log_filter.install()
     try:
-        bus = EventBus(clock.mono)
+        bus = EventBus()
         engine = Engine(
             config=config,
             store=store,

@@ -1,7 +1,6 @@
 """Informs watchers of what happens to calls. It never waits for them, and does almost nothing while nobody watches.
 
-- The beginnings and ends of calls are queued in order. A newer progress of a call replaces an older one, and is sent at
-most five times a second.
+- The beginnings and ends of calls are queued in order. A newer progress of a call replaces an older one.
 
 - A queue is bounded. A watcher that falls behind loses its queue, and is told so: it must read the present state
 again.
@@ -14,7 +13,7 @@ All of it runs on one event loop. Nothing here may be called from another thread
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 
@@ -25,10 +24,6 @@ from gateway.domain.units import CallId
 
 RECENT_LIMIT = 1000
 """How many settled calls are kept for snapshots."""
-
-
-PROGRESS_GAP_S = 0.2
-"""Seconds between two reports of one call's progress."""
 
 
 Notice = Event | Record
@@ -48,11 +43,9 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 class Watcher:
     """One watcher, and a bounded queue of what it has not read yet."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._queue: deque[Notice] = deque()
         self._moved: dict[CallId, Running] = {}
-        self._sent_at: dict[CallId, float] = {}
         self._changed = False
         self._behind = False
         self._awake = asyncio.Event()
@@ -65,7 +58,6 @@ class Watcher:
         """Queue what must not be replaced."""
         if isinstance(notice, Record):
             self._moved.pop(notice.id, None)
-            self._sent_at.pop(notice.id, None)
         if len(self._queue) >= 1000:
             self._lose()
         elif not self._behind:
@@ -91,62 +83,34 @@ class Watcher:
 
     async def take(self, patience_s: float) -> Batch:
         """Returns what happened, in order. Waits for it at most ``patience_s`` seconds, then returns an empty batch."""
-        deadline = self._clock() + patience_s
-        while True:
-            batch = self._collect()
-            if batch.notices or batch.changed or batch.behind or self.ended.is_set():
-                return batch
-            now = self._clock()
-            if now >= deadline:
-                return batch
-            await self._sleep(min(deadline, self._due(now)) - now)
-
-    async def _sleep(self, seconds: float) -> None:
+        if not (self._awake.is_set() or self.ended.is_set()):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    await self._awake.wait()
         self._awake.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._awake.wait()
-        except TimeoutError:
-            return
+        return self._collect()
 
     def _collect(self) -> Batch:
         if self._behind:
             self._behind = self._changed = False
             return Batch(behind=True)
-        now = self._clock()
-        ready = [call for call in self._moved.values() if self._may_tell(call.id, now)]
-        for call in ready:
-            del self._moved[call.id]
-            self._sent_at[call.id] = now
-        moved = [CallProgress(call=call) for call in ready]
+        moved = [CallProgress(call=call) for call in self._moved.values()]
         batch = Batch(notices=[*self._queue, *moved], changed=self._changed)
         self._queue.clear()
+        self._moved.clear()
         self._changed = False
         return batch
-
-    def _may_tell(self, call: CallId, now: float) -> bool:
-        sent_at = self._sent_at.get(call)
-        return sent_at is None or now - sent_at >= PROGRESS_GAP_S
-
-    def _due(self, now: float) -> float:
-        """Returns when the next delayed progress may be sent."""
-        return min(
-            (self._sent_at[call] + PROGRESS_GAP_S for call in self._moved if call in self._sent_at), default=now + 3600
-        )
 
     def _lose(self) -> None:
         self._queue.clear()
         self._moved.clear()
-        self._sent_at.clear()
         self._behind = True
 
 
 class EventBus:
     """The pipeline reports here, and watchers listen."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """``clock`` returns monotonic seconds."""
-        self._clock = clock
+    def __init__(self) -> None:
         self.watched_by: set[Watcher] = set()
         self.consoles = 0
         """How many watchers are consoles. The others follow the log, or are programs."""
@@ -201,7 +165,7 @@ class EventBus:
     @contextmanager
     def watch(self, *, console: bool = False) -> Iterator[Watcher]:
         """Listen while the block runs. ``console``: on a screen that people read."""
-        watcher = Watcher(self._clock)
+        watcher = Watcher()
         if self._closed:
             watcher.end()
         self.watched_by.add(watcher)

@@ -57,7 +57,7 @@ class Rig:
         self.store = Store.open(Config(home=home), now=clock.wall, sync_s=0)
         self.books = self.store.books
         self.upstreams = FakeUpstreams()
-        self.bus = EventBus(clock.mono)
+        self.bus = EventBus()
         self.health = ChannelHealth(clock.mono, self.bus.changed)
         self.limiter = Limiter(clock.mono, today_of(self.books, clock.wall))
         self.tasks, self.worker = Tasks(), Worker()

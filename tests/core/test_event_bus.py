@@ -1,33 +1,17 @@
 import asyncio
-import time
 from typing import Any
 
 import pytest
 
-from gateway.core.event_bus import PROGRESS_GAP_S, RECENT_LIMIT, Batch, EventBus
+from gateway.core.event_bus import RECENT_LIMIT, Batch, EventBus
 from gateway.domain.call import Record, Running
 from gateway.domain.events import CallProgress, CallStarted, Stopping
 from gateway.domain.units import CallId, Millis
 
 
-class Clock:
-    """Monotonic seconds that move when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def bus(clock: Clock) -> EventBus:
-    return EventBus(clock)
+def bus() -> EventBus:
+    return EventBus()
 
 
 def running(number: int = 1, **more: Any) -> Running:
@@ -59,27 +43,6 @@ async def test_later_progress_supersedes_earlier(bus: EventBus) -> None:
             bus.progress(running(output=tokens))
         batch = await watcher.take(0)
     assert batch.notices == [CallProgress(call=running(output=49))]
-
-
-async def test_progress_of_one_call_is_reported_at_most_five_times_a_second(bus: EventBus, clock: Clock) -> None:
-    told = 0
-    with bus.watch() as watcher:
-        for tick in range(1000):
-            clock.now = 100.0 + tick / 1000
-            bus.progress(running(output=tick))
-            told += len((await watcher.take(0)).notices)
-    assert told == 5
-
-
-async def test_progress_that_was_held_back_is_reported_when_its_time_comes() -> None:
-    bus = EventBus(time.monotonic)
-    with bus.watch() as watcher:
-        bus.progress(running(output=1))
-        first = await watcher.take(0)
-        bus.progress(running(output=2))
-        second = await watcher.take(PROGRESS_GAP_S * 20)
-    assert first.notices == [CallProgress(call=running(output=1))]
-    assert second.notices == [CallProgress(call=running(output=2))]
 
 
 async def test_a_settled_call_has_no_progress_any_more(bus: EventBus) -> None:
@@ -116,8 +79,7 @@ async def test_changes_are_reported_once_however_many_there_were(bus: EventBus) 
 
 
 async def test_patience_ends_with_an_empty_batch(bus: EventBus) -> None:
-    real = EventBus(time.monotonic)
-    with real.watch() as watcher:
+    with bus.watch() as watcher:
         assert await watcher.take(0.01) == Batch()
 
 

@@ -327,7 +327,7 @@ class Desk:
 
     def __init__(self, token: Token | None = None, account: Account | None = None, available: int = 10**9) -> None:
         self.watch = Watch()
-        self.bus = EventBus(self.watch.clock.mono)
+        self.bus = EventBus()
         self.books = Books(available)
         self.teller = ProgressReporter(self.bus, self.books, self.watch.clock)
         visit = CallOrigin(

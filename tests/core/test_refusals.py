@@ -24,7 +24,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.watch = Watch()
-        self.bus = EventBus(self.watch.clock.mono)
+        self.bus = EventBus()
         self.records: list[Record] = []
         self.due: list[tuple[float, Callable[[], None]]] = []
         """What is to be done, and when."""
