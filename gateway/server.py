@@ -46,10 +46,9 @@ from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.events import Stopping
 from gateway.domain.text import word
-from gateway.domain.units import ChannelId, Millis
+from gateway.domain.units import Millis
 from gateway.domain.views import Step
 from gateway.runfile import Endpoint
-from gateway.store.books import Books
 from gateway.store.folder import Folder, ordinary
 from gateway.store.store import Store
 from gateway.upstream import dialects
@@ -191,7 +190,7 @@ async def open_engine(
             tasks=tasks,
             bus=bus,
             passes=Passes(),
-            health=ChannelHealth(clock.mono, bus.changed, partial(in_flight, store.books)),
+            health=ChannelHealth(clock.mono, bus.changed, lambda channel: store.books.held(("channel", channel)).calls),
             limiter=Limiter(clock.mono, today_of(store.books, clock.wall)),
             live=LiveCalls(clock.mono, tasks, patience or CallDeadlines()),
             lessons=LearnedParams(),
@@ -280,11 +279,6 @@ class PublicPort:
         """Wait until every answer is sent and no call runs. Some run on after their clients have left."""
         await self._listener.emptied()
         await self._engine.live.empty.wait()
-
-
-def in_flight(books: Books, channel: ChannelId) -> int:
-    """Returns how many calls a channel is answering."""
-    return sum(call.channel == channel for call in books.running.values())
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[object, object, None], limit_s: float) -> None:

@@ -9,7 +9,7 @@ places at all before it, so no two of them can wait for each other.
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import ceil
 
 import msgspec
@@ -136,18 +136,14 @@ class ConcurrencyLimiter:
             for turn in line.turns or ():
                 _refuse(turn.given, error)
 
-    @property
-    def crowded(self) -> bool:
-        """Returns whether a call waits."""
-        return any(line.turns for line in self._lines.values())
-
-    def adopt(self, gates: Mapping[tuple[str, str], ConcurrencyGate]) -> None:
+    def adopt(self, gates: Callable[[], Mapping[tuple[str, str], ConcurrencyGate]]) -> None:
         """Apply new limits to waiting calls. Where a limit is gone, they stop waiting."""
-        for key, line in list(self._lines.items()):
-            if line.turns:
-                gate = gates.get(key)
-                line.limit = gate.limit if gate is not None else 1 << 62  # any number
-                self._hand_over(line)
+        waiting = [(key, line) for key, line in self._lines.items() if line.turns]
+        present = gates() if waiting else {}
+        for key, line in waiting:
+            gate = present.get(key)
+            line.limit = gate.limit if gate is not None else 1 << 62  # any number
+            self._hand_over(line)
 
     def _hand_over(self, line: _Line) -> None:
         while line.turns:

@@ -150,9 +150,7 @@ class Engine:
         self.catalog = fresh
         self.catalog.registry = self.store.entities.registry
         self.upstreams.redaction.adopt(self.catalog.registry.channels)
-        if self.limiter.lines.crowded:
-            self.limiter.lines.adopt(self.catalog.gates())
-        self.answers.serve()
+        self.limiter.lines.adopt(self.catalog.gates)
         for channel_id in {ChannelId(c.key) for c in changes if c.table == "channels"}:
             old, new = before.get(channel_id), self.catalog.registry.channels.get(channel_id)
             if old is not None and new is not None and _models_of(old) != _models_of(new):
@@ -167,6 +165,7 @@ class Engine:
         if any(change.table == "channels" for change in changes):
             self.incident_watch.look()  # at what ended with that
         if any(change.table == "settings" for change in changes):
+            self.answers.serve()
             self.on_settings()
         self.bus.changed()
 

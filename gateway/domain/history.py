@@ -211,22 +211,22 @@ def undone_entries(entries: Iterable[HistoryEntry]) -> dict[int, int]:
 
 def kind_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryKind:
     """Returns whether an entry changes something, undoes a change or redoes it."""
-    known = {one.id: one for one in entries}
-    depth, at = 0, entry
-    while at.undoes:
-        depth += 1
-        if at.undoes not in known:
-            break
-        at = known[at.undoes]
+    chain = _chain(entry, entries)
+    depth = len(chain) - 1 + bool(chain[-1].undoes)  # the entry that the last one undoes may be deleted
     return "change" if not depth else "undo" if depth % 2 else "redo"
 
 
 def root_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryEntry:
     """Returns the original change of an undo or redo, as far back as entries are kept."""
-    known = {one.id: one for one in entries}
-    while entry.undoes in known:
-        entry = known[entry.undoes]
-    return entry
+    return _chain(entry, entries)[-1]
+
+
+def _chain(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+    """Returns an entry, the one that it undoes, the one that that undoes, and so on."""
+    known, chain = {one.id: one for one in entries}, [entry]
+    while chain[-1].undoes in known:
+        chain.append(known[chain[-1].undoes])
+    return chain
 
 
 def ago(ms: int) -> str:
