@@ -18,6 +18,7 @@ from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import NO_TRIAL, ChannelHealth
 from gateway.core.chooser import ChannelLimits, Chooser, no_channel, unaffordable_text
 from gateway.core.clock import Clock
+from gateway.core.live_calls import ProgressReporter
 from gateway.core.memory import POCKET
 from gateway.core.preparation import Preparer
 from gateway.core.retry import NextStep, RetryState, fault_of, is_refused, is_too_long
@@ -63,19 +64,6 @@ class AnswerSender(Protocol):
         """Raises AttemptFailed."""
 
 
-class AttemptProgress(Protocol):
-    """Called while an answer arrives."""
-
-    def routed(self, call: Call) -> None:
-        """A channel is about to be called."""
-
-    def waits(self, call: Call, what: str) -> None:
-        """The call waits before its next attempt."""
-
-    def moved(self, call: Call) -> None:
-        """Part of the answer arrived. Raises BudgetExhausted when the call's money is gone."""
-
-
 class Attempts:
     """Calls the channels that the chooser selects."""
 
@@ -87,7 +75,7 @@ class Attempts:
         preparer: Preparer,
         health: ChannelHealth,
         clock: Clock,
-        progress: AttemptProgress,
+        progress: ProgressReporter,
         chooser: Chooser,
         rooms: ChannelLimits,
     ) -> None:

@@ -13,6 +13,8 @@ from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.chooser import ChannelLimits, Chooser, StickyRoutes
+from gateway.core.event_bus import EventBus
+from gateway.core.live_calls import ProgressReporter
 from gateway.core.memory import AnswerMemory
 from gateway.core.preparation import Preparer, Worker
 from gateway.core.quota import most_of
@@ -148,7 +150,7 @@ class StorelessGateway(GenerousUpstream):
             preparer=Preparer(LearnedParams(), Worker(), clock.wall),
             health=health,
             clock=clock,
-            progress=NoProgress(),
+            progress=ProgressReporter(EventBus(), Purse(), clock),
             chooser=Chooser(
                 health=health,
                 draw=lambda _: 0,
@@ -194,19 +196,6 @@ class StorelessGateway(GenerousUpstream):
 
 def between(least: int, most: int, percent: int) -> int:
     return least + (most - least) * percent // 100
-
-
-class NoProgress:
-    """Nobody looks."""
-
-    def routed(self, call: Call) -> None:
-        pass
-
-    def waits(self, call: Call, what: str) -> None:
-        pass
-
-    def moved(self, call: Call) -> None:
-        pass
 
 
 def configured(channels: list[Any], prices: list[Price], multiplier: int) -> Catalog:
