@@ -13,11 +13,11 @@ from gateway.core.admission import group_of
 from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry, Route, answering
 from gateway.core.chooser import ChannelTickets
-from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run, native_channels
+from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run, native_channels
 from gateway.core.engine import Engine
 from gateway.core.model_prices import different_prices
 from gateway.core.rate_scopes import RateScope
-from gateway.core.routing import Draw, RouteChoice, choose, place
+from gateway.core.routing import NOTHING_TRIED, RouteChoice, choose, place
 from gateway.core.visibility import Visibility, unused_fallbacks, visibility_of
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
@@ -286,8 +286,10 @@ def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, room: ChannelTic
     """Yields the channels for a model, then for its fallbacks, with the reasons for passing them over."""
     first = outcome.choice.route.served.name if outcome.choice is not None and outcome.choice.route is not None else ""
     for candidate in (entry, *entry.fallbacks):
-        passed = {p.channel: p.reason for p in _choice(engine, candidate, room, lambda _: 0).passed}
-        likely = chances(candidate.routes, partial(_choice, engine, candidate, room)) if candidate.name == first else {}
+        usable = _without_unset(engine, candidate).routes
+        choice = choose(usable, NOTHING_TRIED, engine.health, lambda _: 0, room)
+        passed = {one.channel: one.reason for one in choice.passed}
+        likely = choice.chances() if candidate.name == first else {}
         for route in candidate.routes:
             view = _route(
                 engine, route.channel, candidate.name, route.served.upstream_name, passed.get(route.channel.name, "")
@@ -297,10 +299,6 @@ def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, room: ChannelTic
             yield msgspec.structs.replace(
                 view, place=place(route, engine.health.pace), chance=chance, last_resort=resort
             )
-
-
-def _choice(engine: Engine, entry: ModelEntry, room: ChannelTickets, draw: Draw) -> RouteChoice:
-    return choose(_without_unset(engine, entry).routes, frozenset(), engine.health, draw, room)
 
 
 def _others(engine: Engine, wanted: PlannedCall, listed: set[str]) -> Iterator[RouteView]:

@@ -215,7 +215,7 @@ class Chooser:
             sticky = False
         if entry.easy and not self._health.failing and call.limits.channel_slot is None and not sticky:
             tier = entry.easy
-            choice = RouteChoice(tier[0], tier[0].rank.place, (), None) if len(tier) == 1 else easy(tier, self._draw)
+            choice = easy(tier, self._draw)
             bound = choice.route.bound if choice.route is not None else None
             if bound is None or bound.gate is None or self._rooms.lines.has_room(bound.gate):
                 return choice

@@ -4,7 +4,7 @@ It takes the path of a real call through the same functions: the token as it is 
 channel. Only the hold is not written and no upstream is called.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Protocol, cast
 
@@ -13,14 +13,14 @@ import msgspec
 from gateway.core.admission import Admission, admit, affordable_hold, entry_for, group_of, needs_by_model
 from gateway.core.auth import still, usable
 from gateway.core.call import Call, CallContext, CallOrigin, Client
-from gateway.core.catalog import Catalog, ModelEntry, Route
+from gateway.core.catalog import Catalog, ModelEntry
 from gateway.core.quota import CallNeed, MoneyBooks, most_of
 from gateway.core.ratelimit import Limiter
-from gateway.core.routing import Draw, RouteChoice
+from gateway.core.routing import RouteChoice
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited
 from gateway.domain.token import Token
-from gateway.domain.units import CallId, ChannelId, Millis
+from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundApi
 from gateway.inbound.chat.api import CHAT
 
@@ -132,30 +132,6 @@ def native_channels(
     except GatewayError:
         return frozenset()
     return frozenset(channel.name for channel in catalog.registry.channels.values() if is_native(call, channel))
-
-
-def chances(routes: Sequence[Route], choose: Callable[[Draw], RouteChoice]) -> dict[ChannelId, float]:
-    """Returns how likely each channel is tried first, from 0 to 1, by drawing each ticket, or many, once."""
-    drawn: list[int] = []
-
-    def draw(ticket: int) -> RouteChoice:
-        def take(tickets: int) -> int:
-            drawn.append(tickets)
-            return ticket * tickets // rounds
-
-        return choose(take)
-
-    rounds = 1
-    found = [draw(0)]
-    if drawn and drawn[0] > 1:
-        # channels examined in all draws: calls wait meanwhile
-        rounds = min(drawn[0], 240, max(1, 20_000 // len(routes)))
-        found = [draw(ticket) for ticket in range(rounds)]
-    counts = {route.channel.id: 0 for route in routes}
-    for choice in found:
-        if choice.route is not None:
-            counts[choice.route.channel.id] += 1
-    return {channel: count / len(found) for channel, count in counts.items()}
 
 
 def _call(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Call:

@@ -80,6 +80,13 @@ class RouteChoice(msgspec.Struct, frozen=True):
     """Whether the route is a last resort: its channel is paused."""
     gates: tuple[ConcurrencyGate, ...] = ()
     """The gates where a place may come free, if only a last resort or nothing is left."""
+    tier: tuple[Route, ...] = ()
+    """The routes that it was drawn from."""
+
+    def chances(self) -> dict[ChannelId, float]:
+        """Returns how likely each channel was drawn, from 0 to 1."""
+        weights = _weights(self.tier)
+        return {route.channel.id: one / sum(weights) for route, one in zip(self.tier, weights, strict=True)}
 
 
 RouteCapacity = Callable[[Route], SkippedRoute | None]
@@ -119,20 +126,22 @@ def choose(
             tier = fastest(tier, health.pace)
         route = _draw(tier, draw)
         why = _why(place(route, health.pace), len(tier), tried)
-        return RouteChoice(pick(route, tried, health, draw) if route.keys else route, why, tuple(passed), None)
+        chosen = pick(route, tried, health, draw) if route.keys else route
+        return RouteChoice(chosen, why, tuple(passed), None, tier=tuple(tier))
     if resting:
         left, route, rests = min(resting, key=lambda one: one[0])
         chosen = pick(route, tried, health, draw) if route.keys else route
         why = f"last resort, paused for {pause_text(left)}" if rests else f"busy, but the only one: {route.rank.place}"
-        return RouteChoice(chosen, why, tuple(passed), left, resting=rests, gates=tuple(gates) if rests else ())
+        waits = tuple(gates) if rests else ()
+        return RouteChoice(chosen, why, tuple(passed), left, resting=rests, gates=waits, tier=(route,))
     soon = [one.left_s for one in passed if one.rule in ("full", "limit") and one.left_s is not None]
     return RouteChoice(None, "", tuple(passed), min(soon, default=None), gates=tuple(gates))
 
 
-def easy(tier: Sequence[Route], draw: Draw) -> RouteChoice:
+def easy(tier: tuple[Route, ...], draw: Draw) -> RouteChoice:
     """Returns the choice among routes of this first tier, all of which are well (``ModelEntry.easy``)."""
     route = _draw(tier, draw)
-    return RouteChoice(route, _why(route.rank.place, len(tier), NOTHING_TRIED), (), None)
+    return RouteChoice(route, _why(route.rank.place, len(tier), NOTHING_TRIED), (), None, tier=tier)
 
 
 def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> SkippedRoute | None:
@@ -208,15 +217,18 @@ def place(route: Route, pace: LatencyStats) -> str:
 def _draw(tier: Sequence[Route], draw: Draw) -> Route:
     if len(tier) == 1:
         return tier[0]
-    weights = [r.channel.weight for r in tier]
-    if not any(weights):
-        weights = [1] * len(tier)
+    weights = _weights(tier)
     ticket = draw(sum(weights))
     for route, weight in zip(tier, weights, strict=True):
         ticket -= weight
         if ticket < 0:
             return route
     return tier[-1]
+
+
+def _weights(tier: Sequence[Route]) -> list[int]:
+    weights = [route.channel.weight for route in tier]
+    return weights if any(weights) else [1] * len(tier)
 
 
 def _why(place: str, share: int, tried: frozenset[ChannelId]) -> str:

@@ -9,8 +9,7 @@ import pytest
 
 from gateway.core.auth import usable
 from gateway.core.catalog import Catalog
-from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, chances, dry_run
-from gateway.core.routing import RouteChoice, SkippedRoute
+from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run
 from gateway.domain.account import Account, AccountStatus
 from gateway.domain.budget import Budget, Window
 from gateway.domain.call import FailureKind, Outcome
@@ -175,32 +174,3 @@ def _ail(rig: Rig, channel: ChannelId, chance: random.Random) -> None:
         rig.health.failed(channel, kind, "it is ill")
     elif chance.random() < 0.1:
         rig.health.lacks(channel, "m")
-
-
-def choosing(*weights: int) -> Any:
-    """Draws among routes of these weights, as routing does, and the routes."""
-    routes = [kit.route(f"c{i}", weight=weight) for i, weight in enumerate(weights)]
-
-    def choose(draw: Any) -> RouteChoice:
-        ticket = draw(sum(weights)) if len(routes) > 1 else 0
-        for route in routes:
-            ticket -= route.channel.weight
-            if ticket < 0:
-                return RouteChoice(route, "", (), None)
-        return RouteChoice(routes[-1], "", (), None)
-
-    return routes, choose
-
-
-@pytest.mark.parametrize(
-    ("weights", "expected"), [((7,), [1.0]), ((1, 3), [0.25, 0.75]), ((0, 2), [0.0, 1.0]), ((1000, 3000), [0.25, 0.75])]
-)
-def test_chances_are_counted_by_drawing(weights: tuple[int, ...], expected: list[float]) -> None:
-    assert list(chances(*choosing(*weights)).values()) == expected
-
-
-def test_no_channel_has_a_chance_where_none_is_chosen() -> None:
-    routes = [kit.route("a")]
-    assert chances(routes, lambda _: RouteChoice(None, "", (SkippedRoute("a", "tried", "tried"),), None)) == {
-        ChannelId("ch_a"): 0.0
-    }

@@ -174,7 +174,7 @@ def rest(health: ChannelHealth, one: Route, seconds: float) -> None:
 
 
 def test_the_only_channel_is_chosen(health: ChannelHealth) -> None:
-    assert choose([route()], NONE, health, first) == RouteChoice(route(), "priority 0", (), None)
+    assert choose([route()], NONE, health, first) == RouteChoice(route(), "priority 0", (), None, tier=(route(),))
 
 
 def test_weights_are_shares(health: ChannelHealth) -> None:
@@ -281,3 +281,27 @@ def test_the_way_is_reported(health: ChannelHealth) -> None:
 
 def test_no_routes_no_choice(health: ChannelHealth) -> None:
     assert choose([], NONE, health, first) == RouteChoice(None, "", (), None)
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ((7,), {"ch_0": 1.0}),
+        ((1, 3), {"ch_0": 0.25, "ch_1": 0.75}),
+        ((0, 2), {"ch_0": 0.0, "ch_1": 1.0}),
+        ((0, 0), {"ch_0": 0.5, "ch_1": 0.5}),
+        ((1000, 3000), {"ch_0": 0.25, "ch_1": 0.75}),
+    ],
+)
+def test_the_chance_of_a_channel_is_its_share_of_the_weights(
+    health: ChannelHealth, weights: tuple[int, ...], expected: dict[str, float]
+) -> None:
+    routes = [route(str(number), weight=weight) for number, weight in enumerate(weights)]
+    assert choose(routes, NONE, health, lambda _: 0).chances() == expected
+
+
+def test_a_last_resort_is_certain_and_without_a_channel_there_is_no_chance(health: ChannelHealth) -> None:
+    one = route("a")
+    health.failed(one.channel.id, FailureKind.RATE, "429", 60.0)
+    assert choose([one], NONE, health, lambda _: 0).chances() == {"ch_a": 1.0}
+    assert choose([one], frozenset({one.channel.id}), health, lambda _: 0).chances() == {}
