@@ -119,8 +119,12 @@ def differences_of(changes: Sequence[EntityChange]) -> list[Difference]:
     for change in changes:
         if change.table == "lists":
             continue
-        old, new = _entity(change, change.before), _entity(change, change.after)
-        what = "added" if old is None else "removed" if new is None else "changed"
+        what = "added" if change.before is None else "removed" if change.after is None else "changed"
+        try:
+            old, new = _entity(change, change.before), _entity(change, change.after)
+        except msgspec.ValidationError:  # another version of the program made it
+            found.append(Difference(what=what, noun=NOUNS[change.table], name=change.name, fields=[]))
+            continue
         shown_before, shown_after = _shown_fields(change.table, old), _shown_fields(change.table, new)
         if isinstance(old, Channel) and isinstance(new, Channel) and old.all_keys != new.all_keys:
             name = "keys" if old.keys or new.keys else "key"

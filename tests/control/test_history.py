@@ -11,8 +11,10 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.config import Config
+from gateway.core.change_history import differences_of
+from gateway.domain.config_views import Difference
 from gateway.domain.errors import BadRequest, Conflict, NotFound
-from gateway.domain.history import NOTHING_CHANGED, ChangeSource
+from gateway.domain.history import NOTHING_CHANGED, ChangeSource, EntityChange
 from gateway.domain.money import dollars
 from gateway.domain.units import DOLLAR
 from gateway.server import embedded_server
@@ -508,3 +510,8 @@ async def test_a_key_that_looks_alike_is_named_beside_what_else_was_changed(
     await console.edit_channel("up", {"key": "sk-aaaadddd6789", "priority": 8})
     (difference,) = (await console.history())[0].differences
     assert {field.field for field in difference.fields} == {"key", "priority"}
+
+
+def test_a_change_whose_fields_another_version_wrote_is_shown_without_them() -> None:
+    change = EntityChange(table="tokens", key="tok_1", name="ci", before={"limits": 5}, after={"limits": 6})
+    assert differences_of([change]) == [Difference(what="changed", noun="token", name="ci", fields=[])]
