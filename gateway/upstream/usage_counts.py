@@ -86,7 +86,7 @@ _TOOLS = ("server_tool_use", "tool_usage", "server_side_tool_usage_details", "to
 SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
 """Perplexity's and xAI's counts of searches, at the top of a report."""
 _FILES = ("file_search", "document_search", "collections_search", "storage_search")
-_VARIANTS = ("flex", "priority", "fast", "batch")
+_VARIANTS = ("flex", "priority", "fast", "batch", "offpeak")
 
 
 def counts_of(report: Mapping[str, Any]) -> tuple[dict[str, int], bool]:

@@ -508,6 +508,27 @@ BLOCKS = [
         finish="tool_calls",
     ),
     Row(
+        "blocks that all have one index",
+        ANTHROPIC,
+        began(**SPENT)
+        + words("Hi ")
+        + block(0, {**TOOL, "input": {}}, {"type": "input_json_delta", "partial_json": ARGUMENTS})
+        + block(0, {**TOOL, "id": "toolu_2", "name": "g"})
+        + words("there")
+        + ended("tool_use", output_tokens=2),
+        text="Hi there",
+        calls=[("f", ARGUMENTS), ("g", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
+        "a text whose start never came",
+        ANTHROPIC,
+        began(**SPENT)
+        + named("content_block_delta", index=0, delta={"type": "text_delta", "text": "Hi"})
+        + ended(output_tokens=2),
+        text="Hi",
+    ),
+    Row(
         "types that are not the documented ones",
         ANTHROPIC,
         began(**SPENT)

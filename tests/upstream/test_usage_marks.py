@@ -22,6 +22,7 @@ from gateway.upstream.usage_marks import marks_of
         ({"service_tier": "flex"}, ("upstream_extra=service_tier:flex",)),
         ({"service_tier": "batch"}, ("upstream_extra=service_tier:batch",)),
         ({"trafficType": "ON_DEMAND_PRIORITY"}, ("upstream_extra=service_tier:priority",)),
+        ({"trafficType": "ON_DEMAND_OFFPEAK"}, ("upstream_extra=service_tier:offpeak",)),
         ({"trafficType": "ON_DEMAND"}, ()),
         ({"prompt_audio_seconds": 60}, ("upstream_extra=prompt_audio_seconds:60",)),
         (

@@ -321,6 +321,10 @@ def _refuse(fields: Fields) -> None:
     """Raises BadRequest for what would change the answer if it were left out."""
     if rawjson.maybe(fields.get("mcp_servers")):
         raise unsupported_param("mcp_servers", "only a channel of dialect anthropic can call MCP servers")
+    if rawjson.maybe(fields.get("compaction")):
+        raise unsupported_param(
+            "compaction", "only a channel of dialect anthropic answers with a compacted conversation"
+        )
     if rawjson.at(rawjson.maybe(fields.get("container")), "skills"):
         raise unsupported_param("container.skills", "only a channel of dialect anthropic has skills")
 

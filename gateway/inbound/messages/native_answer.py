@@ -246,9 +246,10 @@ def _events_of(index: int, block: Fields) -> Iterator[bytes]:
 
 
 def assemble(events: Iterable[dict[str, Any]]) -> bytes:
-    """Returns the message in a stream."""
+    """Returns the message in a stream. Relays give several blocks one index, or none."""
     message: dict[str, Any] = {}
-    blocks: dict[int, dict[str, Any]] = {}
+    blocks: list[dict[str, Any]] = []
+    begun: dict[int, dict[str, Any]] = {}
     for event in events:
         place = number if type(number := event.get("index")) is int else 0
         start, block, delta, usage = (_object(event, name) for name in ("message", "content_block", "delta", "usage"))
@@ -256,20 +257,24 @@ def assemble(events: Iterable[dict[str, Any]]) -> bytes:
             case "message_start":
                 message |= start
             case "content_block_start":
-                blocks[place] = block
+                begun[place] = block
+                blocks.append(block)
             case "content_block_delta":
-                _grow(blocks.setdefault(place, {}), delta)
+                if place not in begun:  # its start never came
+                    begun[place] = {"type": str(delta.get("type")).removesuffix("_delta")}
+                    blocks.append(begun[place])
+                _grow(begun[place], delta)
             case "message_delta" | "message_stop":
                 message |= delta
                 message["usage"], _ = merge(settle_moved(_object(message, "usage"), usage), usage, falls=False)
-    for block in blocks.values():
+    for block in blocks:
         given = block.pop("partial_json", block.get("input"))
         if isinstance(given, str):
             given = object_of(given) if given.strip() else {}
         if given is not None or "input" in block:
             block["input"] = given or {}
     message["stop_reason"] = message.get("stop_reason") or "end_turn"
-    return rawjson.encode({**message, "content": [blocks[place] for place in sorted(blocks)]})
+    return rawjson.encode({**message, "content": blocks})
 
 
 def _object(holder: dict[str, Any], name: str) -> dict[str, Any]:

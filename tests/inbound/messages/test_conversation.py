@@ -370,7 +370,11 @@ def test_the_clients_name_of_a_conversation(headers: dict[str, str], user_id: st
 def test_what_is_lost_is_named_or_refused() -> None:
     found = translation(context_management={"edits": []}, betas=["x"], speed="fast", container=None, metadata={"a": 1})
     assert found.order.removed == ("metadata", "context_management", "betas", "speed")
-    for more in ({"mcp_servers": [{"url": "x"}]}, {"container": {"skills": [1]}}):
+    for more in (
+        {"mcp_servers": [{"url": "x"}]},
+        {"container": {"skills": [1]}},
+        {"compaction": {"type": "summarize"}},
+    ):
         with pytest.raises(BadRequest, match="anthropic"):
             translation(**more)
 
