@@ -79,6 +79,27 @@ async def test_a_channel_that_refuses_them_gets_ordinary_tools(
     assert (record.status, record.cost > 0) == (200, True)
 
 
+@pytest.mark.parametrize("message", ["Invalid request Error", "messages.1.content.0: unknown variant tool_addition"])
+async def test_a_channel_that_refuses_tools_which_are_added_on_the_way_gets_them_in_the_list(
+    gateway: Gateway, provider: Provider, message: str
+) -> None:
+    gateway.channel(provider.base_url, dialect=Dialect.ANTHROPIC)
+    added = {"type": "tool_addition", "tool": {"type": "tool_definition", "definition": {**FOUND, "description": "d"}}}
+    gone = {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "ToolSearch"}}
+    asked = [{"role": "user", "content": "Look."}]
+    plain = {"model": "m", "max_tokens": 100, "tools": [SEARCH], "messages": asked}
+    news = [
+        {"role": "system", "content": [added]},
+        {"role": "system", "content": [{"type": "text", "text": "a"}, gone]},
+    ]
+    body = {**plain, "messages": [*asked, *news]}
+    provider.on("m", reply(refusal(message), status=400), speak_messages())
+    assert (await post(gateway, body)).status == 200
+    said = {"role": "system", "content": [{"type": "text", "text": "a"}]}
+    tools = [{**FOUND, "description": "d"}]
+    assert provider.last.json == {**plain, "tools": tools, "messages": [*asked, said]}
+
+
 @pytest.mark.parametrize(
     ("message", "body"),
     [

@@ -21,12 +21,14 @@ from gateway.domain import rawjson
 from gateway.domain.answer import SEAL_PREFIX
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
+from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure, UpstreamText
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import is_stream
 from gateway.inbound.messages.native_answer import MessageTap, assemble
+from gateway.inbound.messages.tools import TOOL_CHANGES, changed_tools
 from gateway.inbound.relay import (
     ChatWords,
     NativeStream,
@@ -210,29 +212,31 @@ def _is_choice_ignored(order: Order, channel: Channel) -> bool:
 
 _DEFERRED = "defer_loading"
 _BETA_HEADER = "anthropic-beta"
-_REFUSED = re.compile(r"defer_loading|tool[ _]reference|tool_result|\bbeta\b", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"defer_loading|tool[ _](?:reference|addition|removal)|tool_result|\bbeta\b|\"invalid request error\"",
+    re.IGNORECASE,
+)
 """What a server says about them: some name the mark or the block, some the result that contains it, some only
-the beta."""
-_BETA = re.compile(r"tool-search-tool-|advanced-tool-use-")
-_IN_REQUEST = re.compile(rb'"(?:defer_loading|tool_reference)"')
+the beta; Kimi names nothing."""
+_BETA = re.compile(r"tool-search-tool-|advanced-tool-use-|mid-conversation-tool-changes-")
+_IN_REQUEST = re.compile(rb'"(?:defer_loading|tool_reference|tool_addition|tool_removal)"')
 
 
 def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
-    """Returns the request without deferred tools; None if it has none, or failed for another reason."""
+    """Returns the request without deferred tools and changes of tools; None if it has none, or failed for another
+    reason.
+    """
     said = failure.verbatim.cleared(str)
     if failure.status not in (400, 422) or not _REFUSED.search(said):
         return None
     betas = order.forward.get(_BETA_HEADER, "")
-    changed = {
-        name: value
-        for name, value in (("tools", _unmarked_tools), ("messages", _with_texts))
-        if name in order.fields and _IN_REQUEST.search(memoryview(order.fields[name]))
-    }
+    given: Fields = {name: order.fields[name] for name in ("tools", "messages") if name in order.fields}
+    changed = any(_IN_REQUEST.search(memoryview(raw)) for raw in given.values())
     if not changed and not ("beta" in said and _BETA.search(betas)):
         return None
     try:
-        fields = {**order.fields, **{name: change(order.fields[name]) for name, change in changed.items()}}
-    except ValueError:  # invalid for the API: the upstream's error stands
+        fields = {**order.fields, **(_with_plain_tools(given) if changed else {})}
+    except (ValueError, BadRequest):  # invalid for the API: the upstream's error stands
         return None
     forward = {**order.forward, _BETA_HEADER: _without_beta(betas)} if betas else order.forward
     return msgspec.structs.replace(
@@ -240,23 +244,29 @@ def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
     )
 
 
-def _unmarked_tools(tools: msgspec.Raw) -> msgspec.Raw:
-    return rawjson.raw(
-        [{name: value for name, value in tool.items() if name != _DEFERRED} for tool in rawjson.objects(tools)]
-    )
-
-
-def _with_texts(messages: msgspec.Raw) -> msgspec.Raw:
-    """Returns the content with every reference as the text that channels of other dialects get."""
-    turns = rawjson.value(messages)
+def _with_plain_tools(given: Fields) -> Fields:
+    """Returns tools without marks, and messages with every reference as the text that channels of other dialects get.
+    Tools that were added and removed on the way are in the list, or not.
+    """
+    out = {}
+    turns, changes = rawjson.value(given.get("messages")), []
     for turn in turns if isinstance(turns, list) else ():
         for block in _objects(turn, "content"):
+            if block.get("type") in TOOL_CHANGES:
+                turn["content"].remove(block)
+                changes.append((str(block["type"]), rawjson.raw(block.get("tool"))))
             for part in _objects(block, "content"):
                 if part.get("type") == "tool_reference":
                     name = part.get("tool_name", "")
                     part.clear()
                     part |= {"type": "text", "text": f"[tool_reference {name}]"}
-    return rawjson.raw(turns)
+    if isinstance(turns, list) and _IN_REQUEST.search(memoryview(given["messages"])):
+        out["messages"] = rawjson.raw([turn for turn in turns if rawjson.at(turn, "content") != []])
+    if "tools" in given or changes:
+        tools = rawjson.objects(changed_tools(given.get("tools", rawjson.NULL), changes))
+        plain = [{name: value for name, value in tool.items() if name != _DEFERRED} for tool in tools]
+        out["tools"] = rawjson.raw(plain)
+    return out
 
 
 def _objects(holder: object, name: str) -> list[dict[str, object]]:
