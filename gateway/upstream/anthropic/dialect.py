@@ -32,8 +32,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.adapter import ChannelDialect
-from gateway.upstream.anthropic import tools
-from gateway.upstream.anthropic.messages import Dialogue
+from gateway.upstream.anthropic.messages import Dialogue, equip
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
@@ -195,7 +194,7 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
     bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
     effort, own_thinking, source = _thinking(parameters)
     plan = plan_thinking(effort, row, thinking_room, bound=bound)
-    kit = tools.equip(
+    kit = equip(
         conversation,
         parameters.form,
         row,

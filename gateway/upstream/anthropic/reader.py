@@ -36,8 +36,7 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import SSEEvent
 from gateway.upstream.adapter import AnswerReader, no_answer
 from gateway.upstream.answer_errors import failure_in
-from gateway.upstream.anthropic.messages import TOOLS
-from gateway.upstream.anthropic.tools import JSON_TOOL, answers_by_tool
+from gateway.upstream.anthropic.messages import JSON_TOOL, TOOLS, answers_by_tool
 from gateway.upstream.call_book import argument_text, index_of, label
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import truncation

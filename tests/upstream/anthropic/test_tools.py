@@ -7,8 +7,8 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.upstream.anthropic.messages import JSON_LINE, JSON_TOOL, answers_by_tool, equip
 from gateway.upstream.anthropic.models import AnthropicModel
-from gateway.upstream.anthropic.tools import JSON_LINE, JSON_TOOL, answers_by_tool, equip
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translation import Parameters
 from tests.cases.conversations import call, function
