@@ -33,8 +33,8 @@ from gateway.inbound.rendering import SourceFacts
 from gateway.upstream.adapter import AnswerFacts
 from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import FramedStream, WholeBody
+from gateway.upstream.learned_params import ROLE
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
-from gateway.upstream.refused_params import ROLE
 
 _NEVER_FORWARDED = re.compile(
     r"authorization|x-api-key|api-key|x-goog-api-key|cookie2?|host|origin|referer|connection|keep-alive|te|trailer"

@@ -17,8 +17,8 @@ from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.screen import ID_HEADERS
 from gateway.domain.text import plain
 from gateway.upstream.error_body import ErrorBody
+from gateway.upstream.learned_params import most_output, refused_params
 from gateway.upstream.pauses import PAUSE_LIMIT_S, reset_s, retry_after_s, told_s
-from gateway.upstream.refused_params import most_output, refused_params
 
 REJECTED = "upstream_rejected"
 """The code of an error for which the upstream sent none."""

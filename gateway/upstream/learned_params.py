@@ -1,17 +1,142 @@
 """What upstreams turned out not to accept: parameters and output limits, remembered for an hour; whole APIs, for a day.
 
 Leaving them out saves a failed call.
+
+Errors name refused parameters in the wordings of vendors and model servers. They are only candidates: what was not sent
+is never left out. A field of a message is named ``messages[].reasoning_content``.
 """
+
+import re
 
 import msgspec
 
 from gateway.domain.channel import Channel, Dialect, ServedModel, TokenLimitField
 from gateway.domain.failure import Failure
+from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.refused_params import EFFORT, MESSAGES, NO_EFFORT, ROLE
+from gateway.upstream.error_body import ErrorBody
 from gateway.upstream.vendors import vendor_of
+
+MESSAGES = "messages[]."
+"""The start of the name of a message's field."""
+ROLE = MESSAGES + "role"
+"""Names the role of a message, which the upstream does not know."""
+EFFORT = "reasoning_effort"
+NO_EFFORT = EFFORT + "=none"
+"""Names that the model accepts tools only without thinking: OpenAI's newer ones in chat completions."""
+_NO_EFFORT = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
+
+_PATH = r"[`'\"]{0,2}(?<![\w.])([a-z_]\w{0,60}(?:[.\[/]{1,2}\w{1,60}\]?){0,9})[`'\"]{0,2}"
+_KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)s?\b"
+_ODD = r"(?:unsupported|unknown|unrecognized|unrecognised|unexpected|extra|extraneous|disallowed)"
+_NOT = (
+    r"(?:(?:is|are)\s+(?:unsupported|deprecated|disallowed|unknown|not\s+(?:currently\s+|yet\s+)?"
+    r"(?:supported|allowed|permitted|recogni[sz]ed))|extra\s+inputs\s+are\s+not\s+permitted)"
+)
+_NAMED = tuple(
+    lazy_pattern(pattern, re.IGNORECASE)
+    for pattern in (
+        (
+            rf"{_ODD}\s+(?:request\s+|body\s+|keyword\s+)?{_KIND}(?:\s+(?:supplied|provided|specified))?\s*:?\s*"
+            rf"(?!in\b|are\b|were\b){_PATH}"
+        ),
+        rf"{_KIND}\s+{_PATH}\s+{_NOT}",
+        rf"(?<!\w)(?!inputs\b|properties\b){_PATH}\s*:?\s+{_NOT}",
+        rf"does\s+not\s+support\s+(?:the\s+)?(?:{_KIND}\s+)?{_PATH}",
+        rf"not\s+supported\s+(?:on|by|for|with|in)\s+[^:]{{1,60}}:\s*{_PATH}",
+        rf"extra\s+inputs\s+are\s+not\s+permitted,\s*field:\s*{_PATH}",
+        rf"extraneous\s+key\s+\[{_PATH}\]",
+        rf"additionalproperty[`'\"]*\s*:\s*{_PATH}",
+        rf"invalid\s+{_PATH}\s*:\s*only\s+.{{1,40}}?\s+(?:is|are)\s+allowed",
+        rf"(?<!\w)\w{{1,60}}[`'\"]?\s+and\s+{_PATH}\s+cannot\s+both\s+be",
+        r"\b(reasoning_effort|verbosity)\b[^.]{0,60}?(?:must\s+be\s+one\s+of|does\s+not\s+support)",
+    )
+)
+_LISTS = tuple(
+    lazy_pattern(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"{_ODD}\s+(?:request\s+)?{_KIND}\b[^{{\[('\"]{{0,60}}[{{\[(]([^}}\])]{{1,500}})[}}\])]",
+        r"additional\s+properties\s+are\s+not\s+allowed\s*\(([^)]{1,500})\)",
+        rf"{_ODD}\s+(?:request\s+)?{_KIND}\s+(?:supplied|provided|specified)?\s*:\s*(\w+(?:\s*,\s*\w+){{1,40}})",
+    )
+)
+"""Match several names at once: as Python writes sets and lists, as JSON schemas do, and with commas."""
+_QUOTED = lazy_pattern(r"['\"`](\w+)['\"`]")
+_WORD = lazy_pattern(r"\w+")
+_LOCATIONS = lazy_pattern(
+    r"['\"](?:extra_forbidden|value_error\.extra|unexpected_keyword_argument)['\"][^{}]{0,40}?"
+    r"['\"]loc['\"]\s*:\s*[\[(]([^\])]{1,200})[\])]"
+)
+"""Matches FastAPI's details as text: vLLM and relays put them into the message."""
+
+_DEFAULT_ONLY = frozenset(
+    {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "seed"}
+)
+"""Parameters that some models accept only with their default."""
+_BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
+_PLACE = lazy_pattern(r"'(messages\.\d+)'\s*:\s*property\s+'")
+"""Groq's ``'messages.1' : property 'name'``."""
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+
+_MOST_OUTPUT = lazy_pattern(
+    r"supports? at most (\d{1,9}) (?:completion|output) tokens"
+    r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
+    r"|max_(?:completion_)?tokens[`'\"]?(?: \(\d+\))? must be (?:less than or equal to|at most|<=)"
+    r" [`'\"]?(\d{1,9})(?!\d)"
+    r"|range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(\d{1,9})\]"
+    r"|maximum tokens you requested exceeds the model limit of (\d{1,9})",
+    re.IGNORECASE,
+)
+"""Match the model's own limit in an error about a higher one, as OpenAI, Anthropic, Groq, DeepSeek with Qwen, and
+Bedrock write it."""
+SEARCHED = 2000
+"""How many characters of a message are searched."""
+
+
+def refused_params(error: ErrorBody) -> tuple[str, ...]:
+    """Returns all names that it may mean, each once, in the order in which they are found."""
+    message = _PLACE.sub(r"property '\1.", error.message[:SEARCHED])
+    refused = error.code in ("unsupported_parameter", "unknown_parameter")
+    named = [error.param] if refused or (error.code == "unsupported_value" and error.param in _DEFAULT_ONLY) else []
+    named += error.refused
+    named += [match[1] for pattern in _NAMED for match in pattern.finditer(message)]
+    lists = [match[1] for pattern in _LISTS for match in pattern.finditer(message)]
+    named += [name for found in lists for name in _QUOTED.findall(found) or _WORD.findall(found)]
+    named += [".".join(_WORD.findall(match[1])) for match in _LOCATIONS.finditer(message)]
+    if "stream_options" in message:
+        named.append("stream_options")
+    if _BAD_ROLE.search(f"{message} {error.param}".lower()):
+        named.append(ROLE)
+    found = dict.fromkeys(filter(None, map(_name_of, named)))
+    if _NO_EFFORT.search(message):
+        found.pop(EFFORT, None)
+        found[NO_EFFORT] = None
+    return tuple(found)
+
+
+def most_output(error: ErrorBody) -> int | None:
+    """Returns the model's own output limit, if it is named."""
+    found = _MOST_OUTPUT.search(error.message[:SEARCHED])
+    return int(next(filter(None, found.groups()))) or None if found is not None else None
+
+
+def _name_of(path: str) -> str:
+    """Returns a path's field: ``body.maxTokens`` is ``max_tokens``, ``messages.2.assistant.name`` is
+    ``messages[].name``; for other paths the last part. Empty: it is nested too deeply.
+    """
+    if path == ROLE:
+        return path
+    parts = [part for part in re.split(r"[.\[\]/]+", path) if part and not part.isdigit()]
+    if len(parts) > 1 and parts[0] == "body":
+        del parts[0]
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", parts[-1]).lower() if parts else ""
+    if len(parts) == 1 or parts[:1] != ["messages"]:
+        return name
+    inner = [part for part in parts[1:-1] if part not in _ROLES and not part.startswith("ChatCompletion")]
+    return "" if inner else MESSAGES + name
+
 
 NEVER_DROPPED = frozenset(
     {

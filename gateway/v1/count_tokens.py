@@ -26,9 +26,8 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.token import Token
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
 from gateway.inbound.json_body import unmask
-from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.messages.api import MESSAGES, parse_messages_request
 from gateway.inbound.messages.native import COUNT_PATH, native_request
-from gateway.inbound.messages.request import parse_messages_request
 from gateway.upstream.adapter import UnlimitedMemory
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response

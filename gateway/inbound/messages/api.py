@@ -4,26 +4,206 @@ Channels of dialect anthropic get the request unchanged; for the others it is tr
 and statuses, with the gateway's own details in ``error.gateway``, which the SDKs ignore. A native channel's error about
 the client's own mistake is passed on in the vendor's words: Claude Code searches them, to call again without what was
 refused.
+
+Of a request only the fields that the gateway itself reads are checked; the rest stays as it was sent.
 """
 
+import re
+from collections.abc import Mapping
 from functools import partial
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.channel import Channel, Dialect
-from gateway.domain.errors import GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
+from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
 from gateway.domain.order import Order
-from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
-from gateway.inbound.chat.api import error_object
+from gateway.domain.output_limit import OutputLimit, read_limit
+from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_SIGNS, InputBound, bound_of, tokens_of
+from gateway.domain.rawjson import NULL, Fields
+from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundApi, InboundRequest
+from gateway.inbound.chat.api import (
+    MAX_OUTPUT,
+    check_model,
+    decode_fields,
+    error_object,
+    is_plain,
+    missing_input,
+    read_field,
+)
 from gateway.inbound.chat.conversation import finish_translation
+from gateway.inbound.json_body import fields_of
 from gateway.inbound.messages.conversation import translate_messages
-from gateway.inbound.messages.native import MessagesRelay, native_order, without_deferred_tools
+from gateway.inbound.messages.native import CONTENT, MessagesRelay, native_order, without_deferred_tools
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
-from gateway.inbound.messages.request import parse_messages_request, prompt_of
+from gateway.inbound.relay import forwardable, lower_cap
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import DialectAdapter
+from gateway.upstream.dialects import chat_limit
 from gateway.upstream.vendors import LOCAL, vendor_of
+
+_UNREAD = (
+    *("temperature", "top_p", "top_k", "stop_sequences", "thinking", "metadata", "service_tier", "cache_control"),
+    "tool_choice",
+)
+"""Fields that the model does not read, but that may be billed if they contain more than they should."""
+_QUIET = frozenset({"model", "messages", "system", "tools", "max_tokens", "stream", *_UNREAD})
+_FORMS = (b'"format"', b'"schema"')
+_FORWARDED = re.compile("anthropic-.*")
+_SESSION = re.compile(r"_session_([0-9a-fA-F-]{8,64})\Z")
+
+
+class _Turn(msgspec.Struct, gc=False):
+    role: str
+
+
+class _Thinking(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    type: str
+    budget_tokens: int = 0
+    display: str | None = None
+
+
+class _MessagesFields(msgspec.Struct, gc=False):
+    """The fields of a request that the gateway itself reads."""
+
+    model: str | None = None
+    messages: list[_Turn] | msgspec.UnsetType = msgspec.UNSET
+    max_tokens: int | None = None
+    stream: bool | None = None
+    thinking: msgspec.Raw = NULL
+
+
+class _Thread(msgspec.Struct, gc=False):
+    """A conversation that the upstream keeps."""
+
+    previous_message_id: str | None = None
+    """The message that the request continues; None: everything is in the request."""
+
+
+_FIELDS = msgspec.json.Decoder(_MessagesFields)
+_THINKING = msgspec.json.Decoder(_Thinking | None)
+_THREAD = msgspec.json.Decoder(_Thread | None)
+_TURNS = msgspec.json.Decoder(list[_Turn])
+_CHECKED = CONTENT | {"max_tokens", "stream", "thinking"}
+"""Fields that are checked one by one."""
+_WANTS = {
+    "model": "a string",
+    "messages": "an array of objects with a role",
+    "messages[]": "an object with a role",
+    "messages[].role": "a string",
+    "max_tokens": "an integer",
+    "stream": "true, false or null",
+}
+
+
+def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> InboundRequest:
+    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault.
+
+    ``counts``: only its tokens are to be counted. It needs no ``max_tokens``.
+    """
+    fields, mask = fields_of(request.body)
+    found = decode_fields(_FIELDS, request.body, fields, _WANTS)
+    model = check_model(found.model)
+    thread = read_field(fields, "thread", _THREAD, "an object or null")
+    kept_id = "" if thread is None else thread.previous_message_id or ""
+    if found.messages is msgspec.UNSET:
+        raise missing_input(fields, "messages")
+    if not (found.messages or kept_id):
+        raise BadRequest("messages: at least one message is required", param="messages")
+    cap = 1 if counts and found.max_tokens is None else found.max_tokens
+    if cap is None:
+        raise BadRequest("max_tokens: Field required", code="missing_required_parameter", param="max_tokens")
+    if not 0 <= cap <= MAX_OUTPUT:
+        raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MAX_OUTPUT}", param="max_tokens")
+    bound = _input_bound(fields)
+    return InboundRequest(
+        body=request.body,
+        fields=fields,
+        mask=mask,
+        model=model,
+        stream=bool(found.stream) and not counts,
+        output_cap=max(1, cap),
+        plain=_thinks_within(found.thinking, cap) and is_plain(fields, _CHECKED),
+        input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
+        media=bound.media,
+        prompt=prompt_of(fields) if counts and len(request.body) > LARGE else None,
+        output_rule=messages_limit,
+        remote_input=bool(kept_id),
+        kept_id=kept_id,
+        session=session_of(request.headers, fields),
+        forward=forwardable(request.headers, _FORWARDED),
+        query=_query(request.target),
+    )
+
+
+def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:
+    """Returns whether only the output limit limits the thinking."""
+    try:
+        found = None if rawjson.is_null(thinking) else _THINKING.decode(thinking)
+    except msgspec.DecodeError:
+        return False
+    return found is None or found.budget_tokens <= cap
+
+
+def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
+    """Returns the most output that a request allows at a channel: natively, or translated as its one limit."""
+    if channel.dialect is not Dialect.ANTHROPIC:
+        cap = rawjson.maybe(fields["max_tokens"])
+        return chat_limit({"max_completion_tokens": rawjson.raw(max(1, cap))}, channel, served)
+    sent = native_order(Order(fields=fields, model=""), channel.overrides).fields
+    return read_limit(
+        {**sent, **lower_cap(sent, "max_tokens", served)}, content=CONTENT, caps=("max_tokens",), thinks_within=True
+    )
+
+
+def prompt_of(fields: Fields) -> int:
+    """Returns about how many tokens the input has."""
+    values, schemas, others = _prompt(fields)
+    try:
+        count = len(_TURNS.decode(fields["messages"]))
+    except (msgspec.DecodeError, KeyError):
+        count = 1
+    return tokens_of([*values, *others], schemas, count)
+
+
+def _input_bound(fields: Fields) -> InputBound:
+    values, schemas, others = _prompt(fields)
+    quiet = [fields[name] for name in _UNREAD if name in fields]
+    return bound_of(values, schemas, [*others, *quiet], MESSAGES_SIGNS)
+
+
+def _prompt(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
+    """Returns what the model reads: texts, tools or forms of the answer, and unknown fields, which may be read too."""
+    values = [fields[name] for name in ("system", "messages") if name in fields]
+    schemas = [fields["tools"]] if "tools" in fields else []
+    others: list[msgspec.Raw] = []
+    for name in fields.keys() - _QUIET:
+        raw = fields[name]
+        (schemas if any(form in bytes(raw) for form in _FORMS) else others).append(raw)
+    return values, schemas, others
+
+
+def session_of(headers: Mapping[str, str], fields: Fields) -> str:
+    """Returns the client's own name of the conversation; empty if none. Claude Code sends it twice."""
+    name = headers.get("x-claude-code-session-id", "")
+    if not name and "metadata" in fields:
+        name = _session_in(rawjson.text_at(rawjson.maybe(fields["metadata"]), "user_id"))
+    return (name or headers.get("session-id", "") or headers.get("session_id", ""))[:512]
+
+
+def _session_in(user: str) -> str:
+    """Returns the session in a ``user_id``: JSON text with a ``session_id``, or the end of a longer name."""
+    if user.startswith("{"):
+        return rawjson.text_at(rawjson.maybe(user.encode("utf-8", "replace")), "session_id")
+    match = _SESSION.search(user)
+    return match[1] if match else ""
+
+
+def _query(target: str) -> str:
+    """Returns only the part of the query that selects the beta API."""
+    return "beta=true" if "?" in target and parse_qs(urlsplit(target).query).get("beta") == ["true"] else ""
+
 
 OVERLOADED = 529
 NO_THREADS = "thread_unsupported_request"

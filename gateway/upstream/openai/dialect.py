@@ -18,11 +18,10 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
-from gateway.upstream.learned_params import DEVELOPER
+from gateway.upstream.learned_params import DEVELOPER, EFFORT, MESSAGES, NO_EFFORT, ROLE
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, put_back
-from gateway.upstream.refused_params import EFFORT, MESSAGES, NO_EFFORT, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 
 STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}

@@ -13,9 +13,8 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.conversation import finish_translation
-from gateway.inbound.messages.api import MESSAGES
+from gateway.inbound.messages.api import MESSAGES, session_of
 from gateway.inbound.messages.conversation import MessagesTranslation, translate_messages
-from gateway.inbound.messages.request import session_of
 from tests.fakes.replies import Doc, dumps
 from tests.upstream.makers import channel
 
