@@ -70,10 +70,6 @@ def _open_webui(target: AppTarget) -> Sequence[Snippet]:
     )
 
 
-def _gptme(target: AppTarget) -> Sequence[Snippet]:
-    return (shell_part({**openai_variables(target), "MODEL": f"local/{target.model}"}),)
-
-
 def _shell_gpt(target: AppTarget) -> Sequence[Snippet]:
     variables = {"API_BASE_URL": target.base_url, "OPENAI_API_KEY": target.secret, "DEFAULT_MODEL": target.model}
     text = "\n".join(f"{name}={value}" for name, value in variables.items())
@@ -90,7 +86,11 @@ def _ollama(target: AppTarget) -> Sequence[Snippet]:
 CHAT_APPS: Mapping[str, App] = {
     "llm": App(title="llm", guide=_llm, programs=("llm",), launch=_llm_launch),
     "open-webui": App(title="Open WebUI", guide=_open_webui, programs=("open-webui",), launch=_open_webui_launch),
-    "gptme": App(title="gptme", guide=_gptme, programs=("gptme",)),
+    "gptme": App(
+        title="gptme",
+        guide=lambda target: (shell_part({**openai_variables(target), "MODEL": f"local/{target.model}"}),),
+        programs=("gptme",),
+    ),
     "shell-gpt": App(title="ShellGPT", guide=_shell_gpt, programs=("sgpt",)),
     "ollama": App(title="Ollama clients", guide=_ollama, programs=("ollama",)),
 }

@@ -165,14 +165,11 @@ def _continue_config(target: AppTarget, key: str) -> str:
     names = [target.model, *(name for name in target.models if name != target.model)]
     return head + "\n".join(
         f"  - name: {quote(name)}\n    provider: openai\n    model: {quote(name)}\n"
-        f"    apiBase: {quote(target.base_url)}\n    apiKey: {key}\n    roles: [{_continue_roles(name)}]\n"
+        f"    apiBase: {quote(target.base_url)}\n    apiKey: {key}\n"
+        f"    roles: [{'embed' if is_embedding_model(name) else 'chat, edit, apply'}]\n"
         "    requestOptions:\n      headers:\n        X-App: Continue"
         for name in names
     )
-
-
-def _continue_roles(name: str) -> str:
-    return "embed" if is_embedding_model(name) else "chat, edit, apply"
 
 
 def _continue(target: AppTarget) -> Sequence[Snippet]:

@@ -189,7 +189,12 @@ def query_text(parameters: Mapping[str, object]) -> str:
     Raises BadRequest for what is not text.
     """
     several = {name: value if isinstance(value, tuple) else (value,) for name, value in parameters.items()}
-    given = [(name, _text(value)) for name, values in several.items() for value in values if value not in (None, "")]
+    given = [
+        (name, str(value).lower() if isinstance(value, bool) else str(value))
+        for name, values in several.items()
+        for value in values
+        if value not in (None, "")
+    ]
     try:
         return "?" + urlencode(given) if given else ""
     except UnicodeEncodeError as exc:
@@ -198,7 +203,3 @@ def query_text(parameters: Mapping[str, object]) -> str:
 
 def _no_text(exc: UnicodeEncodeError) -> BadRequest:
     return BadRequest(f"'{plain(str(exc.object), 60)}' is not UTF-8 text")
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -185,28 +185,24 @@ def price() -> None:
 @json_option
 def list_prices(*, unpriced: bool, as_json: bool) -> None:
     """List all prices, in dollars per million tokens."""
+
+    async def work(client: ControlClient) -> tuple[list[ModelView], list[PriceView], PriceNews]:
+        models, prices = (await client.models(), []) if unpriced else ([], await client.prices())
+        return models, prices, await client.price_news()
+
+    models, prices, news = run(work)
     if unpriced:
-        models, news = run(_models_and_news)
         hints = {hint.model: hint.text for hint in news.hints}
         columns = [*UNPRICED_COLUMNS, ListColumn("List price", lambda m: plain(hints.get(m.name, "")))]
         empty = "every offered model has a price"
         out_list([m for m in models if m.price is None], columns, as_json=as_json, empty=empty)
         return
-    prices, news = run(_prices_and_news)
     columns = [COLUMNS[0], CHANNEL, *COLUMNS[1:]] if any(p.channel for p in prices) else COLUMNS
     columns = [*columns, TIERS] if any(p.tier_prices for p in prices) else columns
     columns = [*columns, RULES] if any(p.rules for p in prices) else columns
     out_list(prices, columns, as_json=as_json, empty="no prices yet; see: tollkeeper price set --help")
     for line in news_lines(news):
         words(f"note: {line}")
-
-
-async def _models_and_news(client: ControlClient) -> tuple[list[ModelView], PriceNews]:
-    return await client.models(), await client.price_news()
-
-
-async def _prices_and_news(client: ControlClient) -> tuple[list[PriceView], PriceNews]:
-    return await client.prices(), await client.price_news()
 
 
 @price.command("show", examples=["tollkeeper price show gpt-4o"])

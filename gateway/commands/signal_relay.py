@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -30,7 +30,8 @@ class SignalRelay:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._forward) for number in _signals()}
+        names = (name for name in (*FORWARDED, *FROM_KEYBOARD) if hasattr(signal, name))  # Windows has few
+        self._before = {getattr(signal, name): signal.signal(getattr(signal, name), self._forward) for name in names}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,12 +87,6 @@ def _wait(child: "subprocess.Popen[bytes]") -> int:
             return child.returncode
         os.kill(os.getpid(), signal.SIGSTOP)
         child.send_signal(signal.SIGCONT)
-
-
-def _signals() -> Iterator[int]:
-    for name in (*FORWARDED, *FROM_KEYBOARD):
-        if hasattr(signal, name):
-            yield getattr(signal, name)
 
 
 def _in_foreground() -> bool:

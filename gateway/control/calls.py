@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -110,8 +111,8 @@ async def list_numbered(edits: ConfigEdits, request: web.Request) -> web.Respons
     ``status.records``.
     """
     asked = query(request.query, {"at": int, "limit": int})
-    body = await asyncio.to_thread(_numbered_page, edits.engine.store.calls, asked.get("at", 0), _limit(asked))
-    return _json(body)
+    numbered = partial(edits.engine.store.calls.numbered, asked.get("at", 0), _limit(asked))
+    return _json(await asyncio.to_thread(lambda: _encode([call_view(record) for record in numbered()])))
 
 
 def _limit(asked: dict[str, Any]) -> int:
@@ -133,10 +134,6 @@ def _place(calls: CallLog, after: str) -> int:
     if not after:
         return FOREVER
     return int(after) if after.isascii() and after.isdecimal() else calls.place(CallId(after))
-
-
-def _numbered_page(calls: CallLog, at: int, limit: int) -> bytes:
-    return _encode([call_view(record) for record in calls.numbered(at, limit)])
 
 
 async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:

@@ -10,7 +10,6 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, price_view, until_ms
 from gateway.core.admission import group_of
-from gateway.core.call import Call
 from gateway.core.catalog import Catalog, ModelEntry, Route, answering
 from gateway.core.chooser import ChannelTickets
 from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run, native_channels
@@ -78,7 +77,9 @@ def _dry_run_state(engine: Engine) -> DryRunState:
         catalog=engine.catalog,
         limiter=engine.limiter,
         books=engine.store.books,
-        look=partial(_look, engine),
+        look=lambda call, entry, *, waited=False: engine.pipeline.attempts.look(
+            call, _without_unset(engine, entry), waited=waited
+        ),
         closed=engine.pipeline.closed,
         pressed=lambda: engine.pressure.check(engine.clock.mono()),
     )
@@ -259,10 +260,6 @@ def _limits(engine: Engine, bound: RateScope) -> Iterator[LimitView]:
         if gate is not None:
             left = max(0, gate.limit - engine.limiter.in_flight(gate.key))
             yield LimitView(name=name, limit=gate.limit, left=left, whole_in_ms=Millis(0))
-
-
-def _look(engine: Engine, call: Call, entry: ModelEntry, *, waited: bool = False) -> RouteChoice:
-    return engine.pipeline.attempts.look(call, _without_unset(engine, entry), waited=waited)
 
 
 def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:

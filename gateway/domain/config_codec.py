@@ -11,7 +11,7 @@ import json
 import math
 import re
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -76,12 +76,9 @@ def _string(text: str) -> str:
     to display.
     """
     quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if quoted.isascii() and quoted.isprintable() else "".join(_shown_lines(quoted))
-
-
-def _shown_lines(quoted: str) -> Iterator[str]:
-    for char in quoted:
-        yield char if plain(char) == char else f"\\U{ord(char):08x}"
+    if quoted.isascii() and quoted.isprintable():
+        return quoted
+    return "".join(char if plain(char) == char else f"\\U{ord(char):08x}" for char in quoted)
 
 
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
@@ -105,7 +102,8 @@ def write_fields(
     values: dict[str, Value] = {}
     for field, hint in _fields(kind):
         given = getattr(value, field.name)
-        if field.name in omit or given is None or (not field.required and given == _default(field)):
+        default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        if field.name in omit or given is None or given == default:
             continue
         spelt = _SPELT.get((kind, field.name))
         name = _NAMES.get((kind, field.name), field.name)
@@ -153,10 +151,6 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[msgspec.structs.FieldInfo
 def misfit(path: str, what: str) -> BadRequest:
     """Returns the error of a file, and where it is."""
     return BadRequest(f"{path}: {what}", code="bad_configuration", param=path)
-
-
-def _default(field: msgspec.structs.FieldInfo) -> object:
-    return field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
 
 
 def _write(value: Any, hint: Any, inner: Mapping[type, Collection[str]]) -> Value:

@@ -16,6 +16,7 @@ from gateway.domain.text import REFERENCE, plain
 
 _METADATA = ("metadata.google.internal", "metadata.goog")
 """Names of the credential services that clouds put on link-local addresses."""
+_METADATA_V6 = ipaddress.ip_address("fd00:ec2::254")
 
 _URL = re.compile(r"\s*!?[A-Za-z][A-Za-z0-9+.-]*://")
 """Matches the start of a URL, also in a pattern that excludes."""
@@ -76,7 +77,7 @@ def _check_host(url: str, host: str) -> None:
     address = _address(host)
     if address is None and _looks_numeric(host):
         raise _bad(url, "has a host that is neither a name nor a whole IPv4 address")
-    if host.rstrip(".") in _METADATA or (address is not None and _is_link_local(address)):
+    if host.rstrip(".") in _METADATA or (address is not None and (address.is_link_local or address == _METADATA_V6)):
         raise _bad(url, "is a link-local address, where clouds serve machine credentials")
     if address is not None and address.is_unspecified:
         raise _bad(url, "is the unspecified address; 127.0.0.1 is this machine")
@@ -94,10 +95,6 @@ def _looks_numeric(host: str) -> bool:
     """Returns whether a host is an IPv4 address: its last label is a number (WHATWG URL, host parsing)."""
     last = host.rstrip(".").rpartition(".")[2]
     return last.isdigit() or last.startswith("0x")
-
-
-def _is_link_local(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    return address.is_link_local or address == ipaddress.ip_address("fd00:ec2::254")
 
 
 @lru_cache(maxsize=1024)
