@@ -1,7 +1,6 @@
 """Why: what a call of one token for one model would get, and by which rules. No upstream is contacted."""
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 
 import msgspec
 from aiohttp import web
@@ -16,7 +15,7 @@ from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run, nati
 from gateway.core.engine import Engine
 from gateway.core.model_prices import different_prices
 from gateway.core.rate_scopes import RateScope
-from gateway.core.routing import NOTHING_TRIED, RouteChoice, choose, place
+from gateway.core.routing import NOTHING_TRIED, choose, place
 from gateway.core.visibility import Visibility, unused_fallbacks, visibility_of
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
