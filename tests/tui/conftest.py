@@ -2,21 +2,44 @@
 
 Frames that a headless console would draw and throw away are not drawn: a test that looks at the screen draws it then
 (``owner.screen``), and ``owner.shown`` draws it at its end. All are with the marker ``every_frame``.
-Stylesheets that consoles have in common are parsed once.
+Stylesheets that consoles have in common are parsed once. Pauses of Textual's pilot take no time (``clock``).
 """
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 from textual._compositor import Compositor
 from textual.cache import LRUCache
 from textual.css.stylesheet import Stylesheet
+from textual.pilot import Pilot
 from textual.screen import Screen
+
+from tests.tui.clock import ConsoleLoop, loop_time, rest
 
 PARSED: dict[frozenset[tuple[str, str]], LRUCache[Any, Any]] = {}
 """Rules by their text, for each set of variables."""
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """A loop whose pauses take no time."""
+    return {"console": ConsoleLoop}
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def idle(*_: object) -> bool:
+        await rest()
+        return True
+
+    monkeypatch.setattr(Pilot, "_wait_for_screen", idle)
+    monkeypatch.setattr("textual.pilot.wait_for_idle", idle)
+    monkeypatch.setattr("textual.app.wait_for_idle", idle)
+    monkeypatch.setattr("textual._time.get_time", loop_time)
 
 
 @pytest.fixture(autouse=True)

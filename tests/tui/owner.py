@@ -479,7 +479,7 @@ async def shown(
 
 async def settle(app: Console, pilot: Pilot[ExitStatus]) -> None:
     """Let everything that happened reach the screen, and what it led to."""
-    for _ in range(4):
+    for _ in range(2):
         await pilot.pause()
         if not app.screen.is_modal:
             app.page.renew()

@@ -7,6 +7,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Sequence
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -176,8 +177,14 @@ def running(number: int, at: int = NOW - 4_000, **changes: Any) -> Running:
 
 def calls(count: int = 400, end: int = NOW) -> list[CallView]:
     """So many calls three seconds apart, newest first."""
+    return list(_calls(count, end))
+
+
+@cache
+def _calls(count: int, end: int) -> tuple[CallView, ...]:
+    """They never change, and most tests have the same."""
     chance = random.Random(7)
-    return [call(i, end - (count - i) * 3_100, chance) for i in range(count)][::-1]
+    return tuple(call(i, end - (count - i) * 3_100, chance) for i in range(count))[::-1]
 
 
 def budget(spent: float, limit: float | None, window: Window = Window.MONTH) -> BudgetView:
