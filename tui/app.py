@@ -30,7 +30,7 @@ from tui.actions import PAGE_IDS, PAGES, Action, actions_in, bindings
 from tui.console_app import ConsoleApp
 from tui.exit_status import ExitStatus, write_report
 from tui.feed import ConsoleFeed
-from tui.glyphs import ASCII, UNICODE, Asciify, wants_ascii
+from tui.glyphs import Asciify, wants_ascii
 from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
 from tui.pages.base import page_class
@@ -156,17 +156,18 @@ class Console(ConsoleApp):
             self.failure = event.fatal
             self.exit()
 
-    def on_header_page_clicked(self, event: Header.PageClicked) -> None:
-        there = global_actions.go_to(self, event.page, event.row) if event.row else self.action_page(event.page)
+    def action_go_to(self, page: str, row: str) -> None:
+        """Open a page with the cursor on a row, if one is given."""
+        there = global_actions.go_to(self, page, row) if row else self.action_page(page)
         self.run_worker(there, group=DIALOG_WORKERS)
 
-    def on_footer_clicked(self, event: Footer.Clicked) -> None:
-        target = self.page if event.action.verb in self.page.verbs and event.action.scope != "app" else self
-        target.action_act(event.action.verb)
+    def action_act_on_page(self, verb: str) -> None:
+        """Run one of the actions of the open page."""
+        self.page.action_act(verb)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         colours = [NoColor()] if self.no_color else super().get_line_filters()
-        return [*colours, Asciify()] if self.session.glyphs.ascii else colours
+        return [*colours, Asciify()] if self.session.ascii else colours
 
 
 def actions_by_page() -> dict[str, list[Action]]:
@@ -196,10 +197,9 @@ def run_with(config: Config, link: ServerLink) -> int:
     if reason := terminal.plain_reason(os.environ):
         return plain_mode.run(link, reason, f"tollkeeper{config.home_option}")
     state, note = saved_state.load(config.home)
-    ascii_only = wants_ascii(os.environ) if state.ascii is None else state.ascii
     own = preferences.load(config.home, actions_by_page)
     note = "\n".join(filter(None, (note, preferences.note(own.problems))))
-    session = ConsoleSession(config, ASCII if ascii_only else UNICODE, now, state, own)
+    session = ConsoleSession(config, now, state, own, in_ascii=wants_ascii(os.environ, state.ascii))
     theme = themes.PLAIN if terminal.has_few_colours(os.environ) else ""
     app = Console(session, link, note=note, colour=not os.environ.get("NO_COLOR"), theme=theme)
     gc.disable()  # until the first frame: nothing of it is garbage

@@ -1,6 +1,7 @@
 """Budgets: the gauge with its percentage and amounts, the forecast, and the form fields of tokens and groups."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -11,8 +12,10 @@ from gateway.domain.money import dollars
 from gateway.domain.units import DOLLAR
 from gateway.domain.views import BudgetView
 from tui.charts import gauge
+from tui.columns import Column
 from tui.format import percent
-from tui.glyphs import Glyphs
+
+R = TypeVar("R")
 
 
 def by_unit(budgets: Sequence[BudgetView]) -> list[BudgetView]:
@@ -31,21 +34,41 @@ def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:
     return max(budgets, key=used_share, default=None)
 
 
+def used_most(budgets: Sequence[BudgetView]) -> float:
+    """Returns the highest share used; 0 without budgets."""
+    return max(map(used_share, budgets), default=0.0)
+
+
+def budget_column(budgets: Callable[[R], Sequence[BudgetView]], rank: int = 0) -> Column[R]:
+    """Returns the column of the budget with the highest share used."""
+
+    def text(row: R) -> str:
+        tight = tightest(budgets(row))
+        return "unlimited" if tight is None else budget_line(tight, 8)
+
+    def used(row: R) -> float:
+        return used_most(budgets(row))
+
+    return Column(
+        "budget", "Budget", 24, text, rank=rank, tone=lambda r: budget_tone(used(r)), sort=used, descends=True
+    )
+
+
 def budget_tone(part: float) -> str:
     """Returns the tone of a share of a budget."""
     return "bad" if part >= 1 else "warn" if part >= WARN_SHARE else ""
 
 
-def budget_line(budget: BudgetView, width: int, glyphs: Glyphs) -> str:
+def budget_line(budget: BudgetView, width: int) -> str:
     """Returns gauge, percentage and amounts on one line. ``width`` is the gauge's."""
     part = used_share(budget)
-    return f"{gauge(part, width, glyphs)} {percent(part):>4} {amounts(budget)}"
+    return f"{gauge(part, width)} {percent(part):>4} {amounts(budget)}"
 
 
-def budget_parts(budget: BudgetView, width: int, glyphs: Glyphs, text: str = "") -> list[tuple[str, str]]:
+def budget_parts(budget: BudgetView, width: int, text: str = "") -> list[tuple[str, str]]:
     """Returns the line in its colour, what running calls hold, and a text such as the forecast."""
     held = f" + {dollars(budget.held_nanos)} held by running calls" if budget.nanos and budget.held_nanos else ""
-    line = (budget_line(budget, width, glyphs), budget_tone(used_share(budget)))
+    line = (budget_line(budget, width), budget_tone(used_share(budget)))
     return [line, (held, "dim"), (f"   {text}" if text else "", "")]
 
 

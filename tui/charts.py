@@ -10,15 +10,13 @@ from itertools import pairwise
 
 import msgspec
 
-from tui.glyphs import Glyphs
+from tui import glyphs
 
 FULL = 8
 """The number of eighths in a cell."""
 
 _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 """The bits of the braille dots of a cell's two columns, from the bottom up."""
-
-BRAILLE = 0x2800
 
 
 class ChartCell(msgspec.Struct, frozen=True):
@@ -76,23 +74,23 @@ class BarSpan(msgspec.Struct, frozen=True):
     whole: int
 
 
-def spark(values: Sequence[float], width: int, glyphs: Glyphs, top: float = 0) -> str:
+def spark(values: Sequence[float], width: int, top: float = 0) -> str:
     """Returns a sparkline of ``width`` cells. Each cell shows the highest of its values; nothing is a low line."""
     if not values or width < 1:
         return " " * max(0, width)
     taken = _buckets(values, width)
     top = top or max(taken) or 1
-    low = glyphs.blocks[1]
-    marks = [glyphs.blocks[max(1, min(FULL, round(v / top * FULL)))] if v > 0 else low for v in taken]
+    low = glyphs.BLOCKS[1]
+    marks = [glyphs.BLOCKS[max(1, min(FULL, round(v / top * FULL)))] if v > 0 else low for v in taken]
     return "".join(marks).rjust(width)
 
 
-def gauge(part: float, width: int, glyphs: Glyphs, empty: str = "") -> str:
+def gauge(part: float, width: int, empty: str = "") -> str:
     """Returns a bar of ``width`` cells for a share from 0 to 1; a higher share is shown as full."""
     eighths = round(max(0.0, min(1.0, part)) * width * FULL)
     full, rest = divmod(eighths, FULL)
-    bar = glyphs.parts[FULL] * full + (glyphs.parts[rest] if rest else "")
-    return bar + (empty or glyphs.empty) * (width - len(bar))
+    bar = glyphs.PARTS[FULL] * full + (glyphs.PARTS[rest] if rest else "")
+    return bar + (empty or glyphs.EMPTY) * (width - len(bar))
 
 
 def ticks(highest: float, height: int, *, whole: bool = False, times: bool = False) -> Ticks:
@@ -127,7 +125,7 @@ def spread(count: int, width: int) -> list[BarSpan]:
 
 
 def stack_bars(
-    columns: Sequence[Sequence[float]], height: int, glyphs: Glyphs, top: float = 0, *, patterns: bool = False
+    columns: Sequence[Sequence[float]], height: int, top: float = 0, *, patterns: bool = False
 ) -> list[list[ChartCell]]:
     """Returns stacked bars one cell wide, as rows of cells from the top down; the first series is at the bottom.
 
@@ -135,7 +133,7 @@ def stack_bars(
     """
     top = top or max(map(sum, columns), default=0) or 1
     stack = _pattern_stack if patterns else _exact_stack
-    stacks = [stack(column, height, glyphs, top) for column in columns]
+    stacks = [stack(column, height, top) for column in columns]
     return [[stack[row] for stack in stacks] for row in reversed(range(height))]
 
 
@@ -147,7 +145,6 @@ def lines(
     series: Sequence[Sequence[float | None]],
     width: int,
     height: int,
-    glyphs: Glyphs,
     top: float,
     *,
     patterns: bool = False,
@@ -157,18 +154,16 @@ def lines(
 
     With ``patterns``, the first line is solid, the second is dashed, the third is dotted.
     """
-    across, up = (1, 1) if glyphs.ascii else (2, 4)
     grid = [[BLANK] * width for _ in range(height)]
     for number, values in reversed(list(enumerate(series))):
         dots: dict[tuple[int, int], int] = {}
-        for x, y, alone in _path(values, width * across, height * up, top):
-            if patterns and not glyphs.ascii and not alone and x % 6 >= DRAWN[number % len(DRAWN)]:
+        for x, y, alone in _path(values, width * 2, height * 4, top):
+            if patterns and not alone and x % 6 >= DRAWN[number % len(DRAWN)]:
                 continue
-            at = (y // up, x // across)
-            dots[at] = dots.get(at, 0) | (0 if glyphs.ascii else _DOTS[x % 2][y % 4])
+            at = (y // 4, x // 2)
+            dots[at] = dots.get(at, 0) | _DOTS[x % 2][y % 4]
         for (row, column), bits in dots.items():
-            text = glyphs.marks[number % len(glyphs.marks)] if glyphs.ascii else chr(BRAILLE + bits)
-            grid[height - 1 - row][column] = ChartCell(text, number)
+            grid[height - 1 - row][column] = ChartCell(chr(0x2800 + bits), number)
     return grid
 
 
@@ -198,7 +193,7 @@ def _buckets(values: Sequence[float], width: int) -> list[float]:
     return [max(values[a:b]) for a, b in pairwise(cuts)]
 
 
-def _exact_stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float) -> list[ChartCell]:
+def _exact_stack(column: Sequence[float], height: int, top: float) -> list[ChartCell]:
     """Returns one bar from the bottom up, each series to an eighth of a cell: a cell may show two of them."""
     ends, total = [], 0.0
     for part in column:
@@ -206,10 +201,10 @@ def _exact_stack(column: Sequence[float], height: int, glyphs: Glyphs, top: floa
         ends.append(round(total / top * height * FULL))
     if total > 0 and ends[-1] == 0:  # something is more than nothing
         ends = [int(part == max(column) or number > column.index(max(column))) for number, part in enumerate(column)]
-    return [_exact_cell(ends, row * FULL, glyphs) for row in range(height)]
+    return [_exact_cell(ends, row * FULL) for row in range(height)]
 
 
-def _exact_cell(ends: Sequence[int], low: int, glyphs: Glyphs) -> ChartCell:
+def _exact_cell(ends: Sequence[int], low: int) -> ChartCell:
     """Returns one cell. ``ends`` are the upper ends of the series in eighths, ``low`` is the lower end of the cell.
 
     A cell can show two series: the lowest one, and the largest of those above it.
@@ -220,10 +215,10 @@ def _exact_cell(ends: Sequence[int], low: int, glyphs: Glyphs) -> ChartCell:
     if not parts:
         return BLANK
     if ends[-1] < high:  # the end of the bar
-        return ChartCell(glyphs.blocks[ends[-1] - low], _largest(parts))
-    if len(parts) == 1 or glyphs.ascii:
-        return ChartCell(glyphs.fills[0], _largest(parts))
-    return ChartCell(glyphs.blocks[parts[0][0]], parts[0][1], _largest(parts[1:]))
+        return ChartCell(glyphs.BLOCKS[ends[-1] - low], _largest(parts))
+    if len(parts) == 1:
+        return ChartCell(glyphs.FILLS[0], _largest(parts))
+    return ChartCell(glyphs.BLOCKS[parts[0][0]], parts[0][1], _largest(parts[1:]))
 
 
 def _largest(parts: Sequence[tuple[int, int]]) -> int:
@@ -231,7 +226,7 @@ def _largest(parts: Sequence[tuple[int, int]]) -> int:
     return max(parts, key=lambda part: (part[0], -part[1]))[1]
 
 
-def _pattern_stack(column: Sequence[float], height: int, glyphs: Glyphs, top: float) -> list[ChartCell]:
+def _pattern_stack(column: Sequence[float], height: int, top: float) -> list[ChartCell]:
     """Returns one bar from the bottom up, in whole cells, each with the series at its middle: a partial cell would look
     like another series.
     """
@@ -240,7 +235,7 @@ def _pattern_stack(column: Sequence[float], height: int, glyphs: Glyphs, top: fl
         low, high = row / height * top, (row + 1) / height * top
         if total >= high or (total > low and (row == 0 or total - low >= (high - low) / 2)):
             series = _series_at(column, (low + min(total, high)) / 2)
-            cells.append(ChartCell(glyphs.fills[series % len(glyphs.fills)], series))
+            cells.append(ChartCell(glyphs.FILLS[series % len(glyphs.FILLS)], series))
         else:
             cells.append(BLANK)
     return cells

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tui.glyphs import UNICODE, Glyphs
+from tui import glyphs
 from tui.text import safe
 
 R = TypeVar("R")
@@ -91,7 +91,6 @@ def number_column(
     width: int,
     number: Callable[[R], float | None],
     show: Callable[[Any], str],
-    glyphs: Glyphs = UNICODE,
     **more: Any,
 ) -> Column[R]:
     """Returns a column of numbers. A row without a number shows the mark for nothing, and is sorted as the smallest."""
@@ -100,7 +99,7 @@ def number_column(
         return -1 if (found := number(row)) is None else found
 
     def text(row: R) -> str:
-        return glyphs.nothing if (found := number(row)) is None else show(found)
+        return glyphs.NOTHING if (found := number(row)) is None else show(found)
 
     return Column(id, title, width, text, right=True, sort=order, **more)
 

@@ -16,7 +16,7 @@ from gateway.domain.incidents import Incident
 from tui import exit_status, saved_state, themes
 from tui.actions import PAGES
 from tui.console_app import ConsoleApp, available_actions
-from tui.glyphs import ASCII, UNICODE, wants_ascii
+from tui.glyphs import wants_ascii
 from tui.pages.list_page import select_row, set_filter
 from tui.session import ConsoleSession
 from tui.text import safe
@@ -24,7 +24,6 @@ from tui.widgets import choices
 from tui.widgets import help as help_dialog
 from tui.widgets import history as changes
 from tui.widgets.dialogs import Confirm, toast
-from tui.widgets.table import LiveTable
 
 AppVerb = Callable[[ConsoleApp], Awaitable[None] | None]
 
@@ -211,21 +210,17 @@ def mouse(app: ConsoleApp) -> None:
 
 def ascii_only(app: ConsoleApp) -> None:
     """Draw with ASCII, or with all of Unicode."""
-    use_symbols(app, "unicode" if app.session.glyphs.ascii else "ascii")
-    toast(app, "ASCII only." if app.session.glyphs.ascii else "All of Unicode.")
+    use_symbols(app, "unicode" if app.session.ascii else "ascii")
+    toast(app, "ASCII only." if app.session.ascii else "All of Unicode.")
 
 
 def use_symbols(app: ConsoleApp, name: str) -> None:
     """Draw with ``ascii``, ``unicode``, or ``auto``: whatever the terminal can show."""
     state = app.session.state
     state.ascii = {"ascii": True, "unicode": False}.get(name)
-    only = wants_ascii(os.environ) if state.ascii is None else state.ascii
-    app.session.glyphs.adopt(ASCII if only else UNICODE)
-    for table in app.query(LiveTable):
-        table.rearrange()
+    app.session.ascii = wants_ascii(os.environ, state.ascii)
     for widget in app.query("*"):
         widget.refresh()  # every widget keeps what it has drawn
-    app.page.renew()
     app.refresh(layout=True)
 
 

@@ -1,152 +1,104 @@
-"""Glyphs: marks that carry meaning, not by colour alone, in Unicode and ASCII, and the filter for ASCII terminals."""
+"""Glyphs: marks that carry meaning, not by colour alone, and the filter that draws them in ASCII.
+
+Everything is drawn in Unicode; where the terminal cannot show it, the filter replaces each character on its way there.
+Marks are one cell wide.
+"""
 
 import os
 from collections.abc import Mapping
 from functools import lru_cache
 
-import msgspec
 from rich.cells import get_character_cell_size
 from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-
-class Glyphs(msgspec.Struct, kw_only=True):
-    """One set of marks. Single marks are one cell wide.
-
-    Each console has its own, which every widget keeps, so switching it takes effect everywhere.
-    """
-
-    ascii: bool = False
-    ok: str = "✓"
-    failed: str = "✗"
-    stopped: str = "■"
-    running: str = "▸"
-    on: str = "●"
-    off: str = "○"
-    warning: str = "▲"
-    half: str = "◐"
-    marked: str = "◆"
-    follow: str = "▸"
-    stay: str = "▹"
-    pause: str = "❚❚"
-    up: str = "↑"
-    down: str = "↓"
-    right: str = "→"
-    ascending: str = "▲"
-    descending: str = "▼"
-    nothing: str = "·"
-    dot: str = "·"
-    times: str = "\N{MULTIPLICATION SIGN}"
-    ellipsis: str = "…"
-    enter: str = "⏎"
-    blocks: str = " ▁▂▃▄▅▆▇█"
-    """Blocks from empty to full, in eighths upwards."""
-    parts: str = " ▏▎▍▌▋▊▉█"
-    """Blocks from empty to full, in eighths to the right."""
-    empty: str = "░"
-    fills: str = "█░▓▞▒╬\N{BOX DRAWINGS LIGHT DIAGONAL CROSS}"
-    """One fill for each series of a chart without colours; the last one is for all others. Rows of them differ, too: a
-    row of one and a row of its mirror image look alike."""
-    shades: str = "·░▒▓█"
-    """The shades of a map without colours, from nothing to most."""
-    marks: str = "*+xo"
-    """One mark for each line of a chart in ASCII, also in its legend."""
-    square: str = "■"
-    grid: str = "▔"
-    """The grid line at the upper end of a cell, at a tick of the axis."""
-    dots: str = "⠁"
-    """The grid line without colours. It must be fainter than the values."""
-    chosen: str = "━"
-    """The axis below the selected bar."""
-    unknown: str = "┄"
-    """The axis where nothing is known."""
-    tick: str = "┬"
-    limit: str = "─"
-    ahead: str = "∙"
-    """The line of a forecast."""
-    wait: str = "▒"
-    axis: str = "│┤└─"
-
-    def adopt(self, other: "Glyphs") -> None:
-        """Replace all marks with those of the other set."""
-        for name in self.__struct_fields__:
-            setattr(self, name, getattr(other, name))
+OK = "✓"
+FAILED = "✗"
+STOPPED = "■"
+RUNNING = "▸"
+ON = "●"
+OFF = "○"
+WARNING = "▲"
+HALF = "◐"
+MARKED = "◆"
+FOLLOW = "▸"
+STAY = "▹"
+PAUSE = "❚❚"
+UP = "↑"
+RIGHT = "→"
+ASCENDING = "▴"
+DESCENDING = "▾"
+NOTHING = "·"
+DOT = "·"
+TIMES = "\N{MULTIPLICATION SIGN}"
+ELLIPSIS = "…"
+BLOCKS = " ▁▂▃▄▅▆▇█"
+"""Blocks from empty to full, in eighths upwards."""
+PARTS = " ▏▎▍▌▋▊▉█"
+"""Blocks from empty to full, in eighths to the right."""
+EMPTY = "░"
+FILLS = "█░▓▞▒╬\N{BOX DRAWINGS LIGHT DIAGONAL CROSS}"
+"""One fill for each series of a chart without colours; the last one is for all others. Rows of them differ, too: a
+row of one and a row of its mirror image look alike."""
+SHADES = "·░▒▓█"
+"""The shades of a map without colours, from nothing to most."""
+LINES = "─╌┈"
+"""The names of lines without colours begin with the way the line is drawn."""
+SQUARE = "■"
+GRID = "▔"
+"""The grid line at the upper end of a cell, at a tick of the axis."""
+GRID_DOTS = "⠁"
+"""The grid line without colours. It must be fainter than the values."""
+CHOSEN = "━"
+"""The axis below the selected bar."""
+UNKNOWN = "┄"
+"""The axis where nothing is known."""
+TICK = "┬"
+LIMIT = "─"
+AHEAD = "∙"
+"""The line of a forecast."""
+WAIT = "▒"
+AXIS = "│┤└─"
 
 
-UNICODE = Glyphs()
-
-ASCII = Glyphs(
-    ascii=True,
-    ok="+",
-    failed="x",
-    stopped="-",
-    running=">",
-    on="*",
-    off="o",
-    warning="!",
-    half="%",
-    marked="#",
-    follow=">",
-    stay="-",
-    pause="||",
-    up="^",
-    down="v",
-    right=">",
-    ascending="/",
-    descending="\\",
-    nothing="-",
-    dot="|",
-    times="x",
-    ellipsis="~",
-    enter="enter",
-    blocks=" ..::##@@",
-    parts=" ...::::#",
-    empty="-",
-    fills="#:=+%o.",
-    shades="-.:+#",
-    marks="*x+o",
-    square="#",
-    grid=" ",
-    dots=" ",
-    chosen="=",
-    unknown=".",
-    tick="+",
-    limit="-",
-    ahead=".",
-    wait=":",
-    axis="|+`-",
-)
-
-
-def wants_ascii(environ: Mapping[str, str]) -> bool:
-    """Returns whether to draw with ASCII: if it is requested, or if the locale cannot encode Unicode."""
-    if chosen := environ.get("TOLLKEEPER_ASCII"):
-        return chosen not in ("0", "no", "false")
+def wants_ascii(environ: Mapping[str, str], chosen: bool | None) -> bool:  # noqa: FBT001 - the setting, or None
+    """Returns whether to draw in ASCII: as chosen here, as requested, or because the locale cannot encode Unicode."""
+    if chosen is not None:
+        return chosen
+    if requested := environ.get("TOLLKEEPER_ASCII"):
+        return requested not in ("0", "no", "false")
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
     return os.name != "nt" and locale in ("C", "POSIX")
 
 
-_BOXES = {
-    "-": "─━╌╍═▔▁\u203e",
-    "|": "│┃║▎▏▕┆┊▌▐",
-    "+": "┌┐└┘├┤┬┴┼╭╮╰╯╔╗╚╝┏┓┗┛",
-    "#": "█▇▆▅▉▊▋",
-    ":": "▒░▓▄▃",
-    ".": "▂·•",
+_SAME = {
+    " ": "▔",
+    "-": "─╌┈╍╸\u203e·▹",
+    "|": "│┃║▎▏▍▌▕▐┆┊❚",
+    "+": "┌┐└┘├┤┬┴┼╭╮╰╯╔╗╚╝┏┓┗┛✓▞",
+    "#": "█▇▆▅▉▊▋◆■",
+    ":": "░▄▃",
+    "=": "━═▓",
+    ".": "▁▂•∙┄",
+    "%": "▒◐",
     "~": "…",
-    ">": "▸▹▶→\u203a",
+    ">": "▸▶→\u203a",
     "<": "◂◀←\u2039",
-    "^": "▲↑",
+    "^": "↑",
     "v": "▼↓",
+    "!": "▲",
     "x": "✗✘\u00d7",
-    "*": "●◆■",
-    "o": "○◯",
-    "'": "\u2019\u2018",
+    "*": "●",
+    "o": "○◯╬",
+    "/": "▴\N{BOX DRAWINGS LIGHT DIAGONAL CROSS}",
+    "\\": "▾",
+    "'": "\u2019\u2018⠁",
     '"': "\u201c\u201d",
 }
 
-_KNOWN = {char: ascii_ for ascii_, chars in _BOXES.items() for char in chars}
+_KNOWN = {char: ascii_ for ascii_, chars in _SAME.items() for char in chars}
+_KNOWN |= {chr(code): "*" for code in range(0x2802, 0x2900)}  # braille: the lines of charts
 
 
 class Asciify(LineFilter):

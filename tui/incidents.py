@@ -7,30 +7,30 @@ from textual.content import Content
 from gateway.domain.call import CHAT_API, FailureKind
 from gateway.domain.incidents import ALL_SPENT, STORE, Incident, cause_text, reason_text
 from tui import format as fmt
-from tui.glyphs import Glyphs
+from tui import glyphs
 from tui.text import Part, TextCard, safe
 
 
-def timeline(incidents: Sequence[Incident], now: int, glyphs: Glyphs, width: int) -> Content:
+def timeline(incidents: Sequence[Incident], now: int, width: int) -> Content:
     """Returns all incidents, two or three lines each."""
     card = TextCard(width, label=15)
     for one in incidents:
         lasts = one.lasts(now)
         tone = "bad" if one.paused and one.until is None else "warn" if lasts else "dim"
-        mark = glyphs.warning if lasts else glyphs.ok
+        mark = glyphs.WARNING if lasts else glyphs.OK
         name = safe(one.budget, 80) or ("the store" if one.channel == STORE else safe(one.channel, 40))
         colon = ":" if one.budget else ""
         card.row(fmt.moment(one.began, now), (f"{mark} ", tone), (name, "bold"), f"{colon} {what_failed(one, now)}")
         if one.reason and not one.budget:
             card.row("", (safe(reason_text(one.reason)), "dim"))
-        if moved := where_calls_went(one, glyphs):
+        if moved := where_calls_went(one):
             card.row("", moved)
     return card.content()
 
 
-def incident_line(one: Incident, now: int, glyphs: Glyphs) -> str:
+def incident_line(one: Incident, now: int) -> str:
     """Returns an incident on one line, without its channel."""
-    moved = where_calls_went(one, glyphs)
+    moved = where_calls_went(one)
     return f"{fmt.moment(one.began, now).strip()} {what_failed(one, now)}{f' {moved[0]}' if moved else ''}"
 
 
@@ -59,7 +59,7 @@ def what_failed(one: Incident, now: int) -> str:
     return f"{text}; retry {f'in {fmt.countdown(now, one.until)}' if one.until > now else 'now'}"
 
 
-def where_calls_went(one: Incident, glyphs: Glyphs) -> Part | None:
+def where_calls_went(one: Incident) -> Part | None:
     """Returns ``→ 12 calls retried at b, 3 at c; 1 failed; 7 refused``; None if no call was affected."""
     parts = []
     if one.moved:
@@ -70,7 +70,7 @@ def where_calls_went(one: Incident, glyphs: Glyphs) -> Part | None:
         parts.append(f"{one.unanswered:,} failed" if parts else f"{fmt.count_text(one.unanswered, 'call')} failed")
     if one.refused:
         parts.append(f"{one.refused:,} refused" if parts else f"{fmt.count_text(one.refused, 'call')} refused")
-    return (f"{glyphs.right} {'; '.join(parts)}", "warn" if one.unanswered or one.refused else "ok") if parts else None
+    return (f"{glyphs.RIGHT} {'; '.join(parts)}", "warn" if one.unanswered or one.refused else "ok") if parts else None
 
 
 def _most(counts: dict[str, int]) -> list[tuple[str, int]]:

@@ -70,8 +70,6 @@ _PRESETS = "the Preset field of a channel's form"
 _VERBS = {"add": "new", "edit": "edit", "enable": "toggle", "disable": "toggle", "remove": "delete"}
 _SHOWN = ("list", "show")
 _IDS = {action.id: action for action in ACTIONS}
-_SHORTENED = 2
-"""The number of words that name a command; a name may follow."""
 
 
 def key_advice(text: str, keymap: Keymap) -> str:
@@ -90,7 +88,7 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
         words = shlex.split(match[1] or match[2])
     except ValueError:
         return match[0]
-    if words[:_SHORTENED] == ["channel", "presets"]:
+    if words[:2] == ["channel", "presets"]:
         return _PRESETS
     if id_ := _key_of_all_pages(words):
         return f"{keymap.key(id_)} ({_IDS[id_].label})"
@@ -144,7 +142,7 @@ def _place(words: list[str]) -> tuple[str, str]:
     for begins, place in _PLACES.items():
         if line == begins or line.startswith(f"{begins} "):
             return place
-    noun, verb = (*words, "", "")[:_SHORTENED]
+    noun, verb = (*words, "", "")[:2]
     page = _PAGE_OF.get(noun, "")
     if page and verb in _SHOWN:
         return page, ""

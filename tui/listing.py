@@ -1,11 +1,11 @@
 """Listing: what a table page shows: its columns, rows, lead line and detail pane, as functions of the board.
 
-A ``RowSource`` holds the rows, first on top. Rows have keys, so the cursor stays on its row. A ``RowCache`` keeps the
-same object for a row until something in it changes, because a table repaints only rows that are new objects; so ages
-and countdowns belong in the row. All returned text is safe: text from outside passed ``tui/text.py``.
+A ``RowSource`` holds the rows, first on top. Rows have keys, so the cursor stays on its row. A table repaints only rows
+that differ from what it has painted, so ages and countdowns belong in the row. All returned text is safe: text from
+outside passed ``tui/text.py``.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from textual.content import Content
@@ -112,21 +112,6 @@ class ListRows(Generic[R]):
         self._index = {self._key(row): i for i, row in enumerate(self._shown)}
 
 
-class RowCache(Generic[R]):
-    """Keeps the previous rows, which are compared by value."""
-
-    def __init__(self, key: Callable[[R], Hashable]) -> None:
-        self._key = key
-        self._known: dict[Hashable, R] = {}
-
-    def keep(self, rows: Iterable[R]) -> list[R]:
-        """Returns the rows, with the previous object for every row that is equal to it."""
-        same = [(self._known.get(self._key(row)), row) for row in rows]
-        kept = [known if known is not None and known == row else row for known, row in same]
-        self._known = {self._key(row): row for row in kept}
-        return kept
-
-
 def row_filter(text: str) -> Callable[[str], bool]:
     """Returns a function that tells whether a row's words match the filter; case does not matter."""
     words = text.casefold().split()
@@ -151,7 +136,6 @@ class PageListing(Generic[R]):
 
     def __init__(self, session: ConsoleSession) -> None:
         self.session = session
-        self.cache = RowCache[R](self.key)
         self.trends = Trends()
         """Sums of the last days or hours, for pages that fetch them."""
         self.shown: int | None = None

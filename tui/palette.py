@@ -58,8 +58,6 @@ LIST_VERBS = frozenset(
     {"full", "filter", "sort", "reverse", "columns", "mark", "marked", "bulk", "export", "back", "new"}
 )
 """Verbs that do not act on the selected row."""
-FIRST = 3
-"""The number of names offered before typing, and of calls offered for a part of an id."""
 
 
 class Palette(Provider):
@@ -81,7 +79,7 @@ class Palette(Provider):
         app = self.app
         assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
         page = app.page
-        names = list(entity_entries(app))[:FIRST]
+        names = list(entity_entries(app))[:3]
         own = action_entries(app, page, available_actions(page, app.session.keymap))
         for entry in [*page_entries(app), *own, *names]:
             yield DiscoveryHit(Content(entry.text), entry.run, text=entry.text, help=entry.about)
@@ -239,7 +237,7 @@ async def _calls(app: ConsoleApp, query: str) -> Hits:
     typed = query.strip().lower()
     if not CALL_ID.fullmatch(typed):
         return
-    found: list[AnyCall] = [call for id_, call in app.session.board.calls.by_id.items() if typed in id_][-FIRST:]
+    found: list[AnyCall] = [call for id_, call in app.session.board.calls.by_id.items() if typed in id_][-3:]
     if not found:
         try:
             found = [*await _find_recorded(app.session.client, typed)]
@@ -254,9 +252,9 @@ async def _calls(app: ConsoleApp, query: str) -> Hits:
 
 async def _find_recorded(client: control.ControlClient, part: str) -> list[CallView]:
     """Returns the newest calls with this part of an id. The search is cancelled when the query changes."""
-    page = await client.calls(words=f"id:*{part}*", limit=FIRST)
+    page = await client.calls(words=f"id:*{part}*", limit=3)
     while not page.calls and page.cursor:
-        page = await client.calls(words=f"id:*{part}*", limit=FIRST, before=page.cursor)
+        page = await client.calls(words=f"id:*{part}*", limit=3, before=page.cursor)
     return page.calls
 
 

@@ -12,7 +12,7 @@ from gateway.domain.money import dollars
 from gateway.domain.views import CallView
 from tui import format as fmt
 from tui.exit_status import after_leaving
-from tui.glyphs import ASCII
+from tui.glyphs import ascii_of
 from tui.receipt import mark_of
 from tui.session import ServerLink
 from tui.text import safe
@@ -67,7 +67,7 @@ def call_line(call: CallView) -> str:
     where = f" at {call.channel}" if call.channel else ""
     used = f", {call.input_tokens} in, {call.output_tokens} out, {dollars(call.cost_nanos)}"
     why = f", {call.code}" if call.code else ""
-    text = f"{fmt.clock(call.time_ms)} {mark_of(call, ASCII)} {call.status} {call.model or 'no model'}{where}"
+    text = f"{fmt.clock(call.time_ms)} {ascii_of(mark_of(call))} {call.status} {call.model or 'no model'}{where}"
     return safe(f"{text}, token {call.token or 'none'}, {fmt.seconds(call.duration_ms)}{used}{why}, {call.id}")
 
 

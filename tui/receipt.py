@@ -25,48 +25,45 @@ from gateway.domain.units import MILLION, Millis
 from gateway.domain.usage import PART_WORDS
 from gateway.domain.views import CallView
 from tui import format as fmt
+from tui import glyphs
 from tui.board import Board
 from tui.calls import RunningView, failed
-from tui.glyphs import Glyphs
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, safe
-
-LABEL = 13
-"""The cells of a label: ``upstream id`` is the longest."""
 
 
 def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
     """Returns everything known about a call, in lines of at most ``width`` cells."""
-    card, glyphs, now = TextCard(width, label=LABEL), session.glyphs, session.now()
-    card.line(_bold(safe(call.id, 40)), (f"   {fmt.moment(call.time_ms, now)}   ", "dim"), state_of(call, glyphs))
-    _route(card, call, glyphs)
+    card, now = TextCard(width, label=13), session.now()
+    card.line(_bold(safe(call.id, 40)), (f"   {fmt.moment(call.time_ms, now)}   ", "dim"), state_of(call))
+    _route(card, call)
     if call.error:
         error = session.advice(f"{call.code}: {call.error}" if call.code else call.error)
         card.row("error", (safe(error, 1_500), "bad"))  # it ends with the remedy
         if call.token:
             card.row("", (session.key("list.why"), "key"), (" what it would get now, and why", "dim"))
-    _timing(card, call, glyphs)
+    _timing(card, call)
     card.row("tokens", *_tokens(call))
     _cost(card, call, session)
-    _attempts(card, call, glyphs)
-    _other_rows(card, call, glyphs)
+    _attempts(card, call)
+    _other_rows(card, call)
     return card.content()
 
 
-def state_of(call: CallView, glyphs: Glyphs) -> Part:
+def state_of(call: CallView) -> Part:
     """Returns the call's state, as a mark and words."""
     if isinstance(call, RunningView):
         if call.waits_for:
-            return f"{glyphs.half} waiting for {safe(call.waits_for, 120)}", "warn"
+            return f"{glyphs.HALF} waiting for {safe(call.waits_for, 120)}", "warn"
         doing = (
             "streaming" if call.first_byte_ms is not None else "waiting for the upstream" if call.channel else "routing"
         )
-        return f"{glyphs.running} running, {doing}", "live"
+        return f"{glyphs.RUNNING} running, {doing}", "live"
     ending = outcome_text(call.outcome, call.finish_reason)
-    words = f"{call.status} {glyphs.dot} {ending}" if call.status else ending
+    words = f"{call.status} {glyphs.DOT} {ending}" if call.status else ending
     if lost := lost_events(call.marks):
         words += f", {fmt.count_text(lost, 'event')} lost"
-    return f"{mark_of(call, glyphs)} {safe(words)}", tone_of(call)
+    return f"{mark_of(call)} {safe(words)}", tone_of(call)
 
 
 def is_lost(call: CallView) -> bool:
@@ -79,13 +76,13 @@ def duration_of(call: CallView) -> Millis | None:
     return None if is_lost(call) else call.duration_ms
 
 
-def mark_of(call: CallView, glyphs: Glyphs) -> str:
+def mark_of(call: CallView) -> str:
     """Returns one mark for how the call ended, or that it runs."""
     if call.state == "running":
-        return glyphs.running
+        return glyphs.RUNNING
     if not failed(call):
-        return glyphs.ok
-    return glyphs.stopped if call.outcome in ("client_closed", "cancelled", "stopped") else glyphs.failed
+        return glyphs.OK
+    return glyphs.STOPPED if call.outcome in ("client_closed", "cancelled", "stopped") else glyphs.FAILED
 
 
 def tone_of(call: CallView) -> str:
@@ -107,10 +104,10 @@ _SAID = {
 """Words of a receipt for billed parts; names that are not in it are used unchanged."""
 
 
-def arithmetic(call: CallView, rates: Rates, glyphs: Glyphs) -> str:
+def arithmetic(call: CallView, rates: Rates) -> str:
     """Returns the cost's formula with the numbers in it: ``529 x $3/M + 89 x $15/M, group x1 = $0.00292``."""
     parts = [
-        f"{n:,}{_SAID.get(what, f' {what}')} {glyphs.times} ${fmt.price(rate)}{'' if what in UNIT_WORDS else '/M'}"
+        f"{n:,}{_SAID.get(what, f' {what}')} {glyphs.TIMES} ${fmt.price(rate)}{'' if what in UNIT_WORDS else '/M'}"
         for n, what, rate in counts_billed(call.usage, rates)
     ]
     if rates.per_call:
@@ -123,8 +120,8 @@ def _bold(text: str) -> Part:
     return text, "bold"
 
 
-def _route(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
-    to = f" {glyphs.right} {safe(call.channel)}" if call.channel else ""
+def _route(card: TextCard, call: CallView) -> None:
+    to = f" {glyphs.RIGHT} {safe(call.channel)}" if call.channel else ""
     upstream = f" as {safe(call.upstream_model)}" if call.upstream_model not in ("", call.model) else ""
     parts = [f"token {call.token or 'none'}", f"group {call.group or 'none'}"]
     if call.stream or call.model:  # otherwise the request was not read
@@ -133,11 +130,11 @@ def _route(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
         parts.append(f"{call.api} {call.conversion}".rstrip())
     if call.app:
         parts.append(f"app {call.app}")
-    who = f"   {f' {glyphs.dot} '.join(map(safe, parts))}"
+    who = f"   {f' {glyphs.DOT} '.join(map(safe, parts))}"
     card.line(_bold(safe(call.model or call.request) or "no model"), f"{to}{upstream}", (who, "dim"))
 
 
-def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
+def _timing(card: TextCard, call: CallView) -> None:
     if is_lost(call):
         card.row("timing", ("not known: the gateway stopped while it ran", "dim"))
         return
@@ -146,12 +143,12 @@ def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     else:
         first = "no answer yet" if call.state == "running" else "no answer"
     words = f"  {first}, duration {fmt.seconds(call.duration_ms)}"
-    room = max(0, min(60, card.width - LABEL - len(words) - 1))
+    room = max(0, min(60, card.width - 13 - len(words) - 1))  # beside the label
     waited = call.duration_ms if call.first_byte_ms is None else call.first_byte_ms
     wait = round(room * waited / call.duration_ms) if call.duration_ms else 0
     if not call.duration_ms:
         room = 0
-    card.row("timing", (glyphs.wait * wait + glyphs.fills[0] * (room - wait), "live"), words)
+    card.row("timing", (glyphs.WAIT * wait + glyphs.FILLS[0] * (room - wait), "live"), words)
     queued = wait_of(call.marks)
     own = max(0.0, call.overhead_us / 1000 - (queued.ms if queued else 0))
     rest = [f"waited {fmt.seconds(queued.ms)} of it for {safe(queued.place)}"] if queued else []
@@ -161,7 +158,7 @@ def _timing(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     if (rate := speed_of(call)) is not None:
         rest.append(f"{rate:.0f} tok/s")
     if rest:
-        card.row("", (f" {glyphs.dot} ".join(rest), "dim"))
+        card.row("", (f" {glyphs.DOT} ".join(rest), "dim"))
 
 
 def _tokens(call: CallView) -> Iterator[Part]:
@@ -193,13 +190,12 @@ def unpriced(call: CallView, board: Board) -> bool:
 
 
 def _cost(card: TextCard, call: CallView, session: ConsoleSession) -> None:
-    glyphs = session.glyphs
     if unpriced(call, session.board):
         card.row("cost", ("no price: counted, not charged, and no budget stops it; page 5 sets one", "warn"))
     elif call.state == "running":
         card.row("cost", f"at most {fmt.cost(call.cost_nanos)} so far, estimated")
     elif call.rates is not None:
-        card.row("cost", arithmetic(call, call.rates, glyphs))
+        card.row("cost", arithmetic(call, call.rates))
     elif call.cost_nanos:
         card.row("cost", f"{dollars(call.cost_nanos)}: its rates were not recorded")
     elif is_lost(call):
@@ -211,12 +207,12 @@ def _cost(card: TextCard, call: CallView, session: ConsoleSession) -> None:
         before = dollars(call.balance_nanos + call.cost_nanos)
         text.append(f"balance {before} before, {dollars(call.balance_nanos)} after")
     if text:
-        card.row("", (f" {glyphs.dot} ".join(text), "dim"))
+        card.row("", (f" {glyphs.DOT} ".join(text), "dim"))
     if call.possible_nanos:
         card.row("", (f"the upstream may have billed {dollars(call.possible_nanos)} that was not charged here", "warn"))
 
 
-def _attempts(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
+def _attempts(card: TextCard, call: CallView) -> None:
     if isinstance(call, RunningView):
         if call.attempt > 1:
             card.row("tries", f"{call.attempt}, now on {safe(call.channel)}")
@@ -225,7 +221,7 @@ def _attempts(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
         card.row("passed over", (safe(skipped), "dim"))
     for number, attempt in enumerate(call.attempts, 1):
         fine = attempt.kind is None
-        mark, tone = (glyphs.ok, "ok") if fine else (glyphs.failed, "bad")
+        mark, tone = (glyphs.OK, "ok") if fine else (glyphs.FAILED, "bad")
         status = call.attempt_status(attempt)
         why = "" if attempt.kind is None else f"   {attempt.kind.value}: {safe(attempt.reason)}"
         billed = "   may have been billed" if attempt.billed else ""
@@ -235,7 +231,7 @@ def _attempts(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
         card.row("tries" if number == 1 else "", (f"{mark} ", tone), text)
 
 
-def _other_rows(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
+def _other_rows(card: TextCard, call: CallView) -> None:
     if call.upstream_id:
         card.row("upstream id", (safe(call.upstream_id), "dim"))
     if (size := request_size(call.marks)) is not None:
@@ -247,7 +243,7 @@ def _other_rows(card: TextCard, call: CallView, glyphs: Glyphs) -> None:
     if call.retry:
         card.row("retry", f"{call.retry} of the same call, as its SDK counts")
     for warning in budget_warnings(call.marks):
-        card.row("budget", (f"{glyphs.warning} {safe(warning)}", "warn"))
+        card.row("budget", (f"{glyphs.WARNING} {safe(warning)}", "warn"))
     marks = [mark for mark in call.marks if not mark.startswith((BUDGET_MARK, *TOLD_MARKS))]
     if marks:
         card.row("marks", (safe(", ".join(marks)), "dim"))

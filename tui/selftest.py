@@ -9,7 +9,6 @@ from gateway.config import Config
 from tui.actions import PAGE_IDS
 from tui.app import Console, now
 from tui.exit_status import ExitStatus
-from tui.glyphs import UNICODE
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession, ServerLauncher
 
@@ -22,7 +21,7 @@ def draw(config: Config) -> str:
 
 
 async def _draw(config: Config) -> str:
-    session = ConsoleSession(config, UNICODE, now, SavedState())
+    session = ConsoleSession(config, now, SavedState())
     app = Console(session, ServerLauncher(config))
     async with app.run_test(size=SIZE) as pilot:
         if not await _attached(app, pilot):

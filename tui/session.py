@@ -18,7 +18,6 @@ from gateway.domain.units import Millis
 from gateway.runfile import Endpoint
 from tui import key_advice
 from tui.board import Board
-from tui.glyphs import Glyphs
 from tui.keymap import Keymap
 from tui.preferences import Preferences
 from tui.saved_state import SavedState
@@ -32,16 +31,17 @@ class ConsoleSession:
     def __init__(
         self,
         config: Config,
-        glyphs: Glyphs,
         now: Callable[[], Millis],
         state: SavedState,
         preferences: Preferences | None = None,
+        *,
+        in_ascii: bool = False,
     ) -> None:
         self.config = config
         self.preferences = preferences or Preferences()
         """The owner's own keys and themes."""
-        self.glyphs = msgspec.structs.replace(glyphs)
-        """The marks of this console; see ``Glyphs``."""
+        self.ascii = in_ascii
+        """Whether everything is drawn in ASCII."""
         self.now = now
         """The wall clock. It is part of the screen, so tests pass their own."""
         self.state = state

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
+from textual.style import Style
 
 from gateway.domain.text import plain
 
@@ -95,6 +96,11 @@ def content(*parts: Part | str | Content) -> Content:
     """Returns safe texts, joined; tones become styles. Nothing in them is read as markup."""
     styled = ((part[0], style_of(part[1])) if isinstance(part, tuple) else part for part in parts)
     return Content.assemble(*styled)
+
+
+def link(text: Content, action: str, *params: object) -> Content:
+    """Returns the text, so that a click on it runs an action. Its widget has ``auto_links`` off: it looks like text."""
+    return text.stylize(Style.from_meta({"@click": (action, params)}))
 
 
 def key_hints(*pairs: tuple[str, str]) -> Content:

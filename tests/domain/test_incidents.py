@@ -23,7 +23,7 @@ from gateway.domain.incidents import (
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import BudgetView, CallView
 from tests.tui.stage import NOW, call
-from tui.glyphs import UNICODE
+from tui import glyphs
 from tui.incidents import incident_line, timeline
 
 
@@ -62,10 +62,10 @@ def test_calls_that_moved_are_counted_by_where_they_went() -> None:
 def test_the_apis_of_the_failed_calls_are_reported_if_there_are_others_than_the_usual_one() -> None:
     found = Incidents()
     found.add_call(moved())
-    assert "chat" not in incident_line(found.newest()[0], NOW, UNICODE)
+    assert "chat" not in incident_line(found.newest()[0], NOW)
     found.add_call(moved(NOW + 1_000, api="messages"))
     found.add_call(moved(NOW + 2_000, api="messages"))
-    assert "3 failures, the last at" in (line := incident_line(found.newest()[0], NOW, UNICODE))
+    assert "3 failures, the last at" in (line := incident_line(found.newest()[0], NOW))
     assert "(API: messages 2, chat 1)" in line
 
 
@@ -124,7 +124,7 @@ def test_after_its_pause_it_lasts_until_a_call_succeeds_or_two_quiet_minutes() -
     for at in (NOW + 31_000, NOW + 30_000 + QUIET_MS):
         found.update_channels([channel("a", state="half_open", reason="429")], Millis(at))
         assert (incident.paused, incident.ended, incident.lasts(at)) == (False, None, True)
-        assert "no success since" in timeline([incident], at, UNICODE, 120).plain
+        assert "no success since" in timeline([incident], at, 120).plain
     found.update_channels([channel("a", state="half_open", reason="429")], Millis(NOW + 31_000 + QUIET_MS))
     assert (incident.ended, incident.length_ms) == (NOW + 30_000, 29_900)
 
@@ -149,7 +149,7 @@ def test_a_rate_limit_soon_after_another_one_makes_the_incident_longer() -> None
     found.add_call(moved())
     found.update_channels([paused(NOW + 10_100)], Millis(NOW + 200))
     found.update_channels([channel("a")], Millis(NOW + 11_000))
-    assert incident_line(found.newest()[0], NOW, UNICODE).startswith("14:13:20 rate-limited 10s")
+    assert incident_line(found.newest()[0], NOW).startswith("14:13:20 rate-limited 10s")
     found.add_call(moved(NOW + 90_000))
     (one,) = found.newest()
     assert (one.failures, one.ended, one.lasts(NOW + 90_200)) == (2, None, True)
@@ -162,7 +162,7 @@ def test_a_channel_that_cannot_be_reached_again_begins_a_new_incident_however_so
     found.add_call(unreachable())
     found.update_channels([paused(NOW + 10_100)], Millis(NOW + 200))
     found.update_channels([channel("a")], Millis(NOW + 11_000))
-    assert incident_line(found.newest()[0], NOW, UNICODE).startswith("14:13:20 unreachable 10s")
+    assert incident_line(found.newest()[0], NOW).startswith("14:13:20 unreachable 10s")
     found.add_call(unreachable(NOW + 30_000))
     found.update_channels([paused(NOW + 40_100)], Millis(NOW + 30_200))
     found.update_channels([channel("a")], Millis(NOW + 41_000))
@@ -209,7 +209,7 @@ def test_calls_that_were_refused_while_a_channel_was_paused_are_counted_with_its
     found.add_call(moved(NOW + QUIET_MS * 9, marks=["repeated=5", "skipped=a"], **refused))
     (one,) = found.newest()
     assert (one.failures, one.unanswered, one.refused) == (1, 1, 7)
-    assert incident_line(one, NOW, UNICODE).endswith("→ 1 call failed; 7 refused")
+    assert incident_line(one, NOW).endswith("→ 1 call failed; 7 refused")
 
 
 @pytest.mark.parametrize("until", [5_000, 90_000])
@@ -238,11 +238,11 @@ def test_a_variable_that_is_not_set_is_an_incident_until_it_is_set_whatever_else
     found.update_unset({"a": "K is not set where the server runs"}, Millis(NOW + QUIET_MS * 2))
     lasting = found.newest()[-1]
     assert (cause_text(lasting), lasting.paused, lasting.failures) == ("variable not set", True, 1)
-    assert incident_line(lasting, NOW, UNICODE) == "14:13:20 variable not set"
+    assert incident_line(lasting, NOW) == "14:13:20 variable not set"
     assert [(one.kind, one.paused) for one in found.newest()[:-1]] == [(None, False)]
     found.update_unset({}, Millis(NOW + 600_000))
     assert (lasting.paused, lasting.length_ms) == (False, 600_000)
-    assert "variable not set 10m" in incident_line(lasting, NOW, UNICODE)
+    assert "variable not set 10m" in incident_line(lasting, NOW)
 
 
 def test_without_a_moment_it_is_that_of_the_last_call() -> None:
@@ -263,7 +263,7 @@ def test_a_key_that_is_rejected_is_an_incident_until_it_is_accepted_or_replaced_
         found.update_keys({("a", key): channel("a", state=state, reason="401")}, Millis(NOW + 61_000))
     (one,) = found.newest()
     assert (one.key, one.failures, one.paused) == (key, 1, True)
-    assert incident_line(one, NOW, UNICODE).startswith("14:13:20 key 1 …7890 rejected")
+    assert incident_line(one, NOW).startswith("14:13:20 key 1 …7890 rejected")
     found.update_keys({("a", "1 …1234"): channel("a")}, Millis(NOW + 90_000))
     assert (one.paused, one.ended) == (False, NOW + 90_000)
     found.update_keys({("a", "1 …1234"): rejected}, Millis(NOW + 91_000))
@@ -321,34 +321,34 @@ def incident(**changes: Any) -> Incident:
 
 def test_a_pause_that_is_over_is_reported_with_its_length_and_where_the_calls_went() -> None:
     one = incident(ended=Millis(NOW - 30_000), moved={"b": 12, "c": 3})
-    assert incident_line(one, NOW, UNICODE) == "14:12:20 rate-limited 30s → 12 calls retried at b, 3 at c"
+    assert incident_line(one, NOW) == "14:12:20 rate-limited 30s → 12 calls retried at b, 3 at c"
 
 
 def test_a_rest_that_lasts_counts_down() -> None:
     one = incident(paused=True, until=Millis(NOW + 14_000), failures=4, last=Millis(NOW - 1_000), unanswered=1)
-    assert incident_line(one, NOW, UNICODE) == (
+    assert incident_line(one, NOW) == (
         "14:12:20 rate-limited, 4 failures, the last at 14:13:19; retry in 14s → 1 call failed"
     )
 
 
 def test_what_nobody_ends_says_so() -> None:
-    assert incident_line(incident(kind=None, paused=True), NOW, UNICODE) == "14:12:20 paused until resumed"
+    assert incident_line(incident(kind=None, paused=True), NOW) == "14:12:20 paused until resumed"
 
 
 def test_the_reason_stands_below_without_the_channels_name_and_harmless() -> None:
     one = incident(reason="channel 'a': \x1b[2J[b]429[/]")
-    assert "[b]429[/]" in timeline([one], NOW, UNICODE, 80).plain
-    assert "\x1b" not in timeline([one], NOW, UNICODE, 80).plain
-    assert "channel 'a'" not in timeline([one], NOW, UNICODE, 80).plain
+    assert "[b]429[/]" in timeline([one], NOW, 80).plain
+    assert "\x1b" not in timeline([one], NOW, 80).plain
+    assert "channel 'a'" not in timeline([one], NOW, 80).plain
 
 
 def test_a_store_that_fails_has_its_own_words() -> None:
     one = incident(channel="", kind=None, reason="the disk is full", failures=0, paused=True)
-    assert timeline([one], NOW, UNICODE, 80).plain.split() == (
-        f"14:12:20 {UNICODE.warning} the store failing: calls are rejected the disk is full".split()
+    assert timeline([one], NOW, 80).plain.split() == (
+        f"14:12:20 {glyphs.WARNING} the store failing: calls are rejected the disk is full".split()
     )
     over = incident(channel="", kind=None, failures=0, ended=Millis(NOW - 48_000))
-    assert "the store failed for 12s" in timeline([over], NOW, UNICODE, 80).plain
+    assert "the store failed for 12s" in timeline([over], NOW, 80).plain
 
 
 def test_what_fails_for_another_cause_is_another_incident_although_both_overlap() -> None:
@@ -441,16 +441,16 @@ def test_of_a_budget_that_is_nearly_spent_there_is_one_warning_in_its_window() -
     assert warn(found, budget(79, held=21)) == []
     (warning,) = warn(found, budget(80))
     assert (warning.budget, warning.reason) == ("daily budget of token 'ci'", "80% is spent")
-    assert "daily budget of token 'ci': 80% is spent; resets" in timeline([warning], NOW, UNICODE, 120).plain
+    assert "daily budget of token 'ci': 80% is spent; resets" in timeline([warning], NOW, 120).plain
     assert warn(found, budget(99), at=NOW + 1_000) == []
     assert (warning.reason, warning.last) == ("99% is spent", NOW)
     (spent,) = warn(found, budget(100), at=NOW + 2_000)
     assert spent is warning
     assert spent.reason == "all is spent, and calls are rejected"
     assert warn(found, budget(120), at=NOW + 3_000) == []
-    assert "all is spent, and calls are rejected since 14:13:22; resets" in timeline([spent], NOW, UNICODE, 120).plain
-    marks = [timeline([spent], now, UNICODE, 120).plain for now in (NOW, NOW + 86_400_000)]
-    assert [UNICODE.warning in mark for mark in marks] == [True, False]
+    assert "all is spent, and calls are rejected since 14:13:22; resets" in timeline([spent], NOW, 120).plain
+    marks = [timeline([spent], now, 120).plain for now in (NOW, NOW + 86_400_000)]
+    assert [glyphs.WARNING in mark for mark in marks] == [True, False]
     assert [one.budget for one in warn(found, budget(120), budget(99, Window.WEEK))] == ["weekly budget of token 'ci'"]
     assert [one.reason for one in warn(found, budget(85), at=NOW + 86_400_000)] == ["85% is spent"]
 
@@ -462,8 +462,8 @@ def test_the_warning_is_over_when_the_budget_is_raised() -> None:
     assert (warning.reason, warning.ended) == ("90% is spent", None)
     warn(found, budget(70), at=NOW + 2_000)
     assert warning.ended == NOW + 2_000
-    text = timeline([warning], Millis(NOW + 3_000), UNICODE, 120).plain
-    assert ("over since" in text, UNICODE.warning in text) == (True, False)
+    text = timeline([warning], Millis(NOW + 3_000), 120).plain
+    assert ("over since" in text, glyphs.WARNING in text) == (True, False)
     (again,) = warn(found, budget(80), at=NOW + 4_000)
     assert (again.id, again.ended) == (warning.id + 1, None)
     warn(found, at=NOW + 90_000_000)
@@ -505,12 +505,12 @@ def test_without_a_pause_it_lasts_until_a_call_succeeds_or_it_is_quiet_for_long(
     (one,) = found.newest()
     found.update_channels([channel("a", failing=True)], Millis(NOW + 500))
     assert one.lasts(NOW + 500)
-    shown = timeline([one], NOW + 500, UNICODE, 120).plain
-    assert ("no success since" in shown, UNICODE.warning in shown) == (True, True)
+    shown = timeline([one], NOW + 500, 120).plain
+    assert ("no success since" in shown, glyphs.WARNING in shown) == (True, True)
     assert not one.lasts(NOW + QUIET_MS + 1)
     found.update_channels([channel("a")], Millis(NOW + 3_000))
     assert (one.ended, one.lasts(NOW + 3_000)) == (NOW + 3_000, False)
-    assert "no success" not in timeline([one], NOW + 3_000, UNICODE, 120).plain
+    assert "no success" not in timeline([one], NOW + 3_000, 120).plain
     found.add_call(moved(NOW + 5_000, status=502, attempts=[Attempt(channel="a", status=500, kind=FailureKind.SERVER)]))
     assert (one.failures, one.ended, one.lasts(NOW + 6_000)) == (2, None, True)
 
@@ -522,7 +522,7 @@ def test_a_model_that_is_missing_is_an_incident_until_it_is_tried_again_whatever
     for at in (500, QUIET_MS * 2):
         found.update_channels([channel("a", lacks_until=until)], Millis(NOW + at))
         assert (missing.paused, missing.until, missing.lasts(NOW + at)) == (True, until, True)
-    assert incident_line(missing, NOW, UNICODE).startswith("14:13:20 unknown model; retry in 10m00s")
+    assert incident_line(missing, NOW).startswith("14:13:20 unknown model; retry in 10m00s")
     found.update_channels([channel("a")], Millis(NOW + QUIET_MS * 3))
     assert (missing.paused, missing.ended) == (False, NOW + QUIET_MS * 3)
 

@@ -19,7 +19,6 @@ from tests.tui.owner import press, said, until
 from tests.tui.stage import words
 from tui.app import Console, now
 from tui.exit_status import ExitStatus
-from tui.glyphs import UNICODE
 from tui.pages.list_page import ListPage
 from tui.saved_state import PageState, SavedState
 from tui.session import ConsoleSession, ServerLauncher
@@ -79,7 +78,7 @@ async def seated(folder: Path, page: str) -> AsyncIterator[Seat]:
     await ControlClient(server.endpoint).add_token({"name": "first"})
     try:
         state = SavedState(page=page, views={"wizard": PageState(choices={"seen": "yes"})})
-        app = Console(ConsoleSession(config, UNICODE, now, state), ServerLauncher(config))
+        app = Console(ConsoleSession(config, now, state), ServerLauncher(config))
         async with app.run_test(size=(110, 40)) as pilot:
             await until(app, pilot, "running 0")
             yield Seat(app, pilot, ControlClient(server.endpoint))

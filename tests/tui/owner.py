@@ -49,7 +49,6 @@ from tests.tui.stage import (
 )
 from tui.app import Console
 from tui.exit_status import ExitStatus
-from tui.glyphs import UNICODE, Glyphs
 from tui.keymap import Keymap
 from tui.preferences import Preferences
 from tui.saved_state import SavedState
@@ -460,12 +459,12 @@ async def shown(
     *,
     size: tuple[int, int] = (100, 30),
     theme: str = "dark",
-    glyphs: Glyphs = UNICODE,
+    in_ascii: bool = False,
     keymap: Keymap | None = None,
 ) -> AsyncIterator[tuple[Console, Pilot[ExitStatus], Owner]]:
     """The console with a page open, everything drawn."""
     owner = client or Owner()
-    app = console(owner, state=SavedState(page=page, theme=theme), glyphs=glyphs)
+    app = console(owner, state=SavedState(page=page, theme=theme), in_ascii=in_ascii)
     app.session.preferences = Preferences(keymap=keymap or Keymap())
     async with app.run_test(size=size) as pilot:
         async with asyncio.timeout(20):

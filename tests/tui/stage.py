@@ -50,7 +50,6 @@ from gateway.domain.views import (
 )
 from gateway.runfile import Endpoint
 from tui.app import Console
-from tui.glyphs import UNICODE, Glyphs
 from tui.saved_state import SavedState
 from tui.session import AttachedServer, ConsoleSession
 
@@ -587,10 +586,10 @@ def console(
     client: FakeClient | None = None,
     *,
     home: Path = Path("/nowhere"),
-    glyphs: Glyphs = UNICODE,
+    in_ascii: bool = False,
     state: SavedState | None = None,
     colour: bool = True,
 ) -> Console:
     """The console in front of a fake server."""
-    session = ConsoleSession(Config(home=home), glyphs, lambda: NOW, state or SavedState())
+    session = ConsoleSession(Config(home=home), lambda: NOW, state or SavedState(), in_ascii=in_ascii)
     return Console(session, FakeLink(client or FakeClient(calls())), colour=colour)

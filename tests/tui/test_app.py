@@ -23,7 +23,6 @@ from tui.actions import PAGES
 from tui.app import Console
 from tui.console_app import available_actions
 from tui.exit_status import ExitStatus
-from tui.glyphs import ASCII, UNICODE, Glyphs
 from tui.pages.base import AnyPage, ConsolePage, page_class
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
@@ -281,10 +280,10 @@ async def test_leaving_a_draining_server_says_so() -> None:
     assert "stops when its running calls have finished" in app.return_value.sentence
 
 
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-async def test_scrollbars_are_seen_without_colour(glyphs: Glyphs) -> None:
+@pytest.mark.parametrize("in_ascii", [False, True])
+async def test_scrollbars_are_seen_without_colour(in_ascii: bool) -> None:
     """The handle is drawn in reverse, the track is not."""
-    async with shown(console(FakeClient(calls(60)), colour=False, glyphs=glyphs)) as (app, _):
+    async with shown(console(FakeClient(calls(60)), colour=False, in_ascii=in_ascii)) as (app, _):
         app.page.query_one(LiveTable).scroll_to(y=0, animate=False)
         column = [list(strip)[-1] for strip in app.screen._compositor.render_strips()[3:-1]]  # noqa: SLF001 - the filtered lines
         reverse = [bool(segment.style and segment.style.reverse) for segment in column]
@@ -309,7 +308,7 @@ async def test_two_keys_open_the_palette(key: str) -> None:
 
 
 async def test_in_ascii_everything_is_ascii() -> None:
-    async with shown(console(FakeClient(calls(30)), glyphs=ASCII)) as (app, pilot):
+    async with shown(console(FakeClient(calls(30)), in_ascii=True)) as (app, pilot):
         await pilot.press("j", "enter")
         await pilot.pause()
         assert screen(app).isascii()

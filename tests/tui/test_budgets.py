@@ -8,14 +8,13 @@ from gateway.domain.forecast import balance_forecast, forecast, pace_start
 from gateway.domain.units import Millis, Nanos
 from tests.tui.stage import DOLLAR, NOW, budget
 from tui.budgets import amounts, budget_line, budget_parts, budget_tone, by_unit, tightest
-from tui.glyphs import ASCII
 
 DAY = 86_400_000
 LONG_AGO = Millis(NOW - 40 * DAY)
 
 
 def test_a_budget_is_a_gauge_with_words() -> None:
-    assert budget_line(budget(5, 20), 8, ASCII) == "##------  25% $5.00/20"
+    assert budget_line(budget(5, 20), 8) == "██░░░░░░  25% $5.00/20"
 
 
 @pytest.mark.parametrize(
@@ -127,8 +126,8 @@ def test_the_days_of_the_pace_are_those_of_the_calendar() -> None:
 def test_what_running_calls_hold_is_shown_beside_what_is_spent() -> None:
     """The gauge, the amounts and the forecast do not jump with every call that begins and ends."""
     held = msgspec.structs.replace(budget(1, 20), held_nanos=Nanos(3 * DOLLAR))
-    assert budget_line(held, 8, ASCII) == budget_line(budget(1, 20), 8, ASCII) == ".------- 5.0% $1.00/20"
+    assert budget_line(held, 8) == budget_line(budget(1, 20), 8) == "▍░░░░░░░ 5.0% $1.00/20"
     assert forecast(held, NOW, LONG_AGO) == forecast(budget(1, 20), NOW, LONG_AGO)
-    assert "".join(text for text, _ in budget_parts(held, 8, ASCII, "lasts")).endswith(
+    assert "".join(text for text, _ in budget_parts(held, 8, "lasts")).endswith(
         "$1.00/20 + $3.00 held by running calls   lasts"
     )

@@ -3,31 +3,28 @@ import itertools
 import pytest
 
 from tui import charts
-from tui.glyphs import ASCII, UNICODE
 
 
 def test_a_sparkline_shows_the_highest_as_full_and_nothing_as_low() -> None:
-    assert charts.spark([0, 4, 8], 3, UNICODE) == "▁▄█"
-    assert charts.spark([0, 4, 8], 3, ASCII) == ".:@"
+    assert charts.spark([0, 4, 8], 3) == "▁▄█"
 
 
 def test_a_sparkline_is_as_wide_as_asked() -> None:
-    assert charts.spark([], 4, UNICODE) == "    "
-    assert charts.spark([1], 4, UNICODE) == "   █"
-    assert charts.spark([1, 9, 1, 1, 1, 1], 3, UNICODE) == "█▁▁"
+    assert charts.spark([], 4) == "    "
+    assert charts.spark([1], 4) == "   █"
+    assert charts.spark([1, 9, 1, 1, 1, 1], 3) == "█▁▁"
 
 
 def test_a_sparkline_may_have_a_fixed_top() -> None:
-    assert charts.spark([4], 1, UNICODE, top=8) == "▄"
+    assert charts.spark([4], 1, top=8) == "▄"
 
 
 def test_gauges_are_filled_by_eighths_and_never_overflow() -> None:
-    assert charts.gauge(0.5, 4, UNICODE) == "██░░"
-    assert charts.gauge(0.33, 4, UNICODE) == "█▍░░"
-    assert charts.gauge(7, 4, UNICODE) == "████"
-    assert charts.gauge(-1, 4, UNICODE) == "░░░░"
-    assert charts.gauge(0.5, 4, ASCII) == "##--"
-    assert charts.gauge(0.5, 4, UNICODE, empty=" ") == "██  "
+    assert charts.gauge(0.5, 4) == "██░░"
+    assert charts.gauge(0.33, 4) == "█▍░░"
+    assert charts.gauge(7, 4) == "████"
+    assert charts.gauge(-1, 4) == "░░░░"
+    assert charts.gauge(0.5, 4, empty=" ") == "██  "
 
 
 @pytest.mark.parametrize("height", range(2, 24))
@@ -72,73 +69,67 @@ def drawn(rows: list[list[charts.ChartCell]]) -> list[str]:
 
 
 def test_without_colours_stacked_bars_tell_series_by_their_fill() -> None:
-    rows = charts.stack_bars([[2, 2], [4, 0]], 2, UNICODE, patterns=True)
+    rows = charts.stack_bars([[2, 2], [4, 0]], 2, patterns=True)
     assert drawn(rows) == ["░█", "██"]
     assert [[cell.series for cell in row] for row in rows] == [[1, 0], [0, 0]]
-    assert drawn(charts.stack_bars([[2, 2], [4, 0]], 2, ASCII, patterns=True)) == [":#", "##"]
 
 
 def test_without_colours_the_top_of_a_bar_is_the_fill_of_its_series_in_whole_cells() -> None:
-    for glyphs, fills in ((UNICODE, ["░", "█"]), (ASCII, [":", "#"])):
-        rows = charts.stack_bars([[2, 1], [2, 0.5], [0, 0.1]], 2, glyphs, 4, patterns=True)
-        assert drawn(rows) == [f"{fills[0]}  ", f"{fills[1]}{fills[1]}{fills[0]}"]
+    rows = charts.stack_bars([[2, 1], [2, 0.5], [0, 0.1]], 2, 4, patterns=True)
+    assert drawn(rows) == ["░  ", "██░"]
 
 
 def test_with_colours_all_fills_are_alike() -> None:
-    for glyphs, full in ((UNICODE, "█"), (ASCII, "#")):
-        assert drawn(charts.stack_bars([[2, 2], [4, 0]], 2, glyphs)) == [full * 2, full * 2]
+    assert drawn(charts.stack_bars([[2, 2], [4, 0]], 2)) == ["██", "██"]
 
 
 def test_with_colours_a_cell_shows_two_series() -> None:
-    (row,) = charts.stack_bars([[3, 5], [8, 0], [0, 8]], 1, UNICODE)
+    (row,) = charts.stack_bars([[3, 5], [8, 0], [0, 8]], 1)
     assert row == [charts.ChartCell("▃", 0, 1), charts.ChartCell("█", 0), charts.ChartCell("█", 1)]
 
 
 def test_the_top_of_a_stack_is_drawn_in_eighths() -> None:
-    rows = charts.stack_bars([[1, 0.5], [4, 0]], 4, UNICODE)
+    rows = charts.stack_bars([[1, 0.5], [4, 0]], 4)
     assert [row[0].text for row in rows] == [" ", " ", "▄", "█"]
     assert [row[0].series for row in rows] == [-1, -1, 1, 0]
 
 
 def test_the_end_of_a_bar_has_the_colour_of_its_larger_part() -> None:
-    (row,) = charts.stack_bars([[4, 1, 0]], 1, UNICODE, top=8)
+    (row,) = charts.stack_bars([[4, 1, 0]], 1, top=8)
     assert row == [charts.ChartCell("▅", 0)]
 
 
 def test_little_is_more_than_nothing() -> None:
-    (row,) = charts.stack_bars([[0, 0.01], [0, 0]], 1, UNICODE, top=8)
+    (row,) = charts.stack_bars([[0, 0.01], [0, 0]], 1, top=8)
     assert row == [charts.ChartCell("▁", 1), charts.BLANK]
 
 
 def test_an_empty_stack_is_empty() -> None:
     for patterns in (False, True):
-        rows = charts.stack_bars([[], [0, 0]], 2, UNICODE, patterns=patterns)
+        rows = charts.stack_bars([[], [0, 0]], 2, patterns=patterns)
         assert drawn(rows) == ["  ", "  "]
 
 
 def test_a_line_goes_from_the_bottom_to_the_top() -> None:
-    assert drawn(charts.lines([[0, 1, 2, 3]], 2, 1, UNICODE, 3)) == ["⡠⠊"]
-    assert drawn(charts.lines([[0, 3]], 2, 2, ASCII, 3)) == [" *", "* "]
+    assert drawn(charts.lines([[0, 1, 2, 3]], 2, 1, 3)) == ["⡠⠊"]
 
 
 def test_a_line_has_gaps_and_its_blank_cells_are_spaces() -> None:
-    for glyphs in (UNICODE, ASCII):
-        (row,) = drawn(charts.lines([[1, 1, None, None, 1, 1]], 6, 1, glyphs, 2))
-        assert row[2:4] == "  "
-        assert " " not in row[:2] + row[4:]
-    assert drawn(charts.lines([[None, None]], 4, 2, UNICODE, 1)) == ["    ", "    "]
+    (row,) = drawn(charts.lines([[1, 1, None, None, 1, 1]], 6, 1, 2))
+    assert row[2:4] == "  "
+    assert " " not in row[:2] + row[4:]
+    assert drawn(charts.lines([[None, None]], 4, 2, 1)) == ["    ", "    "]
 
 
 def test_the_first_line_is_in_front() -> None:
-    (row,) = charts.lines([[1, 1], [1, None]], 2, 1, ASCII, 1)
-    assert [(cell.text, cell.series) for cell in row] == [("*", 0), ("*", 0)]
-    lower, upper = charts.lines([[2, 2], [0, 0]], 2, 2, ASCII, 2)
-    assert ({cell.text for cell in lower}, {cell.text for cell in upper}) == ({"*"}, {"x"})
+    (row,) = charts.lines([[1, 1], [1, None]], 2, 1, 1)
+    assert [cell.series for cell in row] == [0, 0]
+    upper, lower = charts.lines([[2, 2], [0, 0]], 2, 2, 2)
+    assert ({cell.series for cell in upper}, {cell.series for cell in lower}) == ({0}, {1})
 
 
 def test_all_lines_have_the_same_width() -> None:
-    for glyphs in (UNICODE, ASCII):
-        assert [len(row) for row in charts.lines([[1, 5, 2, 8, 3]], 17, 4, glyphs, 8)] == [17] * 4
+    assert [len(row) for row in charts.lines([[1, 5, 2, 8, 3]], 17, 4, 8)] == [17] * 4
 
 
 def test_shades_go_from_nothing_to_most() -> None:
@@ -149,8 +140,8 @@ def test_shades_go_from_nothing_to_most() -> None:
 def test_lines_without_colours_differ_by_their_dots() -> None:
     def dots(number: int) -> int:
         level = [[None] * 12] * number + [[1.0] * 12]
-        (row,) = charts.lines(level, 12, 1, UNICODE, 1, patterns=True)
-        return sum((ord(one.text) - charts.BRAILLE).bit_count() for one in row if one.series >= 0)
+        (row,) = charts.lines(level, 12, 1, 1, patterns=True)
+        return sum((ord(one.text) - 0x2800).bit_count() for one in row if one.series >= 0)
 
     assert dots(0) > dots(1) > dots(2) > 0
 
@@ -160,5 +151,5 @@ def test_a_value_without_neighbours_is_drawn_in_every_line_without_colours(at: i
     values: list[float | None] = [None] * 12
     values[at] = 1.0
     for number in range(3):
-        (row,) = charts.lines([[None] * 12] * number + [values], 12, 1, UNICODE, 1, patterns=True)
+        (row,) = charts.lines([[None] * 12] * number + [values], 12, 1, 1, patterns=True)
         assert [i for i, one in enumerate(row) if one.series >= 0] == [at]

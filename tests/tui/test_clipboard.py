@@ -11,7 +11,6 @@ from tests.tui.owner import press, screen, shown
 from tests.tui.stage import words
 from tui import clipboard
 from tui.clipboard import LIMIT, CopyByHand, accepts_osc52, clipboard_programs, copy_text
-from tui.glyphs import UNICODE
 
 PROGRAMS = ("pbcopy", "clip.exe", "wl-copy", "xclip", "tmux")
 
@@ -102,7 +101,7 @@ async def test_what_cannot_be_copied_is_shown(text: str, why: str, monkeypatch: 
 
 @pytest.mark.parametrize("key", ["c", "Y"])
 async def test_a_call_gives_the_curl_line_that_makes_it(key: str) -> None:
-    async with shown("live", glyphs=UNICODE) as (app, pilot, owner):
+    async with shown("live") as (app, pilot, owner):
         await press(app, pilot, "j", "j", "j", key)
         row = app.page.table.current
         assert f'"model":"{row.model}"' in app.clipboard

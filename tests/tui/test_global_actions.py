@@ -11,7 +11,6 @@ from tui import themes
 from tui.actions import PAGES, actions_in
 from tui.app import Console
 from tui.global_actions import VERBS, apply_theme, restart, save_state
-from tui.glyphs import ASCII, UNICODE
 from tui.saved_state import NAME, SavedState, load, save
 from tui.widgets.help import Help
 
@@ -81,7 +80,7 @@ async def test_switched_while_it_runs_the_screen_is_as_if_it_had_begun_in_ascii(
     found: list[list[str]] = []
     pages = [page for page in PAGES if page.id != "settings"]
     for begins in (False, True):
-        made = console(glyphs=ASCII if begins else UNICODE)
+        made = console(in_ascii=begins)
         async with shown(made) as (app, pilot):
             for page in pages:
                 await app.action_page(page.id)

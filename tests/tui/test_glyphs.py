@@ -1,40 +1,41 @@
-import msgspec
 import pytest
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from tui.glyphs import ASCII, UNICODE, Asciify, Glyphs, ascii_of, wants_ascii
+from tui import glyphs
+from tui.glyphs import Asciify, ascii_of, wants_ascii
 
-WIDE = ("pause", "blocks", "parts", "fills", "shades", "marks", "axis", "enter", "ascii")
-
-
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-def test_marks_are_one_cell_wide(glyphs: Glyphs) -> None:
-    marks = {name: mark for name, mark in msgspec.structs.asdict(glyphs).items() if name not in WIDE}
-    assert {name: cell_len(mark) for name, mark in marks.items()} == dict.fromkeys(marks, 1)
+MARKS = {name: mark for name, mark in vars(glyphs).items() if name.isupper() and isinstance(mark, str)}
 
 
-def test_marks_of_charts_differ() -> None:
-    for glyphs in (UNICODE, ASCII):
-        assert len({*glyphs.fills, glyphs.nothing}) == len(glyphs.fills) + 1
-        assert not glyphs.descending.isalnum()
+def test_marks_are_one_cell_wide_in_ascii_too() -> None:
+    for name, mark in MARKS.items():
+        assert cell_len(mark) == len(mark) == len(ascii_of(mark)), name
+        assert "?" not in ascii_of(mark), name
+
+
+@pytest.mark.parametrize("fills", [glyphs.FILLS, ascii_of(glyphs.FILLS)])
+def test_each_series_has_its_own_fill(fills: str) -> None:
+    assert len({*fills, glyphs.NOTHING, ascii_of(glyphs.NOTHING)}) == 7 + 2
+
+
+def test_shades_and_states_differ_in_ascii_too() -> None:
+    assert ascii_of(glyphs.SHADES) == "-:%=#"
+    states = (glyphs.ON, glyphs.OFF, glyphs.FAILED, glyphs.WARNING, glyphs.HALF, glyphs.OK)
+    assert ascii_of("".join(states)) == "*ox!%+"
+    assert ascii_of(glyphs.ASCENDING + glyphs.DESCENDING) == "/\\"
 
 
 @pytest.mark.parametrize("mirrored", ["▞▚", "▌▐", "▙▟", "▛▜"])
 def test_no_fill_is_the_mirror_image_of_another(mirrored: str) -> None:
     """In a row they would be the same pattern."""
-    assert not set(mirrored) <= set(UNICODE.fills)
+    assert not set(mirrored) <= set(glyphs.FILLS)
 
 
-def test_ascii_marks_are_ascii() -> None:
-    assert all(str(mark).isascii() for mark in msgspec.structs.astuple(ASCII))
-
-
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-def test_scales_have_nine_steps_and_series_seven_fills(glyphs: Glyphs) -> None:
-    assert (len(glyphs.blocks), len(glyphs.parts), len(set(glyphs.fills))) == (9, 9, 7)
+def test_lines_of_a_chart_are_stars_and_its_grid_is_fainter() -> None:
+    assert ascii_of("⡠⠊⣿ ⠁▔") == "*** ' "
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,8 @@ def test_scales_have_nine_steps_and_series_seven_fills(glyphs: Glyphs) -> None:
     ],
 )
 def test_the_environment_decides(environ: dict[str, str], ascii_only: bool) -> None:
-    assert wants_ascii(environ) == ascii_only
+    assert wants_ascii(environ, None) == ascii_only
+    assert wants_ascii(environ, chosen=not ascii_only) != ascii_only  # what was chosen in the console wins
 
 
 def test_lines_keep_their_widths() -> None:

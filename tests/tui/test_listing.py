@@ -5,8 +5,7 @@ import pytest
 from gateway.config import Config
 from tests.tui.stage import NOW
 from tui.columns import Column, fit_columns, sortable_columns
-from tui.glyphs import UNICODE
-from tui.listing import ListRows, PageListing, RowCache, row_filter
+from tui.listing import ListRows, PageListing, row_filter
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 
@@ -181,22 +180,6 @@ def test_rows_can_be_sorted_both_ways() -> None:
     assert rows(source) == ["c", "b", "A"]
 
 
-def test_equal_rows_are_the_same_object_as_before() -> None:
-    steady = RowCache[tuple[str, int]](lambda row: row[0])
-    first = steady.keep([("a", 1), ("b", 1)])
-    second = steady.keep([("a", int("1")), ("b", 2)])
-    assert second == [("a", 1), ("b", 2)]
-    assert second[0] is first[0]
-    assert second[1] is not first[1]
-
-
-def test_rows_that_are_gone_are_forgotten() -> None:
-    steady = RowCache[tuple[str, int]](lambda row: row[0])
-    first = steady.keep([("a", 1)])
-    steady.keep([])
-    assert steady.keep([("a", int("1"))])[0] is not first[0]
-
-
 @pytest.mark.parametrize(
     ("text", "fits"),
     [
@@ -224,7 +207,7 @@ class Fruits(PageListing[str]):
 
 
 def fruits() -> Fruits:
-    return Fruits(ConsoleSession(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, SavedState()))
+    return Fruits(ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState()))
 
 
 def test_the_filter_looks_once_in_all_columns_without_numbers() -> None:

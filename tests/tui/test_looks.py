@@ -8,7 +8,6 @@ from textual.pilot import Pilot
 from tests.tui.owner import doing, settle
 from tests.tui.stage import FakeClient, calls, console
 from tui.exit_status import ExitStatus
-from tui.glyphs import ASCII
 from tui.saved_state import SavedState
 
 Compare = Callable[..., bool]
@@ -49,7 +48,7 @@ def test_high_contrast(snap_compare: Compare) -> None:
 
 
 def test_ascii_without_colour(snap_compare: Compare) -> None:
-    app = console(glyphs=ASCII, colour=False)
+    app = console(in_ascii=True, colour=False)
     assert snap_compare(app, terminal_size=(80, 24), run_before=doing(app, "j", "enter"))
 
 

@@ -145,7 +145,7 @@ async def test_the_console_starts_with_a_broken_file_and_says_what_is_wrong(
 def with_theme(home: Path, theme: str) -> Console:
     own = read(home, '[themes.solar]\nbased_on = "light"\naccent = "#b58900"')
     base = console(Owner(), home=home)
-    session = ConsoleSession(base.session.config, base.session.glyphs, base.session.now, SavedState(theme=theme), own)
+    session = ConsoleSession(base.session.config, base.session.now, SavedState(theme=theme), own)
     return Console(session, FakeLink(Owner()))
 
 

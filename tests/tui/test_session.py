@@ -12,13 +12,12 @@ from gateway.domain.units import Nanos
 from gateway.runfile import Endpoint
 from tests.tui.stage import ADDRESS, NOW, FakeClient, channel, running
 from tui.calls import as_view
-from tui.glyphs import UNICODE
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession, ServerLauncher
 
 
 def session() -> ConsoleSession:
-    return ConsoleSession(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, SavedState())
+    return ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
 
 
 def test_there_is_no_client_before_a_server_answered() -> None:

@@ -15,6 +15,7 @@ from gateway.domain.money import dollars, nanos_of
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView
 from tui import format as fmt
+from tui import glyphs
 from tui.actions import bindings
 from tui.alerts import LOW_BALANCE
 from tui.budgets import budget_parts, by_unit
@@ -140,9 +141,9 @@ class AccountPage(ConsolePage):
 
     def draw(self, account: AccountView, width: int) -> Content:
         """Returns the whole page, at this width."""
-        card, glyphs, now = TextCard(width, label=12), self.session.glyphs, self.session.now()
+        card, now = TextCard(width, label=12), self.session.now()
         active = account.status == "active"
-        state = (f"{glyphs.on} active", "ok") if active else (f"{glyphs.failed} {safe(account.status)}", "bad")
+        state = (f"{glyphs.ON} active", "ok") if active else (f"{glyphs.FAILED} {safe(account.status)}", "bad")
         how = "space suspends" if active else "all calls are rejected; space resumes"
         card.row("status", state, (f"   {how}", "dim"))
         left = account.available_nanos
@@ -158,7 +159,7 @@ class AccountPage(ConsolePage):
         card.line("")
         for budget in by_unit(account.budgets):
             text = forecast(budget, now, now if account.begun_ms is None else account.begun_ms)
-            card.row(budget.window.info.rate, *budget_parts(budget, 20, glyphs, text))
+            card.row(budget.window.info.rate, *budget_parts(budget, 20, text))
         if not account.budgets:
             edit_key = self.session.key("account.edit")
             card.row("budgets", (f"none: only the balance limits spending; {edit_key} adds budgets", "dim"))
@@ -182,7 +183,7 @@ class AccountPage(ConsolePage):
         room = min(30, max(10, width - 40))
         week = sum(costs[-PACE_DAYS:])
         return [
-            (spark(costs, room, self.session.glyphs), "live"),
+            (spark(costs, room), "live"),
             (f" {fmt.dollar_amount(int(sum(costs)))}, last {PACE_DAYS} days {fmt.dollar_amount(int(week))}", ""),
         ]
 
@@ -191,9 +192,9 @@ class AccountPage(ConsolePage):
         others = [one for one in budget_sources(self.session) if one.kind != "account"]
         if not others:
             return []
-        rows = budget_rows(self.session, others[:10], width)
+        rows = budget_rows(self.session, others[:200], width)
         if more := len(others) - len(rows):
-            rows.append(content((f" and {more} more: page 7 lists all", "dim")))
+            rows.append(content((f" and {more} more: pages 2 and 3 show each", "dim")))
         return [content((" budgets of groups and tokens, the most used first", "dim")), *rows, content("")]
 
     def _granted(self) -> list[Content]:

@@ -8,14 +8,15 @@ from textual.content import Content
 
 from gateway.domain.channel import ChannelFields
 from gateway.domain.fields import CHANNEL, details
+from gateway.domain.human_values import first_of
 from gateway.domain.incidents import PAUSED_STATES, reason_text
 from gateway.domain.money import dollars
 from gateway.domain.views import ChannelView, SumRow
 from tui import format as fmt
+from tui import glyphs
 from tui.actions import bindings
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column
-from tui.glyphs import Glyphs
 from tui.incidents import incident_line
 from tui.listing import PageListing
 from tui.pages import channel_actions, channel_fields, list_page
@@ -24,10 +25,6 @@ from tui.pages.list_page import TrendPage
 from tui.session import ConsoleSession
 from tui.text import TextCard, add_details, content, cut, lines, safe
 from tui.widgets.why import explain_for_groups
-
-SPARK = 12
-SHOWN = 10
-"""The most model names in the pane."""
 
 DRAWN = ("name", "base_url", "groups", "priority", "weight")
 """Fields that the pane draws in a special way."""
@@ -61,18 +58,18 @@ class ChannelListing(PageListing[ChannelRow]):
     noun = "channel"
 
     def columns(self) -> Sequence[Column[ChannelRow]]:
-        return list(_columns(self.session.glyphs))
+        return list(_columns())
 
     def rows(self) -> Sequence[ChannelRow]:
         ordered = sorted(self.session.board.channels, key=lambda c: (-c.priority, c.name))
-        return self.cache.keep(map(self._row, ordered))
+        return [*map(self._row, ordered)]
 
     def lead(self, width: int) -> Content:
         channels = self.session.board.channels
         counts: dict[str, int] = {}
         for channel in channels:
             counts[channel.shown_state] = counts.get(channel.shown_state, 0) + 1
-        dot = self.session.glyphs.dot
+        dot = glyphs.DOT
         summary = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
         paused = min(filter(_is_paused, channels), key=lambda c: STATE_ORDER.index(c.state), default=None)
         parts = [(f" {self.counted(len(channels))} {dot} {summary}", "")]
@@ -100,9 +97,9 @@ class ChannelListing(PageListing[ChannelRow]):
         card.line((safe(channel.name), "bold"), f"   {safe(channel.dialect)}   {where}   ", (key, "dim"))
         _health(card, row, session)
         if (check := channel.last_check) is not None:
-            mark, tone = (session.glyphs.ok, "ok") if check.ok else (session.glyphs.failed, "bad")
+            mark, tone = (glyphs.OK, "ok") if check.ok else (glyphs.FAILED, "bad")
             if check.ok and check.failed_keys:
-                mark, tone = session.glyphs.warning, "warn"
+                mark, tone = glyphs.WARNING, "warn"
             text = f" {fmt.seconds(check.ms)}, {fmt.time_ago(now, check.time)}: {safe(session.advice(check.text))}"
             card.row("test", (mark, tone), text)
         else:
@@ -110,7 +107,7 @@ class ChannelListing(PageListing[ChannelRow]):
         if lately := session.board.incidents.newest(channel.name)[:1]:
             card.row(
                 "recent",
-                incident_line(lately[0], now, session.glyphs),
+                incident_line(lately[0], now),
                 (f"   {session.key('channels.incidents')}", "key"),
                 (" all incidents", "dim"),
             )
@@ -167,7 +164,7 @@ class ChannelListing(PageListing[ChannelRow]):
         if row.day is None:
             yield "no calls", "dim"
             return
-        yield spark(row.waits, 24, self.session.glyphs), "live"
+        yield spark(row.waits, 24), "live"
         yield f" first token {fmt.seconds(row.first_byte_ms)}", ""
         failed = f"{fmt.percent(row.errors or 0)} of {fmt.count_text(row.day.calls, 'call')} failed"
         ended = f", {row.day.aborts:,} cancelled" if row.day.aborts else ""
@@ -205,7 +202,7 @@ def _first_byte(row: SumRow) -> float:
 
 def _health(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
     channel = row.view
-    parts = [(f"{_mark(channel, session.glyphs)} {state_word(channel.shown_state)}", _tone(row))]
+    parts = [(f"{_mark(channel)} {state_word(channel.shown_state)}", _tone(row))]
     if channel.reason:
         parts.append((f"   {reason(channel)}", ""))
     if channel.shown_state == "untested":
@@ -226,16 +223,14 @@ def _health(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
 
 
 def _models(channel: ChannelView, session: ConsoleSession) -> Iterator[tuple[str, str]]:
-    fetch, glyphs = session.key("channels.fetch"), session.glyphs
+    fetch = session.key("channels.fetch")
     if not channel.models:
         yield f"none: {fetch} fetches the upstream's list", "warn"
         return
     named = [
-        f"{safe(m.name)} {glyphs.right} {safe(m.upstream)}" if m.upstream else safe(m.name)
-        for m in channel.models[:SHOWN]
+        f"{safe(m.name)} {glyphs.RIGHT} {safe(m.upstream)}" if m.upstream else safe(m.name) for m in channel.models
     ]
-    more = f" {glyphs.ellipsis} {len(channel.models) - SHOWN} more" if len(channel.models) > SHOWN else ""
-    yield f"{len(channel.models)}: {', '.join(named)}{more}", ""
+    yield f"{len(channel.models)}: {first_of(named, 10)}", ""
     if channel.patterns:
         yield f"   by {safe(', '.join(channel.patterns), 80)}", "dim"
     if channel.list_error:
@@ -250,9 +245,9 @@ def _other_rows(card: TextCard, channel: ChannelView) -> None:
     add_details(card, details(changed, channel, *DRAWN))
 
 
-def _columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
+def _columns() -> Iterator[Column[ChannelRow]]:
     yield Column(
-        "state", "State", 11, lambda r: f"{_mark(r.view, glyphs)} {_short_state(r.view)}", tone=_tone, sort=_state_order
+        "state", "State", 11, lambda r: f"{_mark(r.view)} {_short_state(r.view)}", tone=_tone, sort=_state_order
     )
     yield text_column("name", "Name", 13, lambda r: r.view.name, most=18, flex=True)
     yield text_column("dialect", "Dialect", 9, lambda r: r.view.dialect, rank=6, dim=True)
@@ -261,9 +256,9 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
     yield Column(
         "first",
         "First token 24 h",
-        SPARK + 7,
-        lambda r: _speed(r, glyphs),
-        most=SPARK + 16,
+        12 + 7,
+        _speed,
+        most=12 + 16,
         tone=lambda r: _tone(r) if r.view.reason else "",
         sort=lambda r: r.first_byte_ms or 0,
     )
@@ -273,12 +268,11 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[ChannelRow]]:
         6,
         lambda r: r.errors,
         fmt.percent,
-        glyphs,
         tone=lambda r: "bad" if (r.errors or 0) > 0.05 else "",
     )
-    yield number_column("running", "Now", 3, lambda r: r.view.in_flight or None, str, glyphs, rank=5)
+    yield number_column("running", "Now", 3, lambda r: r.view.in_flight or None, str, rank=5)
     yield number_column("calls", "Calls", 6, lambda r: r.view.calls, fmt.count, rank=4)
-    yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos or None, fmt.short_cost, glyphs, rank=1)
+    yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos or None, fmt.short_cost, rank=1)
     yield text_column("groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=8, dim=True, most=24, extra=True)
     yield text_column("url", "Base URL", 24, lambda r: r.view.base_url, rank=9, dim=True, most=48, extra=True)
     yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, most=40, extra=True)
@@ -296,22 +290,22 @@ def _state_order(row: ChannelRow) -> int:
     return STATE_ORDER.index(row.view.shown_state) if row.view.shown_state in STATE_ORDER else len(STATE_ORDER)
 
 
-def _mark(channel: ChannelView, glyphs: Glyphs) -> str:
-    marks = {"ok": glyphs.on, "cooling": glyphs.warning, "half_open": glyphs.half, "attention": glyphs.failed}
-    return marks.get(channel.shown_state, "?" if channel.shown_state == "untested" else glyphs.off)
+def _mark(channel: ChannelView) -> str:
+    marks = {"ok": glyphs.ON, "cooling": glyphs.WARNING, "half_open": glyphs.HALF, "attention": glyphs.FAILED}
+    return marks.get(channel.shown_state, "?" if channel.shown_state == "untested" else glyphs.OFF)
 
 
 def _tone(row: ChannelRow) -> str:
     return {"ok": "ok", "cooling": "warn", "half_open": "warn", "attention": "bad"}.get(row.view.shown_state, "dim")
 
 
-def _speed(row: ChannelRow, glyphs: Glyphs) -> str:
+def _speed(row: ChannelRow) -> str:
     """Returns why it does not answer and for how long; otherwise how fast it answers."""
     if row.left or row.view.state == "attention":
         return f"{f'retry in {row.left}: ' if row.left else ''}{reason(row.view)}"
     if row.first_byte_ms is None:
-        return glyphs.nothing
-    return f"{spark(row.waits, SPARK, glyphs)} {fmt.seconds(row.first_byte_ms)}"
+        return glyphs.NOTHING
+    return f"{spark(row.waits, 12)} {fmt.seconds(row.first_byte_ms)}"
 
 
 async def _why(page: AnyPage) -> None:

@@ -14,6 +14,7 @@ from gateway.client.control import ControlClient
 from gateway.client.doctor import QUESTIONS, examine
 from gateway.domain.views import Step
 from tui import format as fmt
+from tui import glyphs
 from tui.actions import bindings
 from tui.cli_commands import cli_command
 from tui.pages.base import ConsolePage, Verb
@@ -25,7 +26,6 @@ from tui.widgets.text_block import TextBlock
 
 LAST_USED = "the last one used; tab, then type to choose another"
 FIRST_SEEN = "the first one visible"
-LABEL = 26
 
 
 def run(page: Any) -> None:
@@ -114,29 +114,29 @@ class DoctorPage(ConsolePage):
 
     def report(self, width: int) -> Content:
         """Returns one line for each question; below a bad answer, what to do."""
-        card, glyphs = TextCard(width, label=LABEL), self.session.glyphs
+        card = TextCard(width, label=26)
         marks = {
-            "ok": (glyphs.ok, "ok"),
-            "fail": (glyphs.failed, "bad"),
-            "warning": (glyphs.warning, "warn"),
-            "skipped": (glyphs.nothing, "dim"),
+            "ok": (glyphs.OK, "ok"),
+            "fail": (glyphs.FAILED, "bad"),
+            "warning": (glyphs.WARNING, "warn"),
+            "skipped": (glyphs.NOTHING, "dim"),
         }
         for number, name in enumerate(self._names_of_steps()):
             step = self._steps[number] if number < len(self._steps) else None
             if step is not None:
                 mark, tone = marks[step.result]
                 card.row(
-                    safe(name, LABEL - 2),
+                    safe(name, 26 - 2),
                     (f"{mark} ", tone),
                     (safe(self.session.advice(step.text), 1_000), "dim" if tone == "dim" else ""),
                 )
                 if step.fix:
-                    card.row("", (f"{glyphs.right} {safe(self.session.advice(step.fix), 1_000)}", "key"))
+                    card.row("", (f"{glyphs.RIGHT} {safe(self.session.advice(step.fix), 1_000)}", "key"))
             elif self._began is not None and number == len(self._steps):
                 passed = (self.session.now() - self._began) / 1000
-                card.row(safe(name, LABEL - 2), (f"{glyphs.running} checking ... {passed:.1f} s", "live"))
+                card.row(safe(name, 26 - 2), (f"{glyphs.RUNNING} checking ... {passed:.1f} s", "live"))
             else:
-                card.row(safe(name, LABEL - 2), (glyphs.nothing, "dim"))
+                card.row(safe(name, 26 - 2), (glyphs.NOTHING, "dim"))
         return lines(
             card.content(), content(""), self._verdict(), content(""), content((f" $ {self.command()}", "dim"))
         )
@@ -205,7 +205,7 @@ class DoctorPage(ConsolePage):
         if "fail" in results:
             words, tone = f"fix this, then press {run} to check again", "bad"
         elif "warning" in results:
-            words, tone = f"calls work; {self.session.glyphs.warning} is a separate problem", "ok"
+            words, tone = f"calls work; {glyphs.WARNING} is a separate problem", "ok"
         return content((f" {words}", tone), (f"   {fmt.seconds(self._took)}", "dim"))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from textual.content import Content
 
 from gateway.domain.fields import GROUP, details
-from gateway.domain.forecast import forecast, used_share
+from gateway.domain.forecast import forecast
 from gateway.domain.group import GroupFields, Policy, hidden_aliases
 from gateway.domain.human_values import brief_multiplier, first_of
 from gateway.domain.limit_kinds import limits_text
@@ -18,12 +18,12 @@ from gateway.domain.money import dollars
 from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
 from tui import format as fmt
+from tui import glyphs
 from tui.actions import bindings
-from tui.budgets import budget_line, budget_parts, budget_tone, by_unit, tightest
+from tui.budgets import budget_column, budget_parts, by_unit
 from tui.cli_commands import cli_command
 from tui.columns import Column, number_column, text_column
 from tui.entity_form import EntityForm
-from tui.glyphs import Glyphs
 from tui.listing import PageListing
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, selection
@@ -34,10 +34,6 @@ from tui.text import Part, TextCard, add_details, content, fitting, lines, safe
 from tui.widgets.dialogs import toast
 from tui.widgets.form import Form, FormField, FormPlan, Values
 from tui.widgets.why import explain_for_groups
-
-GAUGE = 8
-SHOWN = 12
-"""The most names in the pane."""
 
 DRAWN = ("name", "multiplier", "models", "fallbacks", "budgets", "limits")
 """Fields that the pane draws in a special way."""
@@ -58,17 +54,17 @@ class GroupListing(PageListing[GroupRow]):
     by = "name"
 
     def columns(self) -> Sequence[Column[GroupRow]]:
-        return list(_columns(self.session.glyphs))
+        return list(_columns())
 
     def rows(self) -> Sequence[GroupRow]:
         states = {channel.name: channel.state for channel in self.session.board.channels}
-        return self.cache.keep(
+        return [
             GroupRow(group, tuple((name, states.get(name, "off")) for name in group.channels))
             for group in self.session.board.groups
-        )
+        ]
 
     def lead(self, width: int) -> Content:
-        about = f" {self.session.glyphs.dot} a group gives its tokens channels, a price factor and shared limits"
+        about = f" {glyphs.DOT} a group gives its tokens channels, a price factor and shared limits"
         counted = f" {self.counted(len(self.session.board.groups))}"
         return content(*fitting(width, [(counted, "")], [(about, "dim")]))
 
@@ -78,17 +74,17 @@ class GroupListing(PageListing[GroupRow]):
         card.line((safe(group.name), "bold"), f"   price {brief_multiplier(group.multiplier)}")
         card.row("route", *_route(row, session))
         shown = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
-        card.row("models", f"{shown}{_first_names(group.sees, session.glyphs) or 'none: its tokens see no models'}")
+        card.row("models", f"{shown}{first_of([*map(safe, group.sees)], 12) or 'none: its tokens see no models'}")
         for one in group.fallbacks:
-            others = f" {session.glyphs.right} ".join(map(safe, one.to))
+            others = f" {glyphs.RIGHT} ".join(map(safe, one.to))
             note: Part = ("   if no channel can serve it", "dim")
             if one.model in hidden_aliases(group):
                 note = ("   hidden by the group's own models", "warn")
-            card.row("else", f"{safe(one.model)} {session.glyphs.right} {others}", note)
-        card.row("tokens", _first_names(group.tokens, session.glyphs) or ("none", "dim"))
+            card.row("else", f"{safe(one.model)} {glyphs.RIGHT} {others}", note)
+        card.row("tokens", first_of([*map(safe, group.tokens)], 12) or ("none", "dim"))
         for budget in by_unit(group.budgets):
             text = forecast(budget, now, group.created_ms)
-            card.row(budget.window.value, *budget_parts(budget, GAUGE, session.glyphs, text))
+            card.row(budget.window.value, *budget_parts(budget, 8, text))
         card.row("limits", limits_text(group.limits) or ("none of its own", "dim"))
         card.row("total", f"{fmt.count_text(group.calls, 'call')}, {dollars(group.spent_nanos)}")
         add_details(card, details(GROUP, group, *DRAWN))
@@ -106,7 +102,7 @@ class GroupListing(PageListing[GroupRow]):
         return safe(f"{g.name} {' '.join(g.tokens)} {' '.join(g.channels)} {' '.join(g.models)} {g.note}", 20_000)
 
 
-def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
+def _columns() -> Iterator[Column[GroupRow]]:
     yield text_column("name", "Group", 12, lambda r: r.view.name, most=24, flex=True)
     yield number_column(
         "multiplier",
@@ -116,29 +112,20 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[GroupRow]]:
         brief_multiplier,
         tone=lambda r: "warn" if r.view.multiplier == 0 else "",
     )
-    yield number_column("tokens", "Tokens", 6, lambda r: len(r.view.tokens) or None, str, glyphs, rank=2)
-    yield number_column("sees", "Models", 6, lambda r: len(r.view.sees) or None, str, glyphs, rank=3)
+    yield number_column("tokens", "Tokens", 6, lambda r: len(r.view.tokens) or None, str, rank=2)
+    yield number_column("sees", "Models", 6, lambda r: len(r.view.sees) or None, str, rank=3)
     yield Column(
         "route",
         "Channels",
         20,
-        lambda r: _route_text(r, glyphs),
+        _route_text,
         most=64,
         tone=_route_tone,
         sort=lambda r: [name.casefold() for name, _ in r.route],
     )
-    yield number_column("rpm", "Max RPM", 7, lambda r: r.view.limits.rpm, fmt.short_count, glyphs, rank=4)
-    yield number_column("tpm", "Max TPM", 7, lambda r: r.view.limits.tpm, fmt.short_count, glyphs, rank=5)
-    yield Column(
-        "budget",
-        "Budget",
-        GAUGE + 16,
-        lambda r: _budget(r.view, glyphs),
-        rank=1,
-        tone=lambda r: budget_tone(_used_most(r.view)),
-        sort=lambda r: _used_most(r.view),
-        descends=True,
-    )
+    yield number_column("rpm", "Max RPM", 7, lambda r: r.view.limits.rpm, fmt.short_count, rank=4)
+    yield number_column("tpm", "Max TPM", 7, lambda r: r.view.limits.tpm, fmt.short_count, rank=5)
+    yield budget_column(lambda r: r.view.budgets, rank=1)
     yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos, fmt.short_cost, rank=6, extra=True)
     yield number_column("calls", "Calls", 7, lambda r: r.view.calls, fmt.count, rank=6, extra=True)
     yield text_column("policy", "Routing order", 13, lambda r: _order(r.view), rank=7, dim=True, most=23, extra=True)
@@ -150,21 +137,12 @@ def _order(group: GroupView) -> str:
     return next(field.show(group.policy) for field in GROUP if field.name == "policy")
 
 
-def _used_most(group: GroupView) -> float:
-    return max(map(used_share, group.budgets), default=0.0)
-
-
-def _budget(group: GroupView, glyphs: Glyphs) -> str:
-    tight = tightest(group.budgets)
-    return "unlimited" if tight is None else budget_line(tight, GAUGE, glyphs)
-
-
-def _route_text(row: GroupRow, glyphs: Glyphs) -> str:
-    marks = {"ok": "", "half_open": f" {glyphs.half}", "off": f" {glyphs.off}", "attention": f" {glyphs.failed}"}
-    named = [f"{safe(name)}{marks.get(state, f' {glyphs.warning}')}" for name, state in row.route]
+def _route_text(row: GroupRow) -> str:
+    marks = {"ok": "", "half_open": f" {glyphs.HALF}", "off": f" {glyphs.OFF}", "attention": f" {glyphs.FAILED}"}
+    named = [f"{safe(name)}{marks.get(state, f' {glyphs.WARNING}')}" for name, state in row.route]
     if row.view.policy != Policy.PRIORITY and named:
         return f"{safe(row.view.policy, 12)} of {', '.join(named)}"
-    return f" {glyphs.right} ".join(named) or "no channel"
+    return f" {glyphs.RIGHT} ".join(named) or "no channel"
 
 
 def _route_tone(row: GroupRow) -> str:
@@ -175,15 +153,10 @@ def _route(row: GroupRow, session: ConsoleSession) -> Iterator[tuple[str, str]]:
     if not row.route:
         yield no_channel(session), "warn"
     for number, (name, state) in enumerate(row.route):
-        yield f" {session.glyphs.right} " if number else "", "dim"
+        yield f" {glyphs.RIGHT} " if number else "", "dim"
         yield safe(name), ""
         if state != "ok":
             yield f" ({safe(fmt.channel_state(state), 16)})", "warn"
-
-
-def _first_names(names: Sequence[str], glyphs: Glyphs) -> str:
-    more = f" {glyphs.ellipsis} {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(map(safe, names[:SHOWN])) + more
 
 
 class GroupForm(EntityForm):

@@ -189,10 +189,6 @@ def set_filter(page: AnyPage, text: str) -> None:
     page.renew()
 
 
-COMPLAINT_LIMIT = 600
-"""The most characters of a filter's error, which may list all valid names."""
-
-
 class ListPage(ConsolePage, Generic[R]):
     """A page with table, pane and filter. A subclass has a ``PageListing`` and its own actions."""
 
@@ -218,7 +214,7 @@ class ListPage(ConsolePage, Generic[R]):
         yield LeadLine(self.draw_lead)
         yield FilterInput(self.listing.hint, self.view.filter, classes="filter")
         with Container(classes="body"):
-            table = LiveTable(self.columns, self.source, self.session.glyphs)
+            table = LiveTable(self.columns, self.source)
             table.set_reactive(LiveTable.has_focus, True)  # a new page gets the focus: the table is styled once
             yield table
             yield Static(classes="empty")
@@ -290,7 +286,7 @@ class ListPage(ConsolePage, Generic[R]):
         if isinstance(self.source, ListRows):
             self.listing.shown = self.source.count if self.source.hidden else None
         if self.complaint:
-            lead = content((safe(self.complaint, COMPLAINT_LIMIT), "bad"))
+            lead = content((safe(self.complaint, 600), "bad"))
         else:
             act = f": {self.session.key('list.bulk')} changes them all" if "bulk" in self.verbs else ""
             act += f", {self.session.key('list.marked')} shows all rows" if self.shows_marked else ""

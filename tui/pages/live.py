@@ -19,11 +19,11 @@ from gateway.domain.query import SORT_KEYS, parse, speed_of
 from gateway.domain.units import CallId
 from gateway.domain.views import CallView
 from tui import format as fmt
+from tui import glyphs
 from tui.actions import bindings
 from tui.calls import RunningView, place_of
 from tui.charts import spark
 from tui.columns import Column
-from tui.glyphs import Glyphs
 from tui.listing import PageListing
 from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
@@ -64,10 +64,10 @@ class LiveListing(PageListing[CallView]):
 
         The page adds its own words in front.
         """
-        pulse, glyphs = self.session.board.pulse, self.session.glyphs
+        pulse = self.session.board.pulse
         room = max(6, min(24, width - 60))  # minutes
         minutes = pulse.minutes(self.session.now(), room)
-        pace: list[Part] = [("   calls/min ", "dim"), (spark(minutes, room, glyphs), "live"), (f" {minutes[-1]}", "")]
+        pace: list[Part] = [("   calls/min ", "dim"), (spark(minutes, room), "live"), (f" {minutes[-1]}", "")]
         groups = [self._waiting(width), pace]
         if repeats := pulse.repeats(self.session.now()):
             groups.append([(f" ({repeats:,} repeated)", "dim")])
@@ -82,7 +82,7 @@ class LiveListing(PageListing[CallView]):
 
     def _waiting(self, width: int) -> list[Part]:
         """Returns ``32 running · 28 waiting: 20 for channel 'a' (4 calls at once)``; empty while no call waits."""
-        calls, dot = self.session.board.calls, self.session.glyphs.dot
+        calls, dot = self.session.board.calls, glyphs.DOT
         waits = calls.waits()
         if not waits:
             return []
@@ -118,12 +118,12 @@ def columns(session: ConsoleSession) -> list[Column[CallView]]:
     """Returns all columns of the Live page. They are sorted by the server's keys, as it also sorts calls that are not
     loaded here.
     """
-    found = (*_first_columns(session), *_count_columns(session), *_name_columns(session.glyphs))
+    found = (*_first_columns(session), *_count_columns(session), *_name_columns())
     return [msgspec.structs.replace(c, sort=SORT_KEYS.get(c.id), descends=c.id in ("time", "status")) for c in found]
 
 
 def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
-    glyphs, now = session.glyphs, session.now
+    now = session.now
     yield Column(
         "time",
         "Time",
@@ -137,16 +137,16 @@ def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         "model",
         "Model",
         18,
-        lambda c: _what(c, glyphs),
+        _what,
         most=26,
         flex=True,
-        fitted=lambda c, width: _what_fitted(c, glyphs, width),
+        fitted=_what_fitted,
     )
-    yield Column("status", "St", 4, lambda c: _status(c, glyphs), tone=tone_of)
+    yield Column("status", "St", 4, _status, tone=tone_of)
 
 
 def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
-    glyphs, board = session.glyphs, session.board
+    board = session.board
     yield Column("duration", "Duration", 6, lambda c: fmt.seconds(duration_of(c)), right=True, short="Dur")
     yield Column(
         "first",
@@ -158,10 +158,10 @@ def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         short="First",
     )
     columns: list[tuple[str, str, int, int, Callable[[CallView], str]]] = [
-        ("speed", "Tok/s", 5, 5, lambda c: _speed(c, glyphs)),
-        ("input", "In", 6, 1, lambda c: _tokens(c, c.input_tokens, glyphs)),
-        ("cached", "Cached", 7, 7, lambda c: _tokens(c, c.cached_tokens, glyphs)),
-        ("output", "Out", 6, 1, lambda c: _tokens(c, c.output_tokens, glyphs)),
+        ("speed", "Tok/s", 5, 5, _speed),
+        ("input", "In", 6, 1, lambda c: _tokens(c, c.input_tokens)),
+        ("cached", "Cached", 7, 7, lambda c: _tokens(c, c.cached_tokens)),
+        ("output", "Out", 6, 1, lambda c: _tokens(c, c.output_tokens)),
     ]
     for id_, title, width, rank, text in columns:
         yield Column(id_, title, width, text, dim=id_ in ("speed", "cached"), rank=rank, right=True)
@@ -169,17 +169,17 @@ def _count_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         "cost",
         "Cost",
         9,
-        lambda c: "no price" if unpriced(c, board) else _cost(c, glyphs),
+        lambda c: "no price" if unpriced(c, board) else _cost(c),
         tone=lambda c: "warn" if unpriced(c, board) else "live" if c.state == "running" else "",
         right=True,
     )
 
 
-def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
+def _name_columns() -> Iterator[Column[CallView]]:
     names: list[tuple[str, str, int, int, int, Callable[[CallView], str]]] = [
         ("channel", "Channel", 11, 18, 4, place_of),
         ("api", "API", 11, 11, 10, lambda c: c.api),
-        ("token", "Token", 7, 16, 3, lambda c: _token(c, glyphs)),
+        ("token", "Token", 7, 16, 3, _token),
         ("app", "App", 10, 20, 8, lambda c: c.app),
         ("group", "Group", 8, 12, 9, lambda c: c.group),
     ]
@@ -188,25 +188,25 @@ def _name_columns(glyphs: Glyphs) -> Iterator[Column[CallView]]:
             id_,
             title,
             width,
-            partial(_name, name, glyphs),
+            partial(_name, name),
             tone=_token_tone if id_ == "token" else None,
             dim=id_ != "token",
             rank=rank,
             most=most,
             extra=id_ in ("app", "group"),
-            fitted=partial(_name, name, glyphs),
+            fitted=partial(_name, name),
         )
-    yield Column("tries", "Try", 3, lambda c: _tries(c, glyphs), rank=9, dim=True, right=True, extra=True)
+    yield Column("tries", "Try", 3, _tries, rank=9, dim=True, right=True, extra=True)
     yield Column("end", "End", 10, end_of, rank=10, dim=True, most=21, extra=True)
 
 
-def _name(name: Callable[[CallView], str], glyphs: Glyphs, call: CallView, width: int = LIMIT) -> str:
-    return cut_middle(safe(name(call)), width, glyphs.ellipsis)
+def _name(name: Callable[[CallView], str], call: CallView, width: int = LIMIT) -> str:
+    return cut_middle(safe(name(call)), width)
 
 
-def _token(call: CallView, glyphs: Glyphs) -> str:
+def _token(call: CallView) -> str:
     """Returns the token's name, marked if most of a budget of the call was spent."""
-    return f"{glyphs.warning}{call.token}" if budget_warnings(call.marks) else call.token
+    return f"{glyphs.WARNING}{call.token}" if budget_warnings(call.marks) else call.token
 
 
 def _token_tone(call: CallView) -> str:
@@ -220,56 +220,56 @@ def end_of(call: CallView) -> str:
     return f"{reason} -{lost}" if lost else reason
 
 
-def _what(call: CallView, glyphs: Glyphs, width: int = LIMIT) -> str:
+def _what(call: CallView, width: int = LIMIT) -> str:
     """Returns the model and the fallback that answered, or the request that reached no API, and the number of calls of
     the row, or which retry it is. If that is too wide, the names are cut; the numbers stay.
     """
-    times = f" {glyphs.times}{call.count:,}" if call.count > 1 else ""
+    times = f" {glyphs.TIMES}{call.count:,}" if call.count > 1 else ""
     retry = f" retry {call.retry}" if call.retry else ""
     name = safe(call.model or call.request) or "no model"
     room, fallback = width - len(times) - len(retry), safe(call.fallback)
-    name = cut_pair(name, fallback, room, glyphs.ellipsis) if fallback else cut(name, room, glyphs.ellipsis)
+    name = cut_pair(name, fallback, room) if fallback else cut(name, room)
     return f"{name}{times}{retry}"
 
 
-def _what_fitted(call: CallView, glyphs: Glyphs, width: int) -> str:
+def _what_fitted(call: CallView, width: int) -> str:
     """Returns the model, and what the call waits for if that fits. A wait does not widen the column, because it is soon
     over.
     """
-    text = _what(call, glyphs, width)
+    text = _what(call, width)
     if not call.waits_for or width - cell_len(text) < 14:  # too narrow for the wait
         return text
-    return f"{text} {glyphs.dot} {safe(call.waits_for.partition(' (')[0], 80)}"
+    return f"{text} {glyphs.DOT} {safe(call.waits_for.partition(' (')[0], 80)}"
 
 
-def _status(call: CallView, glyphs: Glyphs) -> str:
+def _status(call: CallView) -> str:
     """Returns a mark and a number, never colour alone."""
     if call.waits_for:
         return "wait"
     if isinstance(call, RunningView):
-        return f"try{call.attempt}" if call.attempt > 1 else f"{glyphs.running} {glyphs.ellipsis}"
-    return f"{mark_of(call, glyphs)}{call.status}" if call.status else "lost" if is_lost(call) else "---"
+        return f"try{call.attempt}" if call.attempt > 1 else f"{glyphs.RUNNING} {glyphs.ELLIPSIS}"
+    return f"{mark_of(call)}{call.status}" if call.status else "lost" if is_lost(call) else "---"
 
 
-def _speed(call: CallView, glyphs: Glyphs) -> str:
+def _speed(call: CallView) -> str:
     rate = speed_of(call)
-    return glyphs.nothing if rate is None else fmt.short_count(round(rate))
+    return glyphs.NOTHING if rate is None else fmt.short_count(round(rate))
 
 
-def _tokens(call: CallView, number: int, glyphs: Glyphs) -> str:
-    return fmt.count(number) if number or call.state == "running" else glyphs.nothing
+def _tokens(call: CallView, number: int) -> str:
+    return fmt.count(number) if number or call.state == "running" else glyphs.NOTHING
 
 
-def _cost(call: CallView, glyphs: Glyphs) -> str:
+def _cost(call: CallView) -> str:
     """Returns the cost. A free call and one without usage are shown differently."""
     if call.cost_nanos:
         return fmt.cost(call.cost_nanos)
-    return glyphs.nothing if call.state == "running" or call.usage_source == "none" else "free"
+    return glyphs.NOTHING if call.state == "running" or call.usage_source == "none" else "free"
 
 
-def _tries(call: CallView, glyphs: Glyphs) -> str:
+def _tries(call: CallView) -> str:
     tries = call.attempt if isinstance(call, RunningView) else len(call.attempts)
-    return str(tries) if tries else glyphs.nothing
+    return str(tries) if tries else glyphs.NOTHING
 
 
 class LivePage(ListPage[CallView]):
@@ -322,28 +322,28 @@ class LivePage(ListPage[CallView]):
 
     def standing(self) -> Content:
         """Returns whether the list follows, how many calls it has, and what is out of sight."""
-        glyphs, table, calls = self.session.glyphs, self.table, self.calls
+        table, calls = self.table, self.calls
         count = fmt.count_text(calls.count, "call")
         if calls.paused:
-            return content((f" {glyphs.pause} paused", "warn"), f"  {count}{self.searching()}{self.new()}")
+            return content((f" {glyphs.PAUSE} paused", "warn"), f"  {count}{self.searching()}{self.new()}")
         if self.shows_marked:
-            return content((f" {glyphs.marked} marked", "warn"), f"  {count}")
+            return content((f" {glyphs.MARKED} marked", "warn"), f"  {count}")
         if self.view.sort:
             top = f"the first {count} of " if calls.search.cut else ""
-            return content((f" {glyphs.stay} sorted", "warn"), f"  {top or count}{self.searching(sorts=bool(top))}")
+            return content((f" {glyphs.STAY} sorted", "warn"), f"  {top or count}{self.searching(sorts=bool(top))}")
         if calls.query is not None and calls.query.until is not None and calls.query.until <= self.session.now():
-            return content((f" {glyphs.stay} past calls", "warn"), f"  {count}{self.searching()}")
+            return content((f" {glyphs.STAY} past calls", "warn"), f"  {count}{self.searching()}")
         if table.following:
             calls.unseen.forget(self.session.board.calls.order)
-            return content((f" {glyphs.follow} following", "live"), f"  {count}{self.searching()}")
-        return content((f" {glyphs.stay} not following", "warn"), f"  {count}{self.searching()}{self.new()}")
+            return content((f" {glyphs.FOLLOW} following", "live"), f"  {count}{self.searching()}")
+        return content((f" {glyphs.STAY} not following", "warn"), f"  {count}{self.searching()}{self.new()}")
 
     def new(self) -> str:
         """Returns the number of calls that arrived out of sight, and the key that shows them."""
-        glyphs, calls = self.session.glyphs, self.calls
+        calls = self.calls
         count = (calls.hidden if calls.paused else calls.unseen).count(self.session.board.calls.order, calls.fits)
-        shows = f"({self.session.key('live.pause')} shows them)" if calls.paused else f"{glyphs.up} (g)"
-        return f" {glyphs.dot} {count:,} new {shows}" if count else ""
+        shows = f"({self.session.key('live.pause')} shows them)" if calls.paused else f"{glyphs.UP} (g)"
+        return f" {glyphs.DOT} {count:,} new {shows}" if count else ""
 
     def searching(self, *, sorts: bool = False) -> str:
         """Returns how far back a filter or a sort has searched; after ``the first 2,000 calls of``, which calls those

@@ -19,8 +19,6 @@ from tui.text import safe
 from tui.widgets import why as why_dialog
 from tui.widgets.dialogs import Prompt, toast
 
-NAMED = 5
-"""The most calls named in a question."""
 ERRORS = "st:err"
 FAILED = FailureCondition()
 """The condition that this filter word stands for."""
@@ -89,9 +87,9 @@ async def cancel(page: AnyPage) -> None:
 def _calls_text(page: AnyPage, calls: Sequence[Running]) -> str:
     """Returns which calls they are, how long each has been running, and what it has cost so far."""
     now = page.session.now()
-    shown = [running_view(call, now) for call in calls[:NAMED]]
+    shown = [running_view(call, now) for call in calls[:5]]
     lines = [f"{one.id}, {seconds(one.duration_ms)}, {cost(one.cost_nanos)} so far" for one in shown]
-    return "\n".join([*lines, *([f"and {len(calls) - NAMED} more"] if len(calls) > NAMED else [])])
+    return "\n".join([*lines, *([f"and {len(calls) - 5} more"] if len(calls) > 5 else [])])
 
 
 async def _ended(page: AnyPage, call: str) -> bool:

@@ -289,10 +289,6 @@ def _insert(view: list[CallId], call_id: CallId, *, there: bool) -> None:
         del view[at]
 
 
-PAGES = 60
-"""The number of pages kept; the least recently viewed are dropped first."""
-
-
 class HistoryRequest(msgspec.Struct, frozen=True):
     """The missing records: those numbered ``at``, ``at - 1``, ... ``limit`` of them."""
 
@@ -304,7 +300,7 @@ class HistoryRequest(msgspec.Struct, frozen=True):
 class CallHistory:
     """The fetched records, and which to fetch next."""
 
-    def __init__(self, page: int = 200, pages: int = PAGES) -> None:  # a page is a few screens
+    def __init__(self, page: int = 200, pages: int = 60) -> None:  # a page is a few screens
         self._size = page
         self._keep = pages
         self._pages: OrderedDict[int, Sequence[CallView]] = OrderedDict()

@@ -21,9 +21,6 @@ from tui.text import safe
 from tui.widgets.choices import ChooseOne
 from tui.widgets.dialogs import UNCHANGED, Confirm, Prompt, toast
 
-NAMED = 12
-"""The most names in a confirmation."""
-
 Patches = dict[str, Any]
 """The change of each row, by its id; None removes it."""
 
@@ -88,7 +85,7 @@ async def resume(page: AnyPage) -> bool:
     resumed = [await page.session.client.clear_channel(view.id) for view in views]
     unmark(page)
     ill = [safe(view.name, 40) for view in resumed if view.state == "attention"]
-    left = f" Still in need of attention: {first_of(ill, NAMED)}." if ill else ""
+    left = f" Still in need of attention: {first_of(ill, 12)}." if ill else ""
     toast(page, f"{_count_text(page, views).capitalize()} resumed.{left}", bad=bool(ill))
     return True
 
@@ -220,7 +217,7 @@ def _count_text(page: AnyPage, views: Sequence[Any]) -> str:
 
 
 def _list_names(views: Sequence[Any]) -> str:
-    return first_of([safe(view.name, 40) for view in views], NAMED)
+    return first_of([safe(view.name, 40) for view in views], 12)
 
 
 def _effect(page: AnyPage, act: str, views: Sequence[Any]) -> str:
@@ -239,6 +236,6 @@ def _effect(page: AnyPage, act: str, views: Sequence[Any]) -> str:
             if model.channels and set(model.channels) <= names
         ]
         if lost:
-            return f"No other channel serves {first_of(lost, NAMED)}."
+            return f"No other channel serves {first_of(lost, 12)}."
         return "Other channels serve all their models. Running calls finish."
     return ""

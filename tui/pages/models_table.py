@@ -15,10 +15,10 @@ from gateway.domain.rule_text import written_rule
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.views import ChannelView, ModelView
 from tui import format as fmt
+from tui import glyphs
 from tui.charts import spark
 from tui.cli_commands import cli_command
 from tui.columns import Column
-from tui.glyphs import Glyphs
 from tui.listing import PageListing
 from tui.text import TextCard, content, lines, safe
 
@@ -50,13 +50,13 @@ class ModelsListing(PageListing[ModelRow]):
     by = "name"
 
     def columns(self) -> Sequence[Column[ModelRow]]:
-        return [*_price_columns(self.session.glyphs), *_use_columns(self.session.glyphs)]
+        return [*_price_columns(), *_use_columns()]
 
     def rows(self) -> Sequence[ModelRow]:
         channels = {channel.name: channel for channel in self.session.board.channels}
         models = self.session.board.models
         places = most_decimals(models)
-        return self.cache.keep(self._row(model, channels, places) for model in models)
+        return [self._row(model, channels, places) for model in models]
 
     def command(self, row: ModelRow) -> str:
         price, name = row.view.price, safe(row.view.name)
@@ -69,7 +69,7 @@ class ModelsListing(PageListing[ModelRow]):
         return "tollkeeper " + cli_command("price", "set", name, *chain.from_iterable(parts))
 
     def lead(self, width: int) -> Content:
-        models, dot = self.session.board.models, self.session.glyphs.dot
+        models, dot = self.session.board.models, glyphs.DOT
         unpriced = sum(model.price is None for model in models)
         parts = [(f" {self.counted(len(models))}", "")]
         account = self.session.board.account
@@ -87,7 +87,7 @@ class ModelsListing(PageListing[ModelRow]):
         return content(*parts)
 
     def detail(self, row: ModelRow, width: int) -> Content:
-        model, session = row.view, self.session
+        model, _session = row.view, self.session
         card = TextCard(width)
         context = brief_context(model.context, model.context_source, " tokens")
         card.line((safe(model.name), "bold"), f"   context {context}" if context else "")
@@ -99,7 +99,7 @@ class ModelsListing(PageListing[ModelRow]):
             card.row("listed", (there, "dim"))
         if model.price is not None:
             self._examples(card, model, model.price)
-        way = f" {session.glyphs.right} "
+        way = f" {glyphs.RIGHT} "
         by = way.join(
             f"{safe(name)}{'' if state == 'ok' else f' ({safe(fmt.channel_state(state), 16)})'}"
             for name, state in row.states
@@ -111,7 +111,7 @@ class ModelsListing(PageListing[ModelRow]):
         card.row("groups", ", ".join(map(safe, model.groups)) or ("none: no token can see it", "warn"))
         costs = self.trends.values(model.name, lambda one: one.cost_nanos or one.calls - one.refused)
         text = f" {fmt.dollar_amount(row.month)}, {fmt.short_count(row.tokens)} tok"
-        card.row("30 days", (spark(costs, min(30, max(10, width - 40)), session.glyphs), "live"), text)
+        card.row("30 days", (spark(costs, min(30, max(10, width - 40))), "live"), text)
         card.row("total", f"{fmt.count_text(model.calls, 'call')}, {dollars(model.spent_nanos)}")
         return card.content()
 
@@ -156,13 +156,10 @@ class ModelsListing(PageListing[ModelRow]):
 
 
 def most_decimals(models: Sequence[ModelView]) -> int:
-    """Returns the decimals of the prices of the list: two, or up to MOST_DECIMALS if one has more."""
+    """Returns the decimals of the prices of the list: two, or up to 4 if one has more."""
     prices = [model.price for model in models if model.price is not None]
     rates = {rate for p in prices for rate in (p.input_nanos, p.cached_input_nanos, p.output_nanos)}
-    return min(MOST_DECIMALS, max((fmt.decimals(rate) for rate in rates if rate is not None), default=2))
-
-
-MOST_DECIMALS = 4
+    return min(4, max((fmt.decimals(rate) for rate in rates if rate is not None), default=2))
 
 
 def price_range(views: Sequence[PriceView]) -> str:
@@ -203,9 +200,9 @@ def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tu
         yield "   this list is old; P checks for a newer one", "warn"
 
 
-def _price_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
+def _price_columns() -> Iterator[Column[ModelRow]]:
     yield Column("name", "Model", 20, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
-    yield Column("context", "Ctx", 5, lambda r: _context(r, glyphs), right=True, rank=4, dim=True, sort=_context_size)
+    yield Column("context", "Ctx", 5, _context, right=True, rank=4, dim=True, sort=_context_size)
     rates: tuple[tuple[str, str, int, Rate], ...] = (
         ("input", "In $/M", 0, lambda p: p.input_nanos),
         ("cached", "Cached", 5, lambda p: p.cached_input_nanos),
@@ -232,18 +229,18 @@ def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow
     return Column(id_, title, fmt.PRICE_CELLS, text, right=True, rank=rank, tone=tone, sort=order)
 
 
-def _use_columns(glyphs: Glyphs) -> Iterator[Column[ModelRow]]:
+def _use_columns() -> Iterator[Column[ModelRow]]:
     yield Column(
         "served",
         "Served by",
         16,
-        lambda r: _serving_channel(r, glyphs),
+        _serving_channel,
         flex=True,
         rank=2,
         tone=_served_tone,
         sort=lambda r: r.states,
     )
-    yield Column("month", "30 days", 9, lambda r: _month(r, glyphs), right=True, rank=3, sort=lambda r: r.month)
+    yield Column("month", "30 days", 9, _month, right=True, rank=3, sort=lambda r: r.month)
     yield Column("calls", "Calls", 7, lambda r: fmt.count(r.calls), right=True, rank=6, extra=True, sort=_calls)
     yield Column("groups", "Groups", 12, _groups, rank=7, dim=True, most=24, extra=True, sort=_groups)
 
@@ -260,8 +257,8 @@ def _context_size(row: ModelRow) -> int:
     return row.view.context or 0
 
 
-def _context(row: ModelRow, glyphs: Glyphs) -> str:
-    return fmt.short_count(row.view.context) if row.view.context else glyphs.nothing
+def _context(row: ModelRow) -> str:
+    return fmt.short_count(row.view.context) if row.view.context else glyphs.NOTHING
 
 
 def _source(row: ModelRow) -> str:
@@ -283,19 +280,19 @@ def _source_tone(row: ModelRow) -> str:
     return "warn" if row.view.price is None or row.view.price.stale else "dim"
 
 
-def _serving_channel(row: ModelRow, glyphs: Glyphs) -> str:
+def _serving_channel(row: ModelRow) -> str:
     """Returns the channel tried first, with a mark if it is unavailable."""
     if row.view.stands_for:
         return f"as {safe(row.view.stands_for)}"
-    marks = {"ok": "", "off": f" {glyphs.off}", "attention": f" {glyphs.failed}"}
-    return ", ".join(f"{safe(name)}{marks.get(state, f' {glyphs.warning}')}" for name, state in row.states) or "nobody"
+    marks = {"ok": "", "off": f" {glyphs.OFF}", "attention": f" {glyphs.FAILED}"}
+    return ", ".join(f"{safe(name)}{marks.get(state, f' {glyphs.WARNING}')}" for name, state in row.states) or "nobody"
 
 
 def _served_tone(row: ModelRow) -> str:
     return "" if row.view.stands_for or any(state in ("ok", "half_open") for _, state in row.states) else "warn"
 
 
-def _month(row: ModelRow, glyphs: Glyphs) -> str:
+def _month(row: ModelRow) -> str:
     if row.month:
         return fmt.short_cost(row.month)
-    return f"{fmt.short_count(row.tokens)} tok" if row.tokens else glyphs.nothing
+    return f"{fmt.short_count(row.tokens)} tok" if row.tokens else glyphs.NOTHING

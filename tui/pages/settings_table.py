@@ -14,7 +14,7 @@ from textual.content import Content
 from gateway.domain.field_kinds import Field, Option
 from gateway.domain.fields import SETTINGS
 from gateway.domain.settings import Settings
-from tui import global_actions, preferences, themes
+from tui import global_actions, glyphs, preferences, themes
 from tui.columns import Column
 from tui.format import count_text
 from tui.listing import PageListing
@@ -212,7 +212,7 @@ class SettingsListing(PageListing[SettingRow]):
 
     def columns(self) -> Sequence[Column[SettingRow]]:
         return [
-            Column("changed", "", 1, lambda r: self.session.glyphs.marked if r.changed else "", tone=lambda _: "live"),
+            Column("changed", "", 1, lambda r: glyphs.MARKED if r.changed else "", tone=lambda _: "live"),
             Column("label", "Setting", 19, lambda r: r.label, sort=lambda r: r.label.casefold()),
             Column("value", "Value", 18, lambda r: safe(r.value), flex=True, tone=_value_tone, sort=lambda r: r.value),
             Column("default", "Default", 17, lambda r: safe(r.default), rank=2, dim=True, most=20),
@@ -227,7 +227,7 @@ class SettingsListing(PageListing[SettingRow]):
         if self.app is not None:
             found += console_rows(self.app)
         found += server_rows(self.session)
-        return self.cache.keep(sorted(found, key=lambda row: ORDER.index(row.section)))
+        return sorted(found, key=lambda row: ORDER.index(row.section))
 
     def command(self, row: SettingRow) -> str:
         return row.command or row.change
@@ -235,7 +235,7 @@ class SettingsListing(PageListing[SettingRow]):
     def lead(self, width: int) -> Content:
         rows = self.rows()
         changed = sum(row.changed for row in rows)
-        dot, key = self.session.glyphs.dot, self.session.key
+        dot, key = glyphs.DOT, self.session.key
         keys = f"{key('settings.edit')} edits, {key('settings.toggle')} switches, {key('settings.default')} resets"
         return content(f" {self.counted(len(rows))} {dot} {changed} changed", (f"   {keys}", "dim"))
 

@@ -7,7 +7,7 @@ import msgspec
 from textual.content import Content
 
 from gateway.domain.fields import TOKEN, details
-from gateway.domain.forecast import forecast, used_share
+from gateway.domain.forecast import forecast
 from gateway.domain.human_values import first_of, plural
 from gateway.domain.limit_kinds import limits_text
 from gateway.domain.money import dollars
@@ -16,12 +16,12 @@ from gateway.domain.token import Color, TokenFields
 from gateway.domain.units import Nanos
 from gateway.domain.views import GroupView, NewToken, TokenView
 from tui import format as fmt
+from tui import glyphs
 from tui.actions import bindings
-from tui.budgets import budget_line, budget_parts, budget_tone, by_unit, tightest
+from tui.budgets import budget_column, budget_parts, budget_tone, by_unit, tightest, used_most
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.entity_form import EntityForm
-from tui.glyphs import Glyphs
 from tui.listing import PageListing
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, selection
@@ -33,10 +33,6 @@ from tui.widgets.connect import Connect
 from tui.widgets.dialogs import toast
 from tui.widgets.form import FormField, Values
 from tui.widgets.why import WhyScreen
-
-GAUGE = 8
-SHOWN = 12
-"""The most model names in the pane."""
 
 COLOR_TONES = {Color.NONE: "", Color.RED: "bad", Color.YELLOW: "warn", Color.GREEN: "ok", Color.GRAY: "dim"}
 """The tones of token colors, by which the theme draws names."""
@@ -65,22 +61,20 @@ class TokenListing(PageListing[TokenRow]):
         """Whether the tokens of programs that have ended are listed, too."""
 
     def columns(self) -> Sequence[Column[TokenRow]]:
-        return list(_columns(self.session.glyphs))
+        return list(_columns())
 
     def rows(self) -> Sequence[TokenRow]:
         board = self.session.board
-        return self.cache.keep(map(self._row, [*board.tokens, *(board.ended_tokens if self.shows_ended else ())]))
+        return [*map(self._row, (*board.tokens, *(board.ended_tokens if self.shows_ended else ())))]
 
     def lead(self, width: int) -> Content:
         tokens = self.session.board.tokens
         on = sum(token.state == "active" for token in tokens)
         tight = max(tokens, key=_used_most, default=None)
         listed = len(tokens) + (len(self.session.board.ended_tokens) if self.shows_ended else 0)
-        parts = [(f" {self.counted(listed)} {self.session.glyphs.dot} {on} on", ""), *self._ended()]
+        parts = [(f" {self.counted(listed)} {glyphs.DOT} {on} on", ""), *self._ended()]
         if tight is not None and (share := _used_most(tight)) >= 0.9:
-            parts.append(
-                (f" {self.session.glyphs.dot} {safe(tight.name, 30)} is at {fmt.percent(share)}", budget_tone(share))
-            )
+            parts.append((f" {glyphs.DOT} {safe(tight.name, 30)} is at {fmt.percent(share)}", budget_tone(share)))
         hint = f"   {self.session.key('tokens.connect')} shows how to use one, with a test call"
         return content(*fitting(width, parts, [(hint, "dim")]))
 
@@ -88,7 +82,7 @@ class TokenListing(PageListing[TokenRow]):
         """Returns how many tokens of ended programs there are, and the key that shows or hides them."""
         count, key = len(self.session.board.ended_tokens), self.session.key("tokens.ended")
         what = f"shown ({key} hides" if self.shows_ended else f"hidden ({key} shows"
-        text = f" {self.session.glyphs.dot} ended runs: {count:,} {what} them)"
+        text = f" {glyphs.DOT} ended runs: {count:,} {what} them)"
         return [(text, "dim")] if count else []
 
     def detail(self, row: TokenRow, width: int) -> Content:
@@ -102,12 +96,12 @@ class TokenListing(PageListing[TokenRow]):
         )
         for budget in by_unit(token.budgets):
             text = forecast(budget, now, token.created_ms)
-            card.row(budget.window.value, *budget_parts(budget, GAUGE, session.glyphs, text))
+            card.row(budget.window.value, *budget_parts(budget, 8, text))
         if not token.budgets:
             card.row("budget", ("none of its own", "dim"))
         self._history(card, row, width)
         card.row("limits", limits_text(token.limits) or ("none of its own", "dim"))
-        card.row("models", *_models(token, session.glyphs))
+        card.row("models", *_models(token))
         add_details(card, [("created", fmt.moment(token.created_ms, now)), *details(TOKEN, token, *DRAWN)])
         return card.content()
 
@@ -145,26 +139,25 @@ class TokenListing(PageListing[TokenRow]):
         errors = f", errors {fmt.percent((total.errors - refused) / calls)}" if total is not None and calls else ""
         text = f" {fmt.dollar_amount(total.cost_nanos if total else 0)}, {fmt.count_text(calls, 'call')}"
         text += f"{f' and {refused:,} refused' if refused else ''}{errors}; {fmt.dollar_amount(row.today)} today"
-        card.row("30 days", (spark(costs, min(30, max(10, width - 50)), self.session.glyphs), "live"), text)
+        card.row("30 days", (spark(costs, min(30, max(10, width - 50))), "live"), text)
         card.row("total", f"{fmt.count_text(row.view.calls, 'call')}, {dollars(row.view.spent_nanos)}")
 
 
 def _used_most(token: TokenView) -> float:
-    return max(map(used_share, token.budgets), default=0.0) if token.enabled else 0.0
+    return used_most(token.budgets) if token.enabled else 0.0
 
 
-def _models(token: TokenView, glyphs: Glyphs) -> Iterator[tuple[str, str]]:
+def _models(token: TokenView) -> Iterator[tuple[str, str]]:
     allowed = f"may use {', '.join(map(safe, token.models))}; " if token.models else ""
     if not token.sees:
         yield f"{allowed}sees none: no enabled channel of its group offers an allowed model", "warn"
         return
-    more = f" {glyphs.ellipsis} {len(token.sees) - SHOWN} more" if len(token.sees) > SHOWN else ""
-    yield f"{allowed}sees {len(token.sees)}: {', '.join(map(safe, token.sees[:SHOWN]))}{more}", ""
+    yield f"{allowed}sees {len(token.sees)}: {first_of([*map(safe, token.sees)], 12)}", ""
 
 
-def _columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
+def _columns() -> Iterator[Column[TokenRow]]:
     yield Column(
-        "state", "", 1, lambda r: _mark(r.view, glyphs), tone=lambda r: _mark_tone(r.view), sort=lambda r: r.view.state
+        "state", "", 1, lambda r: _mark(r.view), tone=lambda r: _mark_tone(r.view), sort=lambda r: r.view.state
     )
     yield text_column(
         "name",
@@ -174,21 +167,13 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
         most=18,
         flex=True,
         tone=lambda r: COLOR_TONES[r.view.color],
-        fitted=lambda r, width: cut_middle(safe(r.view.name), width, glyphs.ellipsis),
+        fitted=lambda r, width: cut_middle(safe(r.view.name), width),
     )
     yield text_column("key", "Key", 15, lambda r: r.view.hint, rank=5, dim=True)
     yield text_column("group", "Group", 9, lambda r: r.view.group, rank=2, most=14)
-    yield Column(
-        "budget",
-        "Budget",
-        GAUGE + 16,
-        lambda r: _budget(r.view, glyphs),
-        tone=lambda r: budget_tone(_used_most(r.view)),
-        sort=lambda r: _used_most(r.view),
-        descends=True,
-    )
+    yield budget_column(lambda r: r.view.budgets)
     yield text_column("window", "Window", 6, lambda r: _window(r.view), rank=6, dim=True)
-    yield number_column("today", "Today", 9, lambda r: r.today or None, fmt.short_cost, glyphs)
+    yield number_column("today", "Today", 9, lambda r: r.today or None, fmt.short_cost)
     yield Column(
         "expires",
         "Expires",
@@ -208,17 +193,12 @@ def _columns(glyphs: Glyphs) -> Iterator[Column[TokenRow]]:
     yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, most=40, extra=True)
 
 
-def _mark(token: TokenView, glyphs: Glyphs) -> str:
-    return {"active": glyphs.on, "expired": glyphs.failed}.get(token.state, glyphs.off)
+def _mark(token: TokenView) -> str:
+    return {"active": glyphs.ON, "expired": glyphs.FAILED}.get(token.state, glyphs.OFF)
 
 
 def _mark_tone(token: TokenView) -> str:
     return {"active": "ok", "expired": "bad"}.get(token.state, "dim")
-
-
-def _budget(token: TokenView, glyphs: Glyphs) -> str:
-    tight = tightest(token.budgets)
-    return "unlimited" if tight is None else budget_line(tight, GAUGE, glyphs)
 
 
 def _window(token: TokenView) -> str:

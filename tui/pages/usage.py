@@ -1,4 +1,4 @@
-"""Usage: cost, calls, tokens and times over time, the busiest hours, the largest users, and how long budgets last."""
+"""Usage: cost, calls, tokens and times over time, the busiest hours, and how long a budget lasts."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,27 +14,26 @@ from textual.widgets import Input, Static
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.query import parse
 from tui import format as fmt
+from tui import glyphs
 from tui.actions import bindings
 from tui.pages.base import AnyPage, ConsolePage, Verb
-from tui.pages.list_page import COMPLAINT_LIMIT, edit_filter
+from tui.pages.list_page import edit_filter
 from tui.pages.usage_chart import MEASURES, Bars, ChartPlan, bars_of, chart, known
 from tui.pages.usage_cursor import DIMENSIONS, Layout, click, move_bar, move_series, open_calls
 from tui.pages.usage_panels import (
     WEEKDAYS,
     BudgetSource,
     budget_chart,
-    budget_lines,
     budget_sources,
     heat_map,
     heat_width,
+    side_by_side,
 )
 from tui.pages.usage_sums import UsageRequest, UsageSums, fetch
 from tui.pages.usage_table import (
     SeriesRow,
-    rankings,
     series_rows,
     series_table,
-    side_by_side,
 )
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
@@ -90,7 +89,7 @@ class UsageBlock(TextBlock, inherit_bindings=False):
 
 
 class UsagePage(ConsolePage):
-    """The page with a chart and its series, the panels, rankings and budgets."""
+    """The page with a chart, its series and the panels."""
 
     DEFAULT_CSS = "UsagePage .lead { height: 1; }"
     scopes = ("usage",)
@@ -164,7 +163,7 @@ class UsagePage(ConsolePage):
             self.run_worker(self._ask(), group="usage", exclusive=True, exit_on_error=True)
         self.query_one(LeadLine).show(self.lead(), whole=bool(self.complaint or self._trouble))
         session, choices = self.session, tuple(self.view.choices.items())
-        looks = (self.app.theme, self.app.no_color, session.glyphs, session.now() // 60_000)
+        looks = (self.app.theme, self.app.no_color, session.now() // 60_000)
         shown = (id(self._found), self.back, self.series, choices, session.board.tables, looks)
         if shown != self._shown:  # drawing takes too long to repeat at every refresh
             self._shown = shown
@@ -173,8 +172,8 @@ class UsagePage(ConsolePage):
     def lead(self) -> Content:
         """Returns the line above the chart: the choices and the sums, or an error."""
         if wrong := self.complaint or self._trouble:
-            return content((f" {safe(wrong, COMPLAINT_LIMIT)}", "bad"))
-        dot = f" {self.session.glyphs.dot} "
+            return content((f" {safe(wrong, 600)}", "bad"))
+        dot = f" {glyphs.DOT} "
         parts: list[Part | str] = []
         for name, options in (("period", list(PERIODS)), ("value", list(MEASURES)), ("by", DIMENSIONS)):
             parts += [
@@ -209,7 +208,6 @@ class UsagePage(ConsolePage):
             trends=found.trends,
             whole=found.whole,
             value=MEASURES[measure],
-            glyphs=self.session.glyphs,
             patterns=self.app.no_color,
             first_ms=found.first_ms,
         )
@@ -228,23 +226,20 @@ class UsagePage(ConsolePage):
         ]
         table = series_table(plan, rows, measure, self.series, width, self.choice("by", DIMENSIONS))
         self.places = Layout(bars, range(1, len(drawn) - 1), len(top), rows, measure, width)
-        parts = [*top, *table, content(""), *self._panels(plan, found, width), content("")]
-        parts += rankings(found.rankings, plan, width)
-        return lines(*parts, content(""), *budget_lines(self.session, width))
+        return lines(*top, *table, content(""), *self._panels(plan, found, width))
 
     def _selected(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:
         """Returns the sums of the selected bar, and how to see its calls."""
-        row, dot = bars.rows[self.series].get(chosen), f" {self.session.glyphs.dot} "
+        row, dot = bars.rows[self.series].get(chosen), f" {glyphs.DOT} "
         start = datetime.fromtimestamp(bars.starts[chosen] / 1000).astimezone()
         name = next(one.name for one in rows if one.key == self.series)
         when = f"{start:%a} {start.day} {start:%b}" + (f" {start:%H:%M}" if bars.hourly else "")
         if bars.chunk > 1:
             last = datetime.fromtimestamp(bars.ends[chosen] / 1000 - HOUR_MS / 1000).astimezone()
             when += f" to {last.day} {last:%b}"
-        glyphs = self.session.glyphs
         parts: list[Part | str] = [
-            (f" {glyphs.running} {when}", "key"),
-            (f"  {cut(name, 28, glyphs.ellipsis)}  ", "bold"),
+            (f" {glyphs.RUNNING} {when}", "key"),
+            (f"  {cut(name, 28)}  ", "bold"),
         ]
         if row is None:
             nothing = "no calls" if known(plan, bars, chosen) else "before the first call"
@@ -260,12 +255,12 @@ class UsagePage(ConsolePage):
         found = {name: number(row) for name, number in measure.lines.items()}
         times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in found.items() if ms is not None)
         texts = [times, *texts] if plan.value.lines else [*texts, times]
-        key = self.session.key("usage.open").replace("enter", glyphs.enter)
+        key = self.session.key("usage.open")
         hint: list[Part] = [(f"   {key}", "key"), (" opens the calls", "dim")] if self.size.width >= 70 else []
         room = self.size.width - 2 - sum(len(part[0]) for part in (*parts, *hint))
         while len(dot.join(texts)) > room and len(texts) > 1:
             texts.pop()
-        return content(*parts, cut(dot.join(filter(None, texts)), max(0, room), glyphs.ellipsis), *hint)
+        return content(*parts, cut(dot.join(filter(None, texts)), max(0, room)), *hint)
 
     def _panels(self, plan: ChartPlan, found: UsageSums, width: int) -> list[Content]:
         """Returns the map of hours by weekday, and a budget's course."""
@@ -276,11 +271,11 @@ class UsagePage(ConsolePage):
             if course is not None:
                 rows += [
                     content(""),
-                    *budget_chart(course, plan, now, (width, len(WEEKDAYS)), _next_budget(self.session, sources)),
+                    *budget_chart(course, now, (width, len(WEEKDAYS)), _next_budget(self.session, sources)),
                 ]
             return rows
         left = heat_width(plan.value, width // 2)
-        right = budget_chart(course, plan, now, (width - left - 4, len(WEEKDAYS)), _next_budget(self.session, sources))
+        right = budget_chart(course, now, (width - left - 4, len(WEEKDAYS)), _next_budget(self.session, sources))
         return side_by_side(heat_map(found.hours, plan, left), right, left + 3)
 
     def _due(self) -> bool:
@@ -365,15 +360,15 @@ def _title(plan: ChartPlan, bars: Bars, *, incomplete: bool) -> Content:
     """Returns the title: what a bar stands for, and the meaning of the marks on the axis."""
     step = "hour" if bars.hourly else "day"
     per = f"per {bars.chunk} {step}s" if bars.chunk > 1 else f"per {step}"
-    calls, glyphs = bars.rows[None], plan.glyphs
+    calls = bars.rows[None]
     known_ones = [known(plan, bars, number) for number in range(len(bars.starts))]
     parts: list[Part] = [(f" {plan.value.name} {per}", "bold")]
     if any(there and number not in calls for number, there in enumerate(known_ones)):
-        parts.append((f"   {glyphs.nothing} no calls" if not plan.value.lines else "   gaps: no calls", "dim"))
+        parts.append((f"   {glyphs.NOTHING} no calls" if not plan.value.lines else "   gaps: no calls", "dim"))
     if bars.chunk > 1 and plan.value.lines:
         parts.append(("   p50, p95: the slowest day", "dim"))
     if not all(known_ones):
-        parts.append((f"   {glyphs.unknown * 2} before the first call", "dim"))
+        parts.append((f"   {glyphs.UNKNOWN * 2} before the first call", "dim"))
     if incomplete:
         parts.append(("   without older calls: their records are deleted", "dim"))
     return content(*parts)

@@ -16,9 +16,8 @@ from textual.content import Content
 
 from gateway.domain.units import Millis
 from gateway.domain.views import SumRow
-from tui import charts
+from tui import charts, glyphs
 from tui import format as fmt
-from tui.glyphs import Glyphs
 from tui.text import Part, cell, content
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
@@ -98,7 +97,6 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
     whole: Trends
     """The sums of all keys together; the only key is empty."""
     value: Measure
-    glyphs: Glyphs
     patterns: bool = False
     """Whether fills are used instead of colours."""
     first_ms: Millis | None = None
@@ -117,7 +115,7 @@ class ChartPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def fill(self, series: int) -> str:
         """Returns the character of a series."""
-        return self.glyphs.fills[series] if self.patterns else self.glyphs.fills[0]
+        return glyphs.FILLS[series] if self.patterns else glyphs.FILLS[0]
 
 
 def largest_first(trends: Trends, value: Measure) -> list[SumRow]:
@@ -181,7 +179,7 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
         columns = _columns(plan, bars)
         ticks = charts.ticks(max(map(sum, columns), default=0.0), height, whole=plan.value.whole)
         rows = list(_bar_rows(plan, bars, columns, ticks))
-    return [*_with_axis(plan, rows, ticks), *_time_axis(plan, bars, chosen, plan.glyphs)]
+    return [*_with_axis(plan, rows, ticks), *_time_axis(plan, bars, chosen)]
 
 
 def _rows_by_bar(firsts: Sequence[Millis], sources: Sequence[Mapping[Millis, SumRow]]) -> dict[int, SumRow]:
@@ -233,7 +231,7 @@ def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[f
 def _bar_rows(
     plan: ChartPlan, bars: Bars, columns: Sequence[Sequence[float]], ticks: charts.Ticks
 ) -> Iterator[list[Part]]:
-    stacks = charts.stack_bars(columns, ticks.height, plan.glyphs, ticks.top, patterns=plan.patterns)
+    stacks = charts.stack_bars(columns, ticks.height, ticks.top, patterns=plan.patterns)
     calls = bars.rows[None]
     for number, row in enumerate(stacks):
         back = _background(plan, ticks, number)
@@ -244,9 +242,9 @@ def _bar_rows(
                 tone = f"chart{one.series + 1}" + (f" on chart{one.behind + 1}" if one.behind >= 0 else "")
                 parts += [(one.text * span.bar, tone), (back[0] * (span.whole - span.bar), back[1])]
             elif bottom and at not in calls and known(plan, bars, at):
-                parts.append((_middle(plan.glyphs.nothing, span.whole), "dim"))
+                parts.append((_middle(glyphs.NOTHING, span.whole), "dim"))
             elif bottom and at in calls:
-                parts += [(plan.glyphs.blocks[1] * span.bar, "dim"), (" " * (span.whole - span.bar), "")]
+                parts += [(glyphs.BLOCKS[1] * span.bar, "dim"), (" " * (span.whole - span.bar), "")]
             else:
                 parts.append((back[0] * span.whole, back[1]))
         yield parts
@@ -258,7 +256,7 @@ def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
     """
     if row % ticks.rows:
         return " ", ""
-    return (plan.glyphs.dots if plan.patterns else plan.glyphs.grid), "grid"
+    return (glyphs.GRID_DOTS if plan.patterns else glyphs.GRID), "grid"
 
 
 def _middle(mark: str, width: int) -> str:
@@ -268,7 +266,7 @@ def _middle(mark: str, width: int) -> str:
 def _line_rows(
     plan: ChartPlan, values: Sequence[Sequence[float | None]], width: int, ticks: charts.Ticks
 ) -> Iterator[list[Part]]:
-    rows = charts.lines(values, width, ticks.height, plan.glyphs, ticks.top, patterns=plan.patterns)
+    rows = charts.lines(values, width, ticks.height, ticks.top, patterns=plan.patterns)
     ends = _line_names(plan, values, ticks)
     for number, row in enumerate(rows):
         back = (" ", "") if plan.patterns else _background(plan, ticks, number)
@@ -287,7 +285,7 @@ def _line_names(
     overlap.
     """
     wanted, height = [], ticks.height
-    signs = plan.glyphs.marks if plan.glyphs.ascii else "─╌┈" if plan.patterns else "───"
+    signs = glyphs.LINES if plan.patterns else 3 * glyphs.LINES[0]
     for number, (name, line) in enumerate(zip(plan.value.lines, values, strict=True)):
         last = next((value for value in reversed(line) if value is not None), None)
         if last is not None:
@@ -306,7 +304,7 @@ def _with_axis(plan: ChartPlan, rows: Sequence[Sequence[Part]], ticks: charts.Ti
     for number, row in enumerate(rows):
         labelled = number % ticks.rows == 0
         label = tick_text(plan.value, ticks, number // ticks.rows) if labelled else ""
-        axis = plan.glyphs.axis[1 if labelled else 0]
+        axis = glyphs.AXIS[1 if labelled else 0]
         yield content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *join_parts(row))
 
 
@@ -340,16 +338,16 @@ def tick_text(value: Measure, ticks: charts.Ticks, number: int) -> str:
     return f"{amount / 1000:.{decimals}f}s" if ticks.step < 60_000 else f"{amount / 60_000:.0f}m"
 
 
-def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None, glyphs: Glyphs) -> Iterator[Content]:
+def _time_axis(plan: ChartPlan, bars: Bars, chosen: int | None) -> Iterator[Content]:
     """Yields the axis with its marks, and the dates or hours below."""
     labels = dict(_labels(bars))
-    parts: list[Part] = [(f"{cell('0', AXIS, right=True)} {glyphs.axis[2]}", "dim")]
+    parts: list[Part] = [(f"{cell('0', AXIS, right=True)} {glyphs.AXIS[2]}", "dim")]
     for number, span in enumerate(bars.spans):
         if number == chosen:
-            parts += [(glyphs.chosen * span.bar, "key"), (glyphs.axis[3] * (span.whole - span.bar), "dim")]
+            parts += [(glyphs.CHOSEN * span.bar, "key"), (glyphs.AXIS[3] * (span.whole - span.bar), "dim")]
             continue
-        line = glyphs.axis[3] if known(plan, bars, number) else glyphs.unknown
-        text = (glyphs.tick if number in labels else line) + line * (span.whole - 1)
+        line = glyphs.AXIS[3] if known(plan, bars, number) else glyphs.UNKNOWN
+        text = (glyphs.TICK if number in labels else line) + line * (span.whole - 1)
         parts.append((text, "dim"))
     yield content(*parts)
     indent, width = AXIS + EDGE, sum(span.whole for span in bars.spans)

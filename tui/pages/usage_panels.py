@@ -1,4 +1,4 @@
-"""Usage panels: the map of hours by weekday, a budget's cost so far against its limit, and all budgets."""
+"""Usage panels: the map of hours by weekday, a budget's cost so far against its limit, and budgets as lines."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,18 +11,12 @@ from gateway.domain.budget import Window, window_end, window_start
 from gateway.domain.forecast import forecast, pace_span, used_share
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView, SumRow
-from tui import charts
+from tui import charts, glyphs
 from tui.budgets import amounts, budget_line, budget_tone, by_unit
-from tui.glyphs import Glyphs
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, ChartPlan, Measure, join_parts, sum_rows, tick_text
 from tui.session import ConsoleSession
 from tui.text import Part, cell, content, cut, fitting, safe
 from tui.trends import DAY_MS, HOUR_MS, Trends
-
-HEAT_DAYS = 28
-"""The number of days of the map: each weekday is in it four times."""
-
-GAUGE = 14
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -51,7 +45,7 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
     """Returns the hours of the local day by weekday, the last four weeks added up; ``hours`` has the sums of
     each hour.
     """
-    value, glyphs = plan.value, plan.glyphs
+    value = plan.value
     found, seen = _by_weekday(hours, plan.first_ms)
     numbers = {at: value.number(sum_rows(rows)) for at, rows in found.items()}
     highest = max(numbers.values(), default=0.0)
@@ -64,7 +58,7 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
         cells = ((day, hour) for hour in range(24))
         parts += [_heat_cell(numbers.get(at), at in seen, highest, each, plan) for at in cells]
         rows = [row for hour in range(24) for row in found.get((day, hour), ())]
-        text = value.text(value.number(sum_rows(rows))) if rows else glyphs.nothing
+        text = value.text(value.number(sum_rows(rows))) if rows else glyphs.NOTHING
         lines.append(content(*parts, (cell(text, HEAT_SUM, right=True), "dim")))
     marks = "".join(f"{hour:<{3 * each}}" if each > 1 or hour % 6 == 0 else " " * 3 for hour in range(0, 24, 3))
     lines.append(content((f"{' ' * HEAT_NAME}{marks}", "dim")))
@@ -73,11 +67,11 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
 
 def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: ChartPlan, width: int) -> Content:
     """Returns the shades from nothing to most, and when the most was, if that fits."""
-    shades = SHADES if coloured(plan) else len(plan.glyphs.shades) - 1
+    shades = SHADES if coloured(plan) else len(glyphs.SHADES) - 1
     steps = [_heat_cell(highest * (level / shades) ** 2, True, highest, 2, plan) for level in range(1, shades + 1)]
     most = max(numbers, key=lambda at: numbers[at], default=None)
     when = "" if most is None else f"  {WEEKDAYS[most[0]]} {most[1]:02}:00"
-    indent, nothing, little = " " * HEAT_NAME, f"{plan.glyphs.nothing} no calls   ", "little "
+    indent, nothing, little = " " * HEAT_NAME, f"{glyphs.NOTHING} no calls   ", "little "
     highest_text = f" most: {plan.value.text(highest)}"
     texts = [
         (f"{indent}{nothing}{little}", f"{highest_text}{when}"),
@@ -110,16 +104,16 @@ def _heat_cell(number: float | None, known: bool, highest: float, each: int, pla
     alike.
     """
     if number is None:
-        return (plan.glyphs.nothing if known else " ").center(each), "dim"
-    shades = plan.glyphs.shades
+        return (glyphs.NOTHING if known else " ").center(each), "dim"
+    shades = glyphs.SHADES
     most = SHADES if coloured(plan) else len(shades) - 1
     shade = max(1, charts.level(math.sqrt(max(0.0, number)), math.sqrt(highest), most))
-    return (plan.glyphs.blocks[charts.FULL] * each, f"heat{shade}") if coloured(plan) else (shades[shade] * each, "")
+    return (glyphs.BLOCKS[charts.FULL] * each, f"heat{shade}") if coloured(plan) else (shades[shade] * each, "")
 
 
 def coloured(plan: ChartPlan) -> bool:
     """Returns whether shades are colours. In ASCII and without colours they are characters."""
-    return not plan.patterns and not plan.glyphs.ascii
+    return not plan.patterns
 
 
 class BudgetSource(msgspec.Struct, frozen=True):
@@ -151,10 +145,6 @@ class BudgetSource(msgspec.Struct, frozen=True):
         return self.kind if self.kind == "account" else f"{self.kind} {self.name}"
 
 
-EVER_DAYS = 30
-"""The number of past days shown for a budget without a window, and of days to come."""
-
-
 class BudgetWindow(msgspec.Struct, frozen=True):
     """The time span of the axis."""
 
@@ -169,8 +159,8 @@ def budget_window(source: BudgetSource, now: Millis) -> BudgetWindow:
     step = window.info.chart_step
     ends = window_end(window, now)
     if ends is None:
-        start = max(source.since, Millis(window_start(Window.DAY, now) - EVER_DAYS * DAY_MS))
-        return BudgetWindow(Millis(min(start, now - DAY_MS)), Millis(now + EVER_DAYS * DAY_MS), step)
+        start = max(source.since, Millis(window_start(Window.DAY, now) - 30 * DAY_MS))
+        return BudgetWindow(Millis(min(start, now - DAY_MS)), Millis(now + 30 * DAY_MS), step)
     return BudgetWindow(window_start(window, now), ends, step)
 
 
@@ -228,14 +218,12 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         return self.spent / span if span else 0.0
 
 
-def budget_chart(
-    course: BudgetCourse, plan: ChartPlan, now: Millis, size: tuple[int, int], more: Sequence[Part] = ()
-) -> list[Content]:
+def budget_chart(course: BudgetCourse, now: Millis, size: tuple[int, int], more: Sequence[Part] = ()) -> list[Content]:
     """Returns the use so far as an area, the limit as a line, and the expected use at this pace. ``more`` is about
     other budgets.
     """
     width, height = size
-    glyphs, budget = plan.glyphs, course.source.budget
+    budget = course.source.budget
     room = max(8, width - AXIS - EDGE)
     length = course.window.end - course.window.start
     moments = [course.window.start + length * (x + 1) / room for x in range(room)]
@@ -248,43 +236,41 @@ def budget_chart(
     limit_row = ticks.row_of(course.limit)
     title = f" {safe(course.source.label, 32)}, {budget.window.info.current}: {amounts(budget)}"
     coming = forecast(budget, now, course.source.since)
-    lines = [content((title, "bold"), (f"   {cut(coming, max(0, width - len(title) - 3), glyphs.ellipsis)}", "dim"))]
-    areas = charts.stack_bars(
-        [[v] if gone else [0.0] for v, gone in zip(values, past, strict=True)], height, glyphs, ticks.top
-    )
+    lines = [content((title, "bold"), (f"   {cut(coming, max(0, width - len(title) - 3))}", "dim"))]
+    areas = charts.stack_bars([[v] if gone else [0.0] for v, gone in zip(values, past, strict=True)], height, ticks.top)
     for number, row in enumerate(areas):
         parts: list[Part] = []
         for x, one in enumerate(row):
             future = ahead and not past[x] and ticks.row_of(values[x]) == number
-            parts.append(_budget_cell(one, number == limit_row, future, glyphs))
+            parts.append(_budget_cell(one, number == limit_row, future))
         label = tick_text(course.value, ticks, number // ticks.rows) if number % ticks.rows == 0 else ""
-        axis = glyphs.axis[1 if label else 0]
+        axis = glyphs.AXIS[1 if label else 0]
         lines.append(content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *join_parts(parts)))
-    lines += list(_budget_axis(course, past, room, glyphs))
+    lines += list(_budget_axis(course, past, room))
     legend: list[Part] = [
         (" " * (AXIS + EDGE if width >= 70 else 1), ""),
-        (glyphs.square, "chart1"),
+        (glyphs.SQUARE, "chart1"),
         (" used   ", "dim"),
     ]
-    legend += [(glyphs.limit * 2, "bad"), (" limit   ", "dim")]
-    legend += [(glyphs.ahead * 2, "warn"), (" at this pace   ", "dim")] if ahead else []
+    legend += [(glyphs.LIMIT * 2, "bad"), (" limit   ", "dim")]
+    legend += [(glyphs.AHEAD * 2, "warn"), (" at this pace   ", "dim")] if ahead else []
     return [*lines, content(*legend, *more)]
 
 
-def _budget_cell(one: charts.ChartCell, limit: bool, ahead: bool, glyphs: Glyphs) -> Part:  # noqa: FBT001 - facts of a cell
+def _budget_cell(one: charts.ChartCell, limit: bool, ahead: bool) -> Part:  # noqa: FBT001 - facts of a cell
     if ahead:
-        return glyphs.ahead, "warn"
+        return glyphs.AHEAD, "warn"
     if limit:
-        full = one.text == glyphs.blocks[charts.FULL]
-        return glyphs.limit, "bad on chart1" if full else "bad"
+        full = one.text == glyphs.BLOCKS[charts.FULL]
+        return glyphs.LIMIT, "bad on chart1" if full else "bad"
     return one.text, "chart1" if one.series >= 0 else ""
 
 
-def _budget_axis(course: BudgetCourse, past: Sequence[bool], room: int, glyphs: Glyphs) -> Iterator[Content]:
+def _budget_axis(course: BudgetCourse, past: Sequence[bool], room: int) -> Iterator[Content]:
     """Yields the axis, and below it the start of the window, now, and its end."""
     here = max(0, sum(past) - 1)
-    line = glyphs.axis[3] * here + glyphs.tick + glyphs.axis[3] * (room - here - 1)
-    yield content((f"{cell('0', AXIS, right=True)} {glyphs.axis[2]}{line}", "dim"))
+    line = glyphs.AXIS[3] * here + glyphs.TICK + glyphs.AXIS[3] * (room - here - 1)
+    yield content((f"{cell('0', AXIS, right=True)} {glyphs.AXIS[2]}{line}", "dim"))
     first, last = (_moment(at, course.window.step) for at in (course.window.start, course.window.end))
     text = " " * room
     for at, label in ((max(0, here - 1), "now"), (0, first), (room - len(last), last)):
@@ -309,22 +295,25 @@ def budget_sources(session: ConsoleSession) -> list[BudgetSource]:
     return sorted(found, key=lambda one: -used_share(one.budget))
 
 
-def budget_lines(session: ConsoleSession, width: int) -> list[Content]:
-    """Returns all budgets below a title; without any, where to set them."""
-    rows = budget_rows(session, budget_sources(session), width)
-    none = f"   none; {session.key('entity.edit')} on pages 2, 3 and 6 adds them"
-    return [content((" budgets", "bold"), ("" if rows else none, "dim")), *rows]
-
-
 def budget_rows(session: ConsoleSession, sources: Iterable[BudgetSource], width: int) -> list[Content]:
     """Returns each budget with its gauge and forecast."""
-    now, glyphs, narrow = session.now(), session.glyphs, width < 95
+    now, narrow = session.now(), width < 95
     rows = []
     for source in sources:
         part, budget = used_share(source.budget), source.budget
-        name = cell(safe(source.label), 13 if narrow else 20, ellipsis=glyphs.ellipsis)
-        line = f"{budget_line(budget, 4 if narrow else GAUGE, glyphs)}  "
+        name = cell(safe(source.label), 13 if narrow else 20)
+        line = f"{budget_line(budget, 4 if narrow else 14)}  "
         head = f" {name} {budget.window.value:<6} "
-        text = cut(forecast(budget, now, source.since), max(0, width - len(head) - len(line)), glyphs.ellipsis)
+        text = cut(forecast(budget, now, source.since), max(0, width - len(head) - len(line)))
         rows.append(content(head, (line, budget_tone(part)), (text, budget_tone(part) or "dim")))
+    return rows
+
+
+def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
+    """Returns two blocks side by side; ``width`` is the left one's."""
+    rows = []
+    for number in range(max(len(left), len(right))):
+        one = left[number] if number < len(left) else Content("")
+        other = right[number] if number < len(right) else Content("")
+        rows.append(Content.assemble(one, " " * max(0, width - one.cell_length), other))
     return rows

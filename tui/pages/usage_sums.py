@@ -1,17 +1,13 @@
 """Usage sums: the data that the Usage page shows for a period, fetched from the server."""
 
-from collections.abc import Mapping, Sequence
-
 import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.domain.units import Millis
 from gateway.domain.views import SumRow
 from tui.pages.usage_chart import MEASURES
-from tui.pages.usage_panels import HEAT_DAYS, BudgetCourse, BudgetSource, budget_window
+from tui.pages.usage_panels import BudgetCourse, BudgetSource, budget_window
 from tui.trends import HOUR_MS, Trends, days, hours, trends
-
-RANKED = ("token", "model", "channel", "app")
 
 
 class UsageSums(msgspec.Struct, frozen=True):
@@ -21,7 +17,6 @@ class UsageSums(msgspec.Struct, frozen=True):
     whole: Trends
     """The sums of all keys together."""
     total: SumRow
-    rankings: Mapping[str, Sequence[SumRow]]
     hours: Trends
     """The hours of the last weeks, all keys together."""
     first_ms: Millis | None
@@ -51,15 +46,12 @@ async def fetch(client: ControlClient, asked: UsageRequest, now: Millis) -> Usag
     since, words = starts[0], asked.words or None
     main = await client.summary(by=asked.by, since=since, step=asked.step, percentiles=True, words=words)
     whole = await client.summary(since=since, step=asked.step, percentiles=True, words=words)
-    heat_starts = hours((now - days(HEAT_DAYS, now)[0]) // HOUR_MS + 1, now)
+    heat_starts = hours((now - days(28, now)[0]) // HOUR_MS + 1, now)
     heat = await client.summary(since=heat_starts[0], step="hour", words=words)
-    others = [one for one in RANKED if one != asked.by]
-    rankings = {one: (await client.summary(by=one, since=since, words=words)).rows for one in others}
     return UsageSums(
         trends(main, starts),
         trends(whole, starts),
         whole.total,
-        rankings,
         trends(heat, heat_starts),
         main.first_ms,
         await _course(client, asked.budget, now),

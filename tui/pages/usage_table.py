@@ -1,15 +1,14 @@
-"""Usage table: the series of the chart with their sums, averages and percentiles, and rankings. Values in, text out."""
+"""Usage table: the series of the chart with their sums, averages and percentiles. Values in, text out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from textual.content import Content
 
 from gateway.domain.views import SumRow
-from tui import charts
+from tui import charts, glyphs
 from tui import format as fmt
-from tui.glyphs import Glyphs
-from tui.pages.usage_chart import MEASURES, OTHERS, SERIES, ChartPlan, Measure, sum_rows
+from tui.pages.usage_chart import MEASURES, OTHERS, SERIES, ChartPlan, sum_rows
 from tui.text import Part, cell, content, cut_middle, safe
 
 
@@ -114,7 +113,7 @@ def series_table(
     plan: ChartPlan, rows: Sequence[SeriesRow], measure: str, chosen: str | None, width: int, by: str
 ) -> list[Content]:
     """Returns the head and the rows, with the selected one marked. The shares follow the measure."""
-    value, glyphs = plan.value, plan.glyphs
+    value = plan.value
     columns, share_width = shown_columns(measure, width), _share_width(measure)
     at = _share_place(columns, measure)
     name_width = _name_width(columns, width)
@@ -122,7 +121,7 @@ def series_table(
     for number, column in enumerate(columns):
         last = number + 1 == len(columns) or columns[number + 1].measure != measure
         mine = column.measure == measure and last  # times are sorted by their average
-        title = cell(column.title + (glyphs.descending if mine else ""), column.width, right=True)
+        title = cell(column.title + (glyphs.DESCENDING if mine else ""), column.width, right=True)
         head.append((title, "bold" if mine else "dim"))
         head += [(cell("share", share_width, right=True), "dim")] if number == at and share_width else []
     trend = _trend_width(columns, width)
@@ -132,12 +131,10 @@ def series_table(
     for row in rows:
         here = row.key == chosen
         drawn = row.series >= 0 and not value.lines  # lines of times have the colours of p50, p95 and the average
-        mark = (plan.fill(row.series) if plan.patterns else glyphs.square) if drawn else " "
+        mark = (plan.fill(row.series) if plan.patterns else glyphs.SQUARE) if drawn else " "
         tone = f"chart{row.series + 1}" if drawn else ""
-        parts: list[Part] = [(f" {glyphs.running if here else ' '}", "key"), (mark, tone)]
-        parts.append(
-            (f" {cell(cut_middle(row.name, name_width, glyphs.ellipsis), name_width)}", "bold" if here else "")
-        )
+        parts: list[Part] = [(f" {glyphs.RUNNING if here else ' '}", "key"), (mark, tone)]
+        parts.append((f" {cell(cut_middle(row.name, name_width), name_width)}", "bold" if here else ""))
         for number, column in enumerate(columns):
             parts.append((cell(column.text(row.row), column.width, right=True), "bold" if here else ""))
             if number == at and share_width:
@@ -154,7 +151,7 @@ def _trend(plan: ChartPlan, key: str | None, width: int) -> str:
     if key == OTHERS:
         return ""
     source, key = (plan.whole, "") if key is None else (plan.trends, key)
-    return charts.spark(source.values(key, plan.value.number), min(width, len(source.starts)), plan.glyphs)
+    return charts.spark(source.values(key, plan.value.number), min(width, len(source.starts)))
 
 
 def _trend_width(columns: Sequence[TableColumn], width: int) -> int:
@@ -166,50 +163,3 @@ def _trend_width(columns: Sequence[TableColumn], width: int) -> int:
 def _name_width(columns: Sequence[TableColumn], width: int) -> int:
     spare = width - 4 - SHARE - sum(column.width for column in columns)
     return max(8, min(NAMES[1], spare))
-
-
-def ranking(title: str, rows: Sequence[SumRow], value: Measure, width: int, glyphs: Glyphs) -> list[Content]:
-    """Returns the five largest as bars."""
-    best = [row for row in sorted(rows, key=lambda row: -value.number(row))[:5] if value.number(row) > 0]
-    top = max(map(value.number, best), default=0.0) or 1.0
-    name = max(8, min(24, width // 3))
-    room = max(4, width - name - 14)
-    lines = [content((cell(f" by {title}", width), "bold"))]
-    for row in best:
-        bar = charts.gauge(value.number(row) / top, room, glyphs, empty=" ")
-        text = f" {value.text(value.number(row)):>10}"
-        lines.append(
-            content(
-                f" {cell(cut_middle(name_of(row), name, glyphs.ellipsis), name)} ",
-                (bar, "chart1"),
-                cell(text, width - name - room - 2),
-            )
-        )
-    if not best:
-        lines.append(content((cell("   nothing yet", width), "dim")))
-    return lines
-
-
-def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) -> list[Content]:
-    """Returns two blocks side by side; ``width`` is the left one's."""
-    rows = []
-    for number in range(max(len(left), len(right))):
-        one = left[number] if number < len(left) else Content("")
-        other = right[number] if number < len(right) else Content("")
-        rows.append(Content.assemble(one, " " * max(0, width - one.cell_length), other))
-    return rows
-
-
-def rankings(found: Mapping[str, Sequence[SumRow]], plan: ChartPlan, width: int) -> list[Content]:
-    """Returns the largest users by each of the other dimensions."""
-    blocks = list(found)
-    across = len(blocks) if width >= 140 else 2 if width >= 76 else 1
-    each = width // across
-    drawn = [ranking(by, found[by], plan.value, each - 2, plan.glyphs) for by in blocks]
-    rows: list[Content] = []
-    for at in range(0, len(drawn), across):
-        row = drawn[at]
-        for number, block in enumerate(drawn[at + 1 : at + across], 1):
-            row = side_by_side(row, block, each * number)
-        rows += [*row, content("")]
-    return rows[:-1]

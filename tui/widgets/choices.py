@@ -144,9 +144,6 @@ class CheckList(OptionList, inherit_bindings=False):
         return content(("[x] ", "live") if id_ in self.on else ("[ ] ", "dim"), safe(text))
 
 
-SCROLLBAR = 2
-"""The cells beside the options."""
-
 HINT = "gpt !mini: words to match, !words to exclude"
 
 
@@ -186,7 +183,7 @@ class MultiSelect(DialogScreen[Any]):
 
     def compose(self) -> ComposeResult:
         longest = max((cell_len(safe(text)) for _, text in self._options), default=0)
-        with Dialog(classes="dialog big", needs=len("[x] ") + longest + SCROLLBAR):
+        with Dialog(classes="dialog big", needs=len("[x] ") + longest + 2):  # and the scrollbar
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield Static(Content(safe_lines(self._about)))
             yield FilterInput(HINT)
@@ -294,7 +291,7 @@ class ChooseOne(DialogScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         rows = self._rows()
-        with Dialog(classes="dialog", needs=max(row.cell_length for row in rows) + SCROLLBAR):
+        with Dialog(classes="dialog", needs=max(row.cell_length for row in rows) + 2):  # and the scrollbar
             yield Static(Content.styled(safe(self._title), "bold"), classes="title")
             yield OptionList(*rows, classes="choices", compact=True)
             yield Static(Content("arrows or a letter move, enter chooses, esc cancels"), classes="hint")

@@ -4,9 +4,6 @@ A new token's key is on the card, this once; in the texts it is masked until `v`
 call is one tiny streamed call through /v1, made like a client's; then its receipt is shown, or why it failed.
 """
 
-from itertools import accumulate
-
-from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import VerticalScroll
@@ -18,11 +15,12 @@ from gateway.client.apps import APPS
 from gateway.client.test_call import public_api
 from gateway.domain.errors import GatewayError
 from gateway.domain.views import CallView, TokenView
+from tui import glyphs
 from tui.clipboard import copy_text
 from tui.receipt import receipt
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
-from tui.text import Part, content, lines, safe, safe_lines
+from tui.text import Part, content, lines, link, safe, safe_lines
 from tui.widgets.app_guide import AppGuide
 from tui.widgets.combobox import PICKED
 from tui.widgets.dialogs import Dialog, toast
@@ -75,7 +73,9 @@ class Connect(DialogScreen[str]):
             yield Static(_about_key(self._session, self._token, self._key), classes="key")
             with VerticalScroll(classes="inside", can_focus=False):
                 yield Static(classes="model")
-                yield Static(classes="kinds")
+                kinds = Static(classes="kinds")
+                kinds.auto_links = False
+                yield kinds
                 yield Static(classes="apps")
                 yield Static(classes="where")
                 yield Static(classes="text")
@@ -103,8 +103,10 @@ class Connect(DialogScreen[str]):
         self.query_one(".model", Static).update(text)
         parts: list[Part | str | Content] = []
         for number, kind in enumerate(KINDS):
-            chosen = number == self._kind
-            parts += [Content.styled(f" {kind} ", "reverse bold") if chosen else (f" {kind} ", "dim"), " "]
+            name = (
+                content((f" {kind} ", "dim")) if number != self._kind else Content.styled(f" {kind} ", "reverse bold")
+            )
+            parts += [link(name, "screen.kind", number), " "]
         self.query_one(".kinds", Static).update(content(*parts))
         for part, drawn in ((".apps", guide.names), (".where", guide.about_part)):
             self.query_one(part).display = guide.shown
@@ -135,16 +137,12 @@ class Connect(DialogScreen[str]):
             self._kind = KINDS.index("Apps")
         self.draw_text()
 
-    @on(events.Click, ".kinds")
-    def choose_kind(self, event: events.Click) -> None:
-        """Choose the clicked kind."""
-        ends = accumulate(len(kind) + 3 for kind in KINDS)
-        self._kind = next((number for number, end in enumerate(ends) if event.x < end), self._kind)
+    def action_kind(self, number: int) -> None:
+        self._kind = number
         self.draw_text()
 
     def action_turn(self, by: int) -> None:
-        self._kind = (self._kind + by) % len(KINDS)
-        self.draw_text()
+        self.action_kind((self._kind + by) % len(KINDS))
 
     def action_model(self) -> None:
         """Choose the next model that the token sees; if they are many, search for one."""
@@ -250,7 +248,7 @@ class TokenTest(Static):
 
     def _failure(self, error: GatewayError) -> Content:
         self.trouble = safe_lines(self._session.advice(error.message))
-        what = f"{self._session.glyphs.failed} the test call failed: {self.trouble}"
+        what = f"{glyphs.FAILED} the test call failed: {self.trouble}"
         return lines(content((what, "bad")), content(("page 8, Doctor, finds out why", "dim")))
 
     def _draw_waiting(self) -> None:

@@ -83,9 +83,6 @@ def _shrink(placed: Sequence[WidgetPlacement], heights: list[int], parts: Sequen
 WIDTH, BIG_WIDTH = 68, 96
 """The cells of dialogs, as in the stylesheet."""
 
-FRAME = 6
-"""The cells of a dialog beside its content."""
-
 
 class Dialog(Vertical):
     """The frame of a dialog; its title and its buttons stay on the screen, however low that is."""
@@ -98,8 +95,9 @@ class Dialog(Vertical):
         """
         super().__init__(classes=classes)
         self._dialog_layout = DialogLayout()
-        if needs + FRAME > (BIG_WIDTH if self.has_class("big") else WIDTH):
-            self.styles.width = needs + FRAME
+        wide = needs + 6  # with the frame and the space at both sides
+        if wide > (BIG_WIDTH if self.has_class("big") else WIDTH):
+            self.styles.width = wide
 
     @property
     def layout(self) -> Layout:

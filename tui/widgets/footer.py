@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-from textual import events
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 
 from tui.actions import Action, key_text
-from tui.text import content
+from tui.text import content, link
 
 ALWAYS_SHOWN = ("app.help", "app.leave")
 """The actions that are always shown, at the right."""
@@ -18,13 +16,7 @@ class Footer(Widget):
     """One line of keys."""
 
     DEFAULT_CSS = "Footer { height: 1; background: $panel; color: $foreground; }"
-
-    class Clicked(Message):
-        """Posted when an action was clicked."""
-
-        def __init__(self, action: Action) -> None:
-            self.action = action
-            super().__init__()
+    auto_links = False
 
     def __init__(self) -> None:
         super().__init__(id="footer")
@@ -32,13 +24,8 @@ class Footer(Widget):
 
     def render(self) -> Content:
         shown, last = fit_actions(self.actions, self.size.width), _last(self.actions)
-        parts = [part for action in shown for part in _parts(action)]
-        ends = [part for action in last for part in _parts(action)]
-        return content(*parts, " " * max(0, self.size.width - _width(shown) - _width(last)), *ends)
-
-    def on_click(self, event: events.Click) -> None:
-        if (action := action_at(self.actions, event.x, self.size.width)) is not None:
-            self.post_message(self.Clicked(action))
+        space = " " * max(0, self.size.width - _width(shown) - _width(last))
+        return content(*map(_key_link, shown), space, *map(_key_link, last))
 
 
 def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
@@ -51,26 +38,13 @@ def fit_actions(actions: Sequence[Action], width: int) -> list[Action]:
     return shown
 
 
-def action_at(actions: Sequence[Action], x: int, width: int) -> Action | None:
-    """Returns the action at this column."""
-    at = 0
-    for action in fit_actions(actions, width):
-        if at <= x < (at := at + _width([action])):
-            return action
-    last = _last(actions)
-    at = width - _width(last)
-    for action in last:
-        if at <= x < (at := at + _width([action])):
-            return action
-    return None
-
-
 def _last(actions: Sequence[Action]) -> list[Action]:
     return [action for action in actions if action.id in ALWAYS_SHOWN and action.keys]
 
 
-def _parts(action: Action) -> tuple[tuple[str, str], tuple[str, str]]:
-    return (f" {key_text(action)}", "key"), (f" {action.label} ", "")
+def _key_link(action: Action) -> Content:
+    text = content((f" {key_text(action)}", "key"), f" {action.label} ")
+    return link(text, "app.act" if action.scope == "app" else "app.act_on_page", action.verb)
 
 
 def _width(actions: Sequence[Action]) -> int:

@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 
 from rich.cells import cell_len
-from textual import events
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 
 from tui import format as fmt
+from tui import glyphs
 from tui.actions import PAGES
 from tui.alerts import Alert, alerts
 from tui.board import Board
-from tui.glyphs import Glyphs
 from tui.session import ConsoleSession
-from tui.text import Part, content, cut, lines, safe
+from tui.text import Part, content, cut, lines, link, safe
 
 BRIEFEST = 4
 """The number of steps in which the left part is shortened to make room for alerts."""
@@ -23,18 +21,12 @@ BRIEFEST = 4
 class Header(Widget):
     """Draws the board. Clicking a page's name opens it; clicking an alert opens the page with more about it."""
 
+    auto_links = False
+
     DEFAULT_CSS = """
     Header { height: 2; background: $panel; color: $foreground; }
     Header:nocolor { text-style: none; }
     """
-
-    class PageClicked(Message):
-        """Posted when a page was clicked, or an alert that belongs to it."""
-
-        def __init__(self, page: str, row: str = "") -> None:
-            """``row``: the key of the row that the alert is about."""
-            self.page, self.row = page, row
-            super().__init__()
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(id="header")
@@ -60,50 +52,31 @@ class Header(Widget):
         helps = f"{self._session.key('app.help')} help "
         return f"^p commands  {helps}", helps
 
-    def on_click(self, event: events.Click) -> None:
-        width = self.size.width
-        if event.y:
-            if page := page_at(event.x, self.page, width):
-                self.post_message(self.PageClicked(page))
-        elif alert := alert_at(event.x, self._session, width):
-            self.post_message(self.PageClicked(alert.page, alert.row))
-
 
 def state_line(session: ConsoleSession, width: int) -> Content:
     """Returns server, running calls and today's spending; at the right what needs attention, if it fits."""
-    left, shown = _state_parts(session, width)
-    right = [(text, "warn" if alert is None else alert.level) for text, alert in shown]
-    return content(*left, " " * max(1, width - _length([*left, *right])), *right)
-
-
-def alert_at(x: int, session: ConsoleSession, width: int) -> Alert | None:
-    """Returns the alert in this column of the state line; for ``+2``, the first of the alerts that do not fit."""
-    _, shown = _state_parts(session, width)
-    at = width - sum(cell_len(text) for text, _ in shown)
-    for number, (text, alert) in enumerate(shown):
-        if at <= x < at + cell_len(text):
-            return alert or _attention(session)[number]
-        at += cell_len(text)
-    return None
-
-
-def _state_parts(session: ConsoleSession, width: int) -> tuple[list[Part], list[tuple[str, Alert | None]]]:
-    """Returns the parts at the left, and the alerts at the right. None stands for alerts that do not fit."""
     right = _attention(session)
     wanted = min(32, len(right[0].text) + 8) if right else 0
     lefts = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
     left = next((one for one in lefts if _length(one) + wanted < width), lefts[-1])
-    room = width - _length(left) - 1
-    shown: list[tuple[str, Alert | None]] = []
-    for i, alert in enumerate(right):
-        rest = f" +{len(right) - i}"
-        text = f"{session.glyphs.failed if alert.level == 'bad' else session.glyphs.warning} {alert.text}  "
-        if cell_len(text) > room - (len(rest) if i < len(right) - 1 else 0):
-            shown.append((rest if len(rest) < room else "", None))
-            break
-        shown.append((text, alert))
+    shown = _alert_links(right, width - _length(left) - 1)
+    return content(*left, " " * max(1, width - _length(left) - shown.cell_length), shown)
+
+
+def _alert_links(alerts: Sequence[Alert], room: int) -> Content:
+    """Returns as many alerts as fit. Those that do not fit are counted; the count leads to the first of them."""
+    shown = Content("")
+    for i, alert in enumerate(alerts):
+        rest = f" +{len(alerts) - i}"
+        text = f"{glyphs.FAILED if alert.level == 'bad' else glyphs.WARNING} {alert.text}  "
+        fits = cell_len(text) <= room - (len(rest) if i < len(alerts) - 1 else 0)
+        if not fits:
+            text = rest if len(rest) < room else ""
+        shown += link(content((text, alert.level if fits else "warn")), "app.go_to", alert.page, alert.row)
         room -= cell_len(text)
-    return left, shown
+        if not fits:
+            break
+    return shown
 
 
 def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:
@@ -111,15 +84,11 @@ def tabs_line(page: str, width: int, hints: Sequence[str] = ()) -> Content:
     parts: list[Part | Content] = []
     names = _names(page, width)
     for info, text in zip(PAGES, names, strict=True):
-        parts.append(Content.styled(text, "reverse bold") if info.id == page else (text, ""))
+        name = Content.styled(text, "reverse bold") if info.id == page else Content(text)
+        parts.append(link(name, "app.go_to", info.id, ""))
     used = sum(map(len, names))
     hint = next((hint for hint in hints if used + len(hint) < width), "")
     return content(*parts, " " * max(0, width - used - len(hint)), (hint, "dim"))
-
-
-def page_at(x: int, page: str, width: int) -> str:
-    """Returns the page whose name is in this column while ``page`` is open; empty if none is."""
-    return next((name for start, end, name in _places(page, width) if start <= x < end), "")
 
 
 def _names(page: str, width: int) -> list[str]:
@@ -140,28 +109,20 @@ SHORT = {"account": "Acct"}
 """Shorter names, with which all pages fit in 80 columns."""
 
 
-def _places(page: str, width: int) -> list[tuple[int, int, str]]:
-    places, at = [], 0
-    for info, text in zip(PAGES, _names(page, width), strict=True):
-        places.append((at, at + len(text), info.id))
-        at += len(text)
-    return places
-
-
 def _length(parts: Sequence[Part]) -> int:
     return sum(cell_len(text) for text, _ in parts)
 
 
 def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     """Returns the parts at the left, from everything (``brief`` is 0) to the least (BRIEFEST)."""
-    board, glyphs = session.board, session.glyphs
+    board = session.board
     parts: list[Part] = [(" tollkeeper  " if brief < 2 else " ", "bold")]
     if session.link == "gone":
         reason = cut(safe(session.reason), max(10, width - 50))
-        return [*parts, (f"{glyphs.off} no server", "bad"), (f"  {session.key('app.start')} starts one  {reason}", "")]
+        return [*parts, (f"{glyphs.OFF} no server", "bad"), (f"  {session.key('app.start')} starts one  {reason}", "")]
     if board.status is None or session.progress:
-        return [*parts, (f"{glyphs.half} {session.progress}", "warn")]
-    mark, tone = (glyphs.half, "warn") if board.stopping else (glyphs.on, "ok")
+        return [*parts, (f"{glyphs.HALF} {session.progress}", "warn")]
+    mark, tone = (glyphs.HALF, "warn") if board.stopping else (glyphs.ON, "ok")
     address = safe(board.status.address or "no public address", 60)
     parts += [(mark, tone), (f" {address.removeprefix('http://') if brief > 2 else address}", "")]
     waiting = board.calls.waits().total()
@@ -169,15 +130,15 @@ def _state(session: ConsoleSession, width: int, brief: int) -> list[Part]:
     cells = 0 if waiting else 3  # the text beside it keeps its place while calls come and go
     parts.append((f"   running {running:<{cells}}", "live" if running else "dim"))
     if waiting:
-        parts.append((f" {glyphs.dot} {waiting} waiting", "warn"))
-    return [*parts, (_today(board, glyphs, brief), "")] if brief < BRIEFEST else parts
+        parts.append((f" {glyphs.DOT} {waiting} waiting", "warn"))
+    return [*parts, (_today(board, brief), "")] if brief < BRIEFEST else parts
 
 
-def _today(board: Board, glyphs: Glyphs, brief: int) -> str:
+def _today(board: Board, brief: int) -> str:
     if board.today is None:
         return ""
     nanos, tokens = board.today
-    used = f" {glyphs.dot} {fmt.short_count(tokens)} tok"
+    used = f" {glyphs.DOT} {fmt.short_count(tokens)} tok"
     return f"   today {fmt.dollar_amount(nanos)}{used if brief < 1 else ''}"
 
 

@@ -50,8 +50,6 @@ LIST_SUBJECTS: Mapping[str, str] = {
 }
 """The headings of a list's actions. Others have the heading View."""
 
-KEY_WIDTH = 10
-
 Row = tuple[str, str, str]
 """Key, label and text; without a label the text follows the key."""
 
@@ -152,7 +150,7 @@ def _section(part: tuple[str, Sequence[Row]], width: int) -> list[Content]:
     """Returns its title, its rows with their texts aligned, and an empty line."""
     title, rows = part
     keys = [len(key) for key, _, _ in rows]
-    room = 17 if max(keys) >= KEY_WIDTH else KEY_WIDTH if max(keys) else 2
+    room = 17 if max(keys) >= 10 else 10 if max(keys) else 2
     label = 15 if any(label for _, label, _ in rows) else 0
     found = [content((title, "bold"))]
     for key, name, text in rows:

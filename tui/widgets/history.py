@@ -75,7 +75,7 @@ class HistoryScreen(DialogScreen[None]):
         with Vertical(classes="dialog"):
             yield Static(classes="title")
             yield FilterInput("words to match, !word to exclude")
-            yield LiveTable(history_columns(self._session), self._source, self._session.glyphs, id="history")
+            yield LiveTable(history_columns(self._session), self._source, id="history")
             yield Detail(in_tab_order=True)
             keys = [("enter u", " undo  "), ("U", " redo  "), ("tab", " details  "), ("/", " filter  ")]
             keys += [("Y", " command  "), ("esc", " closes")]

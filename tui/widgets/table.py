@@ -30,8 +30,8 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from tui import glyphs
 from tui.columns import Column, PlacedColumn, fit_columns
-from tui.glyphs import Glyphs
 from tui.listing import RowSource
 from tui.text import cell, cut
 
@@ -86,9 +86,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
     class Opened(Message):
         """Posted when a row was opened."""
 
-    def __init__(
-        self, columns: Sequence[Column[R]], source: RowSource[R], glyphs: Glyphs, *, id: str = "table"
-    ) -> None:
+    def __init__(self, columns: Sequence[Column[R]], source: RowSource[R], *, id: str = "table") -> None:
         super().__init__(id=id)
         self.columns = columns
         self.source = source
@@ -108,7 +106,7 @@ class LiveTable(ScrollView, Generic[R], can_focus=True):
         self.cursor = 0
         self.lost = False
         """Whether the row under the cursor is gone, so that no row is selected."""
-        self._painter: RowPainter[R] = RowPainter(partial(style_of, self), glyphs)
+        self._painter: RowPainter[R] = RowPainter(partial(style_of, self))
         self.cursor_key: Hashable = None
         """The key of the row under the cursor."""
         self._count = 0
@@ -306,10 +304,9 @@ class RowState(msgspec.Struct, frozen=True):
 class RowPainter(Generic[R]):
     """Paints lines. ``style`` returns the style of a part of the table (``cursor``, ``head``) or of a tone."""
 
-    def __init__(self, style: Callable[[str], Style], glyphs: Glyphs) -> None:
+    def __init__(self, style: Callable[[str], Style]) -> None:
         self._make_style = style
         self._styles: dict[str, Style] = {}
-        self._glyphs = glyphs
         self._strips: LRUCache[Hashable, tuple[R, RowState, Strip]] = LRUCache(512)  # a few screens
         self._empty: dict[RowState | None, Strip] = {}
         self.placed: Sequence[PlacedColumn[R]] = ()
@@ -336,7 +333,7 @@ class RowPainter(Generic[R]):
         for place in self.placed:
             column = place.column
             sorted_by = column.id == sort
-            mark = (self._glyphs.descending if descending else self._glyphs.ascending) if sorted_by else ""
+            mark = (glyphs.DESCENDING if descending else glyphs.ASCENDING) if sorted_by else ""
             title = cut(column.head(place.width, mark), place.width - len(mark), "") + mark  # the arrow always stays
             title = cell(title, place.width, right=column.right, ellipsis="")
             segments.append(Segment(title, bold if sorted_by else plain))
@@ -355,7 +352,7 @@ class RowPainter(Generic[R]):
     def row(self, key: Hashable, row: R, look: RowState) -> Strip:
         """Returns the line of a row; the same strip as before if nothing changed."""
         known = self._strips.get(key)
-        if known is not None and known[0] is row and known[1] == look:
+        if known is not None and known[1] == look and known[0] == row:
             return known[2]
         strip = self._paint(row, look)
         self._strips[key] = (row, look, strip)
@@ -365,7 +362,7 @@ class RowPainter(Generic[R]):
         """Returns the line of a row that is not loaded yet."""
         if look not in self._empty:
             base = self._style("cursor" if look.cursor else "dim")
-            strip = Strip([Segment(" " + self._glyphs.ellipsis, base)])
+            strip = Strip([Segment(" " + glyphs.ELLIPSIS, base)])
             self._empty[look] = strip.adjust_cell_length(self.width, base)
         return self._empty[look]
 
@@ -377,12 +374,12 @@ class RowPainter(Generic[R]):
 
     def _paint(self, row: R, look: RowState) -> Strip:
         base = self._style(("cursor" if look.focus else "rest") if look.cursor else "base")
-        gutter = self._glyphs.marked if look.marked else " "
+        gutter = glyphs.MARKED if look.marked else " "
         segments = [Segment(gutter, base)]
         for place in self.placed:
             if (wanted := cell_len(place.column.text(row))) > place.width:
                 self.cut[place.column.id] = max(self.cut.get(place.column.id, 0), wanted)
-            text = cell(place.drawn(row), place.width, right=place.column.right, ellipsis=self._glyphs.ellipsis)
+            text = cell(place.drawn(row), place.width, right=place.column.right)
             segments.append(Segment(text + " ", self._toned(place, row, base, look)))
         return Strip(segments).adjust_cell_length(self.width, base)
 

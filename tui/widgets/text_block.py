@@ -141,4 +141,4 @@ class IncidentList(DialogScreen[None]):
         found = session.board.incidents.newest()
         if not found:
             return content(("None: every channel answered the calls loaded here.", "ok"))
-        return timeline(found, session.now(), session.glyphs, width)
+        return timeline(found, session.now(), width)

@@ -20,10 +20,10 @@ from gateway.domain.money import dollars
 from gateway.domain.units import MILLION
 from gateway.domain.views import CallView
 from tui import format as fmt
+from tui import glyphs
 from tui.budgets import budget_parts, by_unit
 from tui.cli_commands import cli_command
 from tui.clipboard import copy_text
-from tui.glyphs import Glyphs
 from tui.pages.models_table import price_range, price_text
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
@@ -92,7 +92,7 @@ class WhyScreen(DialogScreen[None]):
             return content(("checking ...", "dim"))
         text = why_text(self._found, self._session, width)
         if self._note:
-            card = TextCard(width, label=LABEL)
+            card = TextCard(width, label=11)
             card.row("request", (self._note, "warn" if ASSUMED in self._note else "dim"))
             text = lines(card.content(), text)
         return lines(text, content(""), content((f" $ {self.command()}", "dim")))
@@ -149,23 +149,18 @@ def _including(name: str, names: Sequence[str]) -> list[str]:
     return [*names] if name in names else [name, *names] if name else [*names] or ["none"]
 
 
-LABEL = 11
-LONG = 1_000
-"""The most characters of a message that must be shown whole."""
-
-
 def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
     """Returns the whole answer, in lines of at most ``width`` cells."""
-    card, glyphs = TextCard(width, label=LABEL), session.glyphs
+    card = TextCard(width, label=11)
     _verdict(card, found, session)
     card.line("")
-    seen: Part = (glyphs.ok, "ok") if found.visible else (glyphs.failed, "bad")
+    seen: Part = (glyphs.OK, "ok") if found.visible else (glyphs.FAILED, "bad")
     card.row("visible", seen, f" {safe(found.rule)}")
     if found.fallbacks:
         card.row("fallbacks", safe(", ".join(found.fallbacks)))
     for one in found.unused_fallbacks:
-        card.row("fallback", (glyphs.failed, "bad"), f" {safe(one.model, 60)}: {safe(session.advice(one.rule), LONG)}")
-        card.row("", (f"{glyphs.right} {safe(session.advice(one.fix), LONG)}", "key") if one.fix else "")
+        card.row("fallback", (glyphs.FAILED, "bad"), f" {safe(one.model, 60)}: {safe(session.advice(one.rule), 1_000)}")
+        card.row("", (f"{glyphs.RIGHT} {safe(session.advice(one.fix), 1_000)}", "key") if one.fix else "")
     factor = f"   group {safe(found.group, 40)} {brief_multiplier(found.multiplier)}"
     card.row(
         "price",
@@ -183,40 +178,39 @@ def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
     if any(route.cache_marks and route.chance for route in found.routes):
         card.row("cache", "prompts are marked for it", ("   where the client sets no marks", "dim"))
     for party in found.parties:
-        _party(card, found, party, glyphs)
+        _party(card, found, party)
     card.line("")
-    _routes(card, found, session.now(), glyphs)
+    _routes(card, found, session.now())
     return card.content()
 
 
 def _verdict(card: TextCard, found: Why, session: ConsoleSession) -> None:
-    glyphs = session.glyphs
     if found.works:
         resort = next((route for route in found.routes if route.last_resort), None)
         if resort is None:
-            card.row("verdict", (f"{glyphs.ok} it would be sent", "ok"))
+            card.row("verdict", (f"{glyphs.OK} it would be sent", "ok"))
         else:
-            text = f"{glyphs.warning} it would be sent to {safe(resort.channel, 40)}, although it is not healthy"
+            text = f"{glyphs.WARNING} it would be sent to {safe(resort.channel, 40)}, although it is not healthy"
             card.row("verdict", (text, "warn"), ("   no other channel is left", "dim"))
         return
-    card.row("verdict", (f"{glyphs.failed} {found.status} {safe(found.code)}", "bad"))
+    card.row("verdict", (f"{glyphs.FAILED} {found.status} {safe(found.code)}", "bad"))
     _problem(card, found, session)
     if found.retry_after_s is not None:
         card.row("", (f"retry in {fmt.countdown(0, round(found.retry_after_s * 1000))}", "warn"))
     if found.then is not None:
-        card.row("after that", (f"{glyphs.failed} {found.then.status} {safe(found.then.code)}", "bad"))
+        card.row("after that", (f"{glyphs.FAILED} {found.then.status} {safe(found.then.code)}", "bad"))
         _problem(card, found.then, session)
 
 
 def _problem(card: TextCard, found: Why | Obstacle, session: ConsoleSession) -> None:
     """Add the obstacle and its remedy. The message may already end with the remedy."""
     message, fix = session.advice(found.message), session.advice(found.fix)
-    card.row("", safe(message.removesuffix(fix).rstrip("; ") if fix else message, LONG))
+    card.row("", safe(message.removesuffix(fix).rstrip("; ") if fix else message, 1_000))
     if fix:
-        card.row("", (f"{session.glyphs.right} {safe(fix, LONG)}", "key"))
+        card.row("", (f"{glyphs.RIGHT} {safe(fix, 1_000)}", "key"))
 
 
-def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None:
+def _party(card: TextCard, found: Why, party: PartyView) -> None:
     """Add its budgets, then its limits, one line each."""
     bare = "   no budgets, no limits" if not (party.budgets or party.limits) else ""
     if party.kind == "account":
@@ -224,7 +218,7 @@ def _party(card: TextCard, found: Why, party: PartyView, glyphs: Glyphs) -> None
     else:
         card.row(party.kind, safe(party.name, 40), (bare, "dim"))
     for budget in by_unit(party.budgets):
-        card.row("", f"{budget.window.value:<5} ", *budget_parts(budget, 8, glyphs))
+        card.row("", f"{budget.window.value:<5} ", *budget_parts(budget, 8))
     for limit in party.limits:
         card.row("", *_limit(limit))
 
@@ -235,15 +229,15 @@ def _limit(limit: LimitView) -> Iterator[Part]:
         yield f", full again in {fmt.countdown(0, limit.whole_in_ms)}", "dim"
 
 
-def _routes(card: TextCard, found: Why, now: int, glyphs: Glyphs) -> None:
+def _routes(card: TextCard, found: Why, now: int) -> None:
     """Add the channels that would be tried, in order, and the others, with the reason."""
     label = "channels"
     for route in found.routes:
-        mark: Part = (glyphs.failed, "warn")
+        mark: Part = (glyphs.FAILED, "warn")
         if not route.passed:
-            mark = (glyphs.on, "ok")
+            mark = (glyphs.ON, "ok")
         elif route.last_resort:
-            mark = (glyphs.warning, "warn")
+            mark = (glyphs.WARNING, "warn")
         card.row(label, mark, (f" {safe(route.channel, 40)}", "bold"), *_route(route, found.model, now))
         label = ""
     if not found.routes:
@@ -266,4 +260,4 @@ def _route(route: RouteView, model: str, now: int) -> Iterator[Part]:
     if route.conversion:
         yield f"   {safe(route.conversion)}", "dim"
     if route.passed:
-        yield f"   {safe(route.passed, LONG)}", "warn"
+        yield f"   {safe(route.passed, 1_000)}", "warn"

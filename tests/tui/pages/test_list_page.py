@@ -188,10 +188,10 @@ async def test_a_click_on_a_title_sorts_and_another_reverses() -> None:
     async with fruit_page() as (app, pilot):
         await pilot.click(app.fruits.table, offset=(2, 0))
         assert app.names() == ["apple", "cherry", "fig", "pear"]
-        assert "Name▲" in app.fruits.table.render_line(0).text
+        assert "Name▴" in app.fruits.table.render_line(0).text
         await pilot.click(app.fruits.table, offset=(2, 0))
         assert app.names() == ["pear", "fig", "cherry", "apple"]
-        assert "Name▼" in app.fruits.table.render_line(0).text
+        assert "Name▾" in app.fruits.table.render_line(0).text
         size = app.fruits.table.render_line(0).text.index("Size")
         await pilot.click(app.fruits.table, offset=(size, 0))
         assert (app.fruits.view.sort, app.fruits.view.reverse) == ("size", False)
@@ -216,7 +216,7 @@ async def test_every_column_of_a_page_sorts_by_its_title(page: str) -> None:
             table.request_sort(column.id)
             await pilot.pause()
             assert table.sort == column.id
-            assert ("▼" if column.largest_first else "▲") in table.render_line(0).text
+            assert ("▾" if column.largest_first else "▴") in table.render_line(0).text
         numbers = {column.id for column in shown_columns(table) if column.largest_first}
         assert not numbers & {"name", "model", "group", "token", "channel"}
         assert numbers & {"today", "cost", "spent", "month"}
@@ -410,9 +410,9 @@ async def test_the_arrow_points_up_for_the_smallest_first() -> None:
     async with fruit_page() as (app, pilot):
         await pilot.press("s")
         assert (app.names()[0], app.fruits.table.descending) == ("apple", False)
-        assert "Name▲" in app.fruits.table.render_line(0).text
+        assert "Name▴" in app.fruits.table.render_line(0).text
         await pilot.press("S")
-        assert "Name▼" in app.fruits.table.render_line(0).text
+        assert "Name▾" in app.fruits.table.render_line(0).text
 
 
 async def test_the_line_above_counts_what_the_filter_leaves() -> None:

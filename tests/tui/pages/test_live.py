@@ -24,7 +24,6 @@ from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.app import Console
 from tui.calls import running_view
 from tui.exit_status import ExitStatus
-from tui.glyphs import UNICODE
 from tui.pages.live import LiveListing, LivePage, columns
 from tui.receipt import receipt
 from tui.saved_state import PageState, SavedState
@@ -35,7 +34,7 @@ from tui.widgets.text_block import Detail
 
 
 def listing() -> LiveListing:
-    session = ConsoleSession(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, SavedState())
+    session = ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
     session.board.apply(FakeClient(calls(50)).snapshot())
     session.link = "attached"
     return LiveListing(session)
@@ -417,10 +416,10 @@ async def test_it_opens_as_it_was_left() -> None:
 
 async def test_the_largest_come_first_under_an_arrow_that_points_down() -> None:
     async with shown(state=SavedState(page="live", views={"live": PageState(sort="cost")})) as (app, pilot, _):
-        assert "Cost▼" in live(app).table.render_line(0).text
+        assert "Cost▾" in live(app).table.render_line(0).text
         await pilot.press("j", "j", "S")
         await settle(app, pilot)
-        assert "Cost▲" in live(app).table.render_line(0).text
+        assert "Cost▴" in live(app).table.render_line(0).text
         assert live(app).table.cursor == 0
 
 

@@ -10,7 +10,6 @@ from gateway.domain.views import CallPage, CallView
 from tests.tui import owner as pages
 from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
-from tui.glyphs import UNICODE
 from tui.pages.live import LivePage, columns
 from tui.pages.live_source import CallHistory, HistoryRequest, LiveSource, SearchProgress, load_found, search_words
 from tui.saved_state import SavedState
@@ -18,7 +17,7 @@ from tui.session import ConsoleSession
 
 
 def made(count: int = 10, recent: int = 10) -> tuple[ConsoleSession, LiveSource]:
-    session = ConsoleSession(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, SavedState())
+    session = ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
     session.board.apply(FakeClient(calls(count), recent=recent).snapshot())
     source = LiveSource(session)
     source.renew()

@@ -6,7 +6,6 @@ import pytest
 
 from tests.tui.owner import Owner, doing
 from tests.tui.stage import console
-from tui.glyphs import ASCII
 from tui.saved_state import SavedState
 
 Compare = Callable[..., bool]
@@ -31,5 +30,5 @@ def test_a_dialog(snap_compare: Compare, page: str, key: str, theme: str) -> Non
 
 @pytest.mark.parametrize("page", ["channels", "usage"])
 def test_without_unicode(snap_compare: Compare, page: str) -> None:
-    app = console(Owner(), state=SavedState(page=page), glyphs=ASCII)
+    app = console(Owner(), state=SavedState(page=page), in_ascii=True)
     assert snap_compare(app, terminal_size=(80, 24), run_before=doing(app))

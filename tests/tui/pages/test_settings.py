@@ -141,7 +141,7 @@ async def test_settings_of_this_console_are_changed_here() -> None:
         assert words(app) == ["Mouse: terminal, from the next start of the console."]
         select(app, "symbols")
         await press(app, pilot, "space", "space")
-        assert app.session.glyphs.ascii
+        assert app.session.ascii
         assert owner.did == []
 
 

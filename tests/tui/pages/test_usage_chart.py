@@ -8,8 +8,8 @@ from textual.content import Content
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import SumRow
 from tests.tui.stage import sums
+from tui import glyphs
 from tui.charts import Ticks
-from tui.glyphs import ASCII, UNICODE, Glyphs
 from tui.pages.usage_chart import (
     AXIS,
     EDGE,
@@ -51,9 +51,9 @@ def over(*cells: tuple[int, SumRow], starts: Sequence[Millis] = STARTS) -> Trend
     return Trends(starts=starts, totals=totals, series=series)
 
 
-def plan(trends: Trends, whole: Trends = EMPTY, value: str = "cost", glyphs: Glyphs = ASCII, **more: Any) -> ChartPlan:
+def plan(trends: Trends, whole: Trends = EMPTY, value: str = "cost", **more: Any) -> ChartPlan:
     fields = {"patterns": True, "first_ms": STARTS[0], **more}
-    return ChartPlan(trends=trends, whole=whole, value=MEASURES[value], glyphs=glyphs, **fields)
+    return ChartPlan(trends=trends, whole=whole, value=MEASURES[value], **fields)
 
 
 def some(keys: int = 2) -> Trends:
@@ -77,13 +77,13 @@ def test_bars_are_as_high_as_the_sums_and_the_axis_begins_at_zero() -> None:
     drawing = plan(some(), WHOLE)
     lines = chart(drawing, bars_of(drawing, AXIS + EDGE + 16), 6, None, None)
     assert text(lines) == [
-        "      $3 +::: " + "    " * 2 + ":::",
-        "         |::: " + "    " * 2 + ":::",
-        "      $2 +### " + "    " * 2 + "###",
-        "         |### " + "    " * 2 + "###",
-        "      $1 +### " + "    " * 2 + "###",
-        "         |### ...  -  ###",
-        "       0 `+---------------",
+        "      $3 ┤░░░⠁" + "⠁⠁⠁⠁" * 2 + "░░░⠁",
+        "         │░░░ " + "    " * 2 + "░░░",
+        "      $2 ┤███⠁" + "⠁⠁⠁⠁" * 2 + "███⠁",
+        "         │███ " + "    " * 2 + "███",
+        "      $1 ┤███⠁" + "⠁⠁⠁⠁" * 2 + "███⠁",
+        "         │███ ▁▁▁  ·  ███",
+        "       0 └┬───────────────",
         "          5 Jan",
     ]
 
@@ -96,30 +96,30 @@ def test_the_chart_takes_the_whole_width() -> None:
 
 
 def test_no_calls_nothing_to_pay_and_unknown_differ() -> None:
-    drawing = plan(some(), WHOLE, glyphs=UNICODE, first_ms=STARTS[1])
+    drawing = plan(some(), WHOLE, first_ms=STARTS[1])
     assert known(drawing, bars_of(drawing, 30), 1)
-    late = plan(some(), over((3, row("", 3))), glyphs=UNICODE, first_ms=STARTS[1] + 1)
+    late = plan(some(), over((3, row("", 3))), first_ms=STARTS[1] + 1)
     *_, bottom, axis, _ = text(chart(late, bars_of(late, AXIS + EDGE + 16), 6, None, None))
     assert axis == "       0 └┬┄┄┄" + "─" * 12
     assert bottom[AXIS + EDGE + 4 :] == " ·   ·  ███"
-    free = plan(some(), WHOLE, glyphs=UNICODE)
+    free = plan(some(), WHOLE)
     assert text(chart(free, bars_of(free, AXIS + EDGE + 16), 6, None, None))[-3].endswith("███ ▁▁▁  ·  ███")
 
 
 def test_blank_cells_are_spaces() -> None:
     for value in MEASURES:
-        drawing = plan(some(), WHOLE, value, UNICODE)
+        drawing = plan(some(), WHOLE, value)
         assert "\u2800" not in "".join(text(chart(drawing, bars_of(drawing, 80), 9, None, None)))
 
 
 def test_the_selected_bar_is_marked_on_the_axis() -> None:
     drawing = plan(some(), WHOLE)
     lines = chart(drawing, bars_of(drawing, AXIS + EDGE + 16), 6, 2, None)
-    assert text(lines)[-2] == "       0 `+-------===-----"
+    assert text(lines)[-2] == "       0 └┬───────━━━─────"
 
 
 def test_series_have_colours_of_the_palette() -> None:
-    drawing = plan(some(9), WHOLE, glyphs=UNICODE, patterns=False)
+    drawing = plan(some(9), WHOLE, patterns=False)
     used = set().union(*map(tones, chart(drawing, bars_of(drawing, 100), 20, None, None)))
     fronts = {tone.split(" on ")[0] for tone in used if tone.startswith("$chart")} - {"$chart-grid"}
     assert fronts == {f"$chart-{number}" for number in range(1, 8)}
@@ -151,10 +151,10 @@ def test_times_are_lines_with_their_names_and_gaps() -> None:
     whole = over((0, row("", 0, **TIMES)), (1, row("", 0, **TIMES)), (3, row("", 0, **TIMES)))
     drawing = plan(EMPTY, whole, "duration")
     lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, None))
-    assert lines[0] == "      4s + xxx   x x p95"
+    assert lines[0] == "      4s ┤ ⠉ ⠁   ⠁ ╌ p95"
     assert [line.split()[-1] for line in lines if line.endswith(("p95", "avg", "p50"))] == ["p95", "avg", "p50"]
     assert all(line[AXIS + EDGE + 4 : AXIS + EDGE + 6].strip() == "" for line in lines[:-2])
-    assert "| ***   * * p50" in lines[5]
+    assert lines[5].rstrip().endswith("─ p50")
 
 
 def test_the_lines_are_those_of_the_selected_series() -> None:
@@ -232,7 +232,7 @@ def test_labels_of_the_time_are_round() -> None:
     year = [Millis(MONDAY + number * DAY_MS) for number in range(365)]
     assert [part for part in dates(year, 199).split() if not part.isdigit()][:3] == ["Feb", "Mar", "Apr"]
     axis = text(chart(drawing := plan(Trends(starts=year)), bars_of(drawing, 199), 6, None, None))[-2]
-    assert axis.count("+") == 12
+    assert axis.count("┬") == 12
 
 
 def test_each_day_of_a_week_has_its_date_on_a_narrow_screen_too() -> None:
@@ -247,9 +247,7 @@ def test_nothing_is_an_empty_chart() -> None:
 
 @pytest.mark.parametrize(("patterns", "signs"), [(True, {"─", "╌", "┈"}), (False, {"─"})])
 def test_the_name_of_a_line_has_its_sign(patterns: bool, signs: set[str]) -> None:
-    drawing = plan(
-        EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **TIMES))), "duration", UNICODE, patterns=patterns
-    )
+    drawing = plan(EMPTY, over((0, row("", 0, **TIMES)), (1, row("", 0, **TIMES))), "duration", patterns=patterns)
     lines = text(chart(drawing, bars_of(drawing, AXIS + EDGE + END + 8), 8, None, None))
     assert {line.split()[-2] for line in lines if line.endswith(("p95", "avg", "p50"))} == signs
 
@@ -262,6 +260,6 @@ def test_every_line_has_its_name_though_all_end_at_the_bottom() -> None:
 
 
 def test_without_colours_ticks_are_fainter_than_values() -> None:
-    bars = chart(plan(some(), WHOLE, glyphs=UNICODE), bars_of(plan(some(), WHOLE, glyphs=UNICODE), 60), 8, None, None)
-    assert UNICODE.grid not in "".join(text(bars))
-    assert UNICODE.dots in "".join(text(bars))
+    bars = chart(plan(some(), WHOLE), bars_of(plan(some(), WHOLE), 60), 8, None, None)
+    assert glyphs.GRID not in "".join(text(bars))
+    assert glyphs.GRID_DOTS in "".join(text(bars))

@@ -7,7 +7,6 @@ from gateway.domain.budget import Window
 from gateway.domain.units import DOLLAR, Millis
 from tests.tui.pages.test_usage_chart import EMPTY, plan, row, text, tones
 from tests.tui.stage import NOW, budget
-from tui.glyphs import ASCII, UNICODE
 from tui.pages.usage_chart import MEASURES
 from tui.pages.usage_panels import (
     BudgetCourse,
@@ -17,7 +16,9 @@ from tui.pages.usage_panels import (
     budget_window,
     heat_map,
     heat_width,
+    side_by_side,
 )
+from tui.text import content
 from tui.trends import DAY_MS, HOUR_MS, Trends
 
 MONDAY = 4 * DAY_MS
@@ -32,27 +33,27 @@ def busy() -> Trends:
 
 
 def test_the_map_has_a_line_for_each_weekday_and_a_cell_for_each_hour() -> None:
-    lines = text(heat_map(busy(), plan(EMPTY, glyphs=ASCII, **FIRST), 39))
+    lines = text(heat_map(busy(), plan(EMPTY, **FIRST), 39))
     assert lines[0] == " cost by weekday and hour  4 weeks"
-    assert lines[1] == " Mon" + " " * 25 + "         -"
-    assert lines[2] == " Tue " + "-" * 9 + ":" + "-" * 14 + "     $1.00"
-    assert lines[5] == " Fri " + "-" * 15 + "#" + "-" * 8 + "     $4.00"
-    assert lines[-1] == "     little ..::++## most: $4.00"
-    assert text(heat_map(busy(), plan(EMPTY, glyphs=ASCII, **FIRST), 63))[-1].endswith("most: $4.00  Fri 15:00")
+    assert lines[1] == " Mon" + " " * 25 + "         ·"
+    assert lines[2] == " Tue " + "·" * 9 + "▒" + "·" * 14 + "     $1.00"
+    assert lines[5] == " Fri " + "·" * 15 + "█" + "·" * 8 + "     $4.00"
+    assert lines[-1] == "     little ░░▒▒▓▓██ most: $4.00"
+    assert text(heat_map(busy(), plan(EMPTY, **FIRST), 63))[-1].endswith("most: $4.00  Fri 15:00")
 
 
 def test_hours_without_calls_differ_from_hours_before_the_first_call() -> None:
-    lines = text(heat_map(busy(), plan(EMPTY, glyphs=UNICODE, **FIRST), 39))
+    lines = text(heat_map(busy(), plan(EMPTY, **FIRST), 39))
     assert lines[1].split() == ["Mon", "·"]
     assert lines[3] == " Wed " + "·" * 24 + "         ·"
 
 
 def test_shades_are_colours_or_without_them_fills() -> None:
-    coloured = heat_map(busy(), plan(EMPTY, glyphs=UNICODE, patterns=False, **FIRST), 39)
+    coloured = heat_map(busy(), plan(EMPTY, patterns=False, **FIRST), 39)
     assert ("█" in coloured[2].plain, "█" in coloured[5].plain) == (True, True)
     assert "$heat-3" in tones(coloured[2])
     assert "$heat-5" in tones(coloured[5])
-    assert heat_map(busy(), plan(EMPTY, glyphs=UNICODE, **FIRST), 39)[2].plain[14] == "▒"
+    assert heat_map(busy(), plan(EMPTY, **FIRST), 39)[2].plain[14] == "▒"
 
 
 def test_the_map_is_as_wide_as_there_is_room() -> None:
@@ -128,43 +129,43 @@ def test_a_new_window_of_the_budget_begins_at_nothing() -> None:
 
 
 def test_the_cost_so_far_stands_against_the_limit_with_a_forecast() -> None:
-    lines = text(budget_chart(course(6, 9), plan(EMPTY), HALF, (60, 9), [("B", "key"), (" next of 2", "dim")]))
+    lines = text(budget_chart(course(6, 9), HALF, (60, 9), [("B", "key"), (" next of 2", "dim")]))
     assert lines[0].startswith(" token laptop, this week: $6.00/9")
-    assert lines[1].startswith("     $15 +")
-    limit = next(line for line in lines if "----------" in line)
-    assert lines.index(limit) < next(number for number, line in enumerate(lines) if "#" in line)
-    assert any(line.rstrip().endswith(".") for line in lines[1:6])
-    assert lines[-3].startswith("       0 `")
+    assert lines[1].startswith("     $15 ┤")
+    limit = next(line for line in lines if "──────────" in line)
+    assert lines.index(limit) < next(number for number, line in enumerate(lines) if "█" in line)
+    assert any(line.rstrip().endswith("∙") for line in lines[1:6])
+    assert lines[-3].startswith("       0 └")
     assert lines[-2].split() == ["Mon", "00:00", "now", "Mon", "00:00"]
-    assert lines[-1].split() == ["#", "used", "--", "limit", "..", "at", "this", "pace", "B", "next", "of", "2"]
+    assert lines[-1].split() == ["■", "used", "──", "limit", "∙∙", "at", "this", "pace", "B", "next", "of", "2"]
 
 
 def test_the_present_has_its_name_at_any_time_of_the_window() -> None:
     """What begins the window is left out where both do not fit."""
     for hours, first in ((1, "now"), (10, "now"), (40, "Mon 00:00"), (160, "Mon 00:00")):
         now = Millis(MONDAY + hours * HOUR_MS)
-        *_, axis, labels, _ = text(budget_chart(course(6, 20), plan(EMPTY), now, (110, 10)))
-        assert labels.index("now") in (axis.index("+") - 1, axis.index("+"))
+        *_, axis, labels, _ = text(budget_chart(course(6, 20), now, (110, 10)))
+        assert labels.index("now") in (axis.index("┬") - 1, axis.index("┬"))
         assert labels.strip().startswith(first)
 
 
-@pytest.mark.parametrize(("spent", "limit", "label"), [(6, 4, "$4 +-----"), (9, 5, "$5 +-----"), (2, 10, "$10 +----")])
+@pytest.mark.parametrize(("spent", "limit", "label"), [(6, 4, "$4 ┤─────"), (9, 5, "$5 ┤─────"), (2, 10, "$10 ┤────")])
 def test_a_limit_is_in_the_row_of_the_tick_of_its_value(spent: float, limit: float, label: str) -> None:
-    lines = text(budget_chart(course(spent, limit), plan(EMPTY), HALF, (60, 12)))
-    (line,) = [line for line in lines if "----------" in line and "`" not in line]
+    lines = text(budget_chart(course(spent, limit), HALF, (60, 12)))
+    (line,) = [line for line in lines if "──────────" in line and "└" not in line]
     assert line.strip().startswith(label[:4])
 
 
 def test_use_above_the_limit_is_drawn_above_its_line() -> None:
-    lines = text(budget_chart(course(12, 9), plan(EMPTY), HALF, (40, 9)))
-    above = lines[1 : next(number for number, line in enumerate(lines) if "-----" in line)]
-    assert any("#" in line for line in above)
+    lines = text(budget_chart(course(12, 9), HALF, (40, 9)))
+    above = lines[1 : next(number for number, line in enumerate(lines) if "─────" in line)]
+    assert any("█" in line for line in above)
     assert "B next" not in lines[-1]
 
 
 def test_the_chart_is_as_wide_as_it_may_be() -> None:
     for width in (40, 79, 110):
-        lines = budget_chart(course(6, 9), plan(EMPTY), HALF, (width, 7))
+        lines = budget_chart(course(6, 9), HALF, (width, 7))
         assert {line.cell_length for line in lines[1:-2]} == {width}
 
 
@@ -181,6 +182,10 @@ def test_windows_are_those_of_the_budget() -> None:
 def test_a_budget_of_tokens_is_counted_in_tokens() -> None:
     tokens = msgspec.structs.replace(budget(0, None), tokens=2_000_000, spent_tokens=500_000)
     found = BudgetCourse(msgspec.structs.replace(source(0, 1), budget=tokens), SPAN, [(Millis(MONDAY), 500_000.0)])
-    lines = text(budget_chart(found, plan(EMPTY), HALF, (60, 9)))
+    lines = text(budget_chart(found, HALF, (60, 9)))
     assert "500k/2M tok" in lines[0]
     assert lines[1].split()[0] == "2M"
+
+
+def test_blocks_stand_side_by_side() -> None:
+    assert [line.plain for line in side_by_side([content("a")], [content("b"), content("c")], 4)] == ["a   b", "    c"]

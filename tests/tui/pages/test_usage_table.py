@@ -4,13 +4,11 @@ import msgspec
 import pytest
 
 from gateway.domain.units import Nanos
-from gateway.domain.views import SumRow
 from tests.tui.pages.test_usage_chart import over, plan, row, some, text, tones
 from tests.tui.stage import sums
-from tui.glyphs import ASCII, UNICODE
+from tui import glyphs
 from tui.pages.usage_chart import MEASURES, OTHERS, SERIES
-from tui.pages.usage_table import column_at, ranking, series_rows, series_table, shown_columns, side_by_side
-from tui.text import content
+from tui.pages.usage_table import column_at, series_rows, series_table, shown_columns
 
 COST = MEASURES["cost"]
 TOTAL = msgspec.structs.replace(sums(""), cost_nanos=Nanos(12 * 10**9), calls=6)
@@ -29,17 +27,17 @@ def test_series_have_their_marks_sums_and_shares() -> None:
     drawing = plan(some(3))
     rows = series_rows(drawing, TOTAL)
     lines = text(series_table(drawing, rows, "cost", "key2", 70, "model"))
-    assert lines[0].split() == ["by", "model", "cost\\", "share", "calls", "tokens", "errors"]
+    assert lines[0].split() == ["by", "model", "cost▾", "share", "calls", "tokens", "errors"]
     assert lines[1].split()[:2] == ["all", "$12.00"]
-    assert lines[2].split()[:4] == ["#", "key3", "$6.00", "50%"]
-    assert lines[3].startswith(" >: key2")
-    assert lines[4].split()[:4] == ["=", "key1", "$2.00", "17%"]
+    assert lines[2].split()[:4] == ["█", "key3", "$6.00", "50%"]
+    assert lines[3].startswith(" ▸░ key2")
+    assert lines[4].split()[:4] == ["▓", "key1", "$2.00", "17%"]
     by_calls = text(series_table(drawing, rows, "calls", "key2", 70, "model"))
-    assert by_calls[0].split() == ["by", "model", "cost", "calls\\", "share", "tokens", "errors"]
+    assert by_calls[0].split() == ["by", "model", "cost", "calls▾", "share", "tokens", "errors"]
 
 
 def test_with_colours_the_marks_are_alike() -> None:
-    drawing = plan(some(2), glyphs=UNICODE, patterns=False)
+    drawing = plan(some(2), patterns=False)
     lines = series_table(drawing, series_rows(drawing, TOTAL), "cost", None, 100, "model")
     assert [line.plain[2] for line in lines[2:]] == ["■", "■"]
     assert [tones(line) & {"$chart-1", "$chart-2"} for line in lines[2:]] == [{"$chart-1"}, {"$chart-2"}]
@@ -67,7 +65,7 @@ def test_series_without_value_are_among_the_others() -> None:
 
 def test_only_lines_have_colours_where_times_are_drawn() -> None:
     for measure, coloured in (("cost", True), ("duration", False)):
-        drawing = plan(over((0, row("dear", 2))), value=measure, glyphs=UNICODE)
+        drawing = plan(over((0, row("dear", 2))), value=measure)
         table = series_table(drawing, series_rows(drawing, TOTAL), measure, None, 100, "model")
         assert any("chart" in str(span.style) for span in table[2].spans) is coloured
 
@@ -78,7 +76,7 @@ def test_one_other_has_its_name() -> None:
 
 
 def test_wide_screens_show_each_series_over_time() -> None:
-    drawing = plan(some(2), some(2), glyphs=UNICODE)
+    drawing = plan(some(2), some(2))
     lines = text(series_table(drawing, series_rows(drawing, TOTAL), "cost", None, 199, "model"))
     assert lines[0].endswith("over time")
     assert lines[2].endswith("█▁▁█")
@@ -97,28 +95,13 @@ def test_a_title_is_found_by_its_place() -> None:
         assert column_at(by, 139, 0) is None
 
 
-def test_a_ranking_has_bars() -> None:
-    lines = text(ranking("model", [row("a", 4), row("b", 1)], COST, 46, ASCII))
-    assert lines == [
-        " by model",
-        " a               #################      $4.00",
-        " b               ####.                  $1.00",
-    ]
-    free: list[SumRow] = [row("free", 0)]
-    assert "nothing yet" in ranking("model", free, COST, 40, ASCII)[1].plain
-
-
-def test_blocks_stand_side_by_side() -> None:
-    assert [line.plain for line in side_by_side([content("a")], [content("b"), content("c")], 4)] == ["a   b", "    c"]
-
-
 @pytest.mark.parametrize("measure", ["cost", "calls", "tokens", "errors", "duration", "first token"])
 def test_titles_never_touch(measure: str) -> None:
-    drawing = plan(some(2), value=measure, glyphs=UNICODE)
+    drawing = plan(some(2), value=measure)
     for width in (79, 99, 139, 199):
         head = series_table(drawing, series_rows(drawing, TOTAL), measure, None, width, "model")[0].plain
         titles = {column.title for column in shown_columns(measure, width)}
         titles |= set() if measure in ("duration", "first token") else {"share"}
         words = {word for title in titles for word in title.split()}
-        shown = {word.removesuffix(UNICODE.descending) for word in head.split()}
+        shown = {word.removesuffix(glyphs.DESCENDING) for word in head.split()}
         assert shown - {"by", "model", "over", "time"} == words, width

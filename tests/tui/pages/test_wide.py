@@ -4,7 +4,7 @@ import pytest
 
 from tests.tui.owner import Owner, screen, shown, until
 from tests.tui.stage import call, channel, group, token
-from tui.glyphs import UNICODE
+from tui import glyphs
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail
 
@@ -77,7 +77,7 @@ async def test_names_that_are_longer_than_usual_have_the_width_that_there_is() -
 async def test_the_title_of_the_sorted_column_is_whole_beside_its_arrow() -> None:
     async with shown("channels", size=(100, 30)) as (app, _, _):
         app.page.query_one(LiveTable).request_sort("models")
-        assert f" Models{UNICODE.descending}" in screen(app)
+        assert f" Models{glyphs.DESCENDING}" in screen(app)
 
 
 async def test_a_default_is_whole_where_there_is_room() -> None:
@@ -101,4 +101,4 @@ async def test_the_line_above_a_list_is_never_cut() -> None:
         await pilot.press("m")
         await pilot.pause()
         assert "marked" in screen(app)
-        assert UNICODE.ellipsis not in screen(app).splitlines()[2]
+        assert glyphs.ELLIPSIS not in screen(app).splitlines()[2]

@@ -1,13 +1,14 @@
 import msgspec
 import pytest
 from msgspec.structs import replace
-from rich.cells import cell_len
+from textual.content import Content
+from textual.style import Style
 
 from tests.tui.owner import press, settle, shown
 from tests.tui.stage import FakeClient, calls, console, running, status
 from tui.pages.base import AnyPage
 from tui.session import ConsoleSession
-from tui.widgets.header import Header, alert_at, page_at, state_line, tabs_line
+from tui.widgets.header import Header, state_line, tabs_line
 
 
 def session() -> ConsoleSession:
@@ -46,20 +47,23 @@ def test_what_needs_attention_goes_before_words() -> None:
 
 
 def test_an_alert_leads_to_its_page() -> None:
-    made, width = session(), 140
-    text = state_line(made, width).plain
-    found = [alert_at(text.index(name), made, width) for name in ("deepseek paused", "ci 97%", "running")]
-    assert [(one.page, one.row) if one else None for one in found] == [
-        ("channels", "ch_deepseek"),
-        ("tokens", "tok_ci"),
-        None,
-    ]
+    made = session()
+    line = state_line(made, 140)
+    assert target(line, "deepseek paused") == ("app.go_to", ("channels", "ch_deepseek"))
+    assert target(line, "ci 97%") == ("app.go_to", ("tokens", "tok_ci"))
+    assert target(line, "running") is None
     made.board.tokens = [replace(one, name="深度求索渠道") if one.name == "ci" else one for one in made.board.tokens]
-    line = state_line(made, width)
-    assert line.cell_length == width
-    at = cell_len(line.plain[: line.plain.index("深度")])
-    wide = alert_at(at, made, width)
-    assert (wide.page if wide else "") == "tokens"
+    wide = state_line(made, 140)
+    assert wide.cell_length == 140
+    assert target(wide, "深度") == ("app.go_to", ("tokens", "tok_ci"))
+
+
+def target(line: Content, text: str) -> object:
+    """What a click on a text does."""
+    found = [span for span in line.spans if span.start <= line.plain.index(text) < span.end]
+    return next(
+        (span.style.meta["@click"] for span in found if isinstance(span.style, Style) and span.style.meta), None
+    )
 
 
 async def test_a_click_on_an_alert_opens_its_page_with_the_cursor_on_its_row() -> None:
@@ -112,11 +116,11 @@ def test_on_the_narrowest_screens_the_open_page_is_named() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_clicking_a_name_finds_its_page(width: int) -> None:
-    text = tabs_line("live", width).plain
-    assert page_at(text.index("2 "), "live", width) == "tokens"
-    assert page_at(text.index("4 ") + 3, "live", width) == "channels"
-    assert page_at(width + 50, "live", width) == ""
+def test_a_name_leads_to_its_page(width: int) -> None:
+    line = tabs_line("live", width, ["? help "])
+    assert target(line, "2 ") == ("app.go_to", ("tokens", ""))
+    assert target(line, "4 ") == ("app.go_to", ("channels", ""))
+    assert "? help" not in line.plain or target(line, "? help") is None
 
 
 async def test_the_open_page_is_marked_as_soon_as_it_is_opened() -> None:

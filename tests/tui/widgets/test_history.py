@@ -9,7 +9,6 @@ from tests.tui.owner import screen
 from tests.tui.stage import NOW, console, words
 from tests.tui.test_app import shown, until
 from tui.columns import fit_columns
-from tui.glyphs import UNICODE
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 from tui.widgets.dialogs import Confirm
@@ -163,7 +162,7 @@ async def test_what_was_added_shows_its_fields() -> None:
 
 
 def test_what_was_changed_has_more_room_than_who_changed_it() -> None:
-    session = ConsoleSession(Config(home=Path("/nowhere")), UNICODE, lambda: NOW, SavedState())
+    session = ConsoleSession(Config(home=Path("/nowhere")), lambda: NOW, SavedState())
     widths = {placed.column.id: placed.width for placed in fit_columns(history_columns(session), 92)}
     assert list(widths) == ["id", "time", "change", "by", "state"]
     assert widths["change"] > max(32, widths["by"])
