@@ -194,9 +194,12 @@ def _draw_console(where: object) -> str:
 
 
 def _start(ctx: click.Context) -> NoReturn:
-    """Open the console, or serve without a terminal or console."""
+    """Open the console, or serve without a terminal or console. A terminal that cannot draw gets a line for each
+    call.
+    """
     terminals = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
-    console = _console() if terminals and importlib.util.find_spec("tui.app") else None
+    plain = os.environ.get("TERM") == "dumb" or os.environ.get("TOLLKEEPER_PLAIN", "") not in ("", "0")
+    console = _console() if terminals and not plain and importlib.util.find_spec("tui.app") else None
     from gateway.config import load
 
     where = load(home=ctx.meta.get(HOME), host=ctx.meta.get(HOST), port=ctx.meta.get(PORT))
@@ -206,9 +209,9 @@ def _start(ctx: click.Context) -> NoReturn:
         demand_none(where, elsewhere=True)  # the console would open that one, wherever it listens
     if console is not None:
         ctx.exit(console.run(where))
-    from gateway.commands.server import serve_here
+    from gateway.commands.server import follow_or_serve, serve_here
 
-    ctx.exit(serve_here(where))
+    ctx.exit(follow_or_serve(where) if terminals and plain else serve_here(where))
 
 
 def _console() -> ModuleType:

@@ -25,7 +25,7 @@ from gateway.config import Config
 from gateway.domain.errors import GatewayError
 from gateway.domain.events import IncidentChanged, Snapshot
 from gateway.domain.units import Millis
-from tui import global_actions, plain_mode, preferences, saved_state, terminal, themes
+from tui import global_actions, preferences, saved_state, terminal, themes
 from tui.actions import PAGE_IDS, PAGES, Action, actions_in, bindings
 from tui.console_app import ConsoleApp
 from tui.exit_status import ExitStatus, write_report
@@ -194,8 +194,6 @@ def run(config: Config) -> int:
 
 def run_with(config: Config, link: ServerLink) -> int:
     """Run the console with the server of a given link."""
-    if reason := terminal.plain_reason(os.environ):
-        return plain_mode.run(link, reason, f"tollkeeper{config.home_option}")
     state, note = saved_state.load(config.home)
     own = preferences.load(config.home, actions_by_page)
     note = "\n".join(filter(None, (note, preferences.note(own.problems))))

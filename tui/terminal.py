@@ -1,4 +1,4 @@
-"""Terminal: it may disappear, signals may end the process, it may not support a screen."""
+"""Terminal: it may disappear, signals may end the process, it may have few colours."""
 
 import asyncio
 import os
@@ -56,12 +56,3 @@ def watch(app: App[Any]) -> None:
 def has_few_colours(environ: Mapping[str, str]) -> bool:
     """Returns whether the terminal has at most 16 colours, where several colours of a theme become the same."""
     return Console(file=StringIO(), force_terminal=True, _environ=environ).color_system in (None, "standard")
-
-
-def plain_reason(environ: Mapping[str, str]) -> str:
-    """Returns why no screen should be drawn here; empty if one should."""
-    if environ.get("TOLLKEEPER_PLAIN", "") not in ("", "0"):
-        return "TOLLKEEPER_PLAIN is set"
-    if environ.get("TERM") == "dumb":
-        return "TERM is dumb"
-    return ""

@@ -60,6 +60,17 @@ def serve_here(where: Config, *, log: bool = False) -> int:
     return code
 
 
+def follow_or_serve(where: Config) -> int:
+    """Print a line for each call of the server that runs on this home, or of one that is served here. Returns the exit
+    code.
+    """
+    if asyncio.run(launch.find(where)) is None:
+        return serve_here(where, log=True)
+    words("no screen is drawn on this terminal: each call is a line as it ends; Ctrl-C leaves the server running")
+    print_calls(where)
+    return 0
+
+
 @click.command(cls=Command, examples=["tollkeeper serve", "tollkeeper serve --port 8700 --log"])
 @click.option("--drain", type=Seconds(), help="Seconds that running calls may take to finish when it stops.")
 @click.option("--log", is_flag=True, help="Print a line for each call as it ends.")

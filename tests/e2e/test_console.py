@@ -144,3 +144,21 @@ def test_two_consoles_show_the_same_server_and_leaving_one_changes_nothing(tmp_p
         one.keys("6").wait("$15")
         one.keys("Q").wait("Stop the server?").keys("y")
         assert one.ended() == 0
+
+
+def test_a_terminal_that_cannot_draw_gets_lines_of_a_server_there_and_then_of_one_that_runs(tmp_path: Path) -> None:
+    environ = {"TOLLKEEPER_PORT": "0", "HOME": str(tmp_path), "TERM": "dumb"}
+    words = ("cli.py", "--home", str(tmp_path / "gateway"))
+    with terminal(*words, columns=110, rows=36, environ=environ) as first:
+        first.wait("OPENAI_API_KEY")
+        with terminal(*words, columns=110, rows=36, environ=environ) as second:
+            second.wait("each call is a line as it ends; Ctrl-C leaves the server running")
+            assert "demo-story" in command(tmp_path, "chat", "--model", "demo-story", "hello")
+            for one in (first, second):
+                one.wait("demo-story")
+                assert ALTERNATE_SCREEN not in one.raw
+            second.keys("\x03")
+            second.ended()
+        assert "serving" in command(tmp_path, "status")
+        first.keys("\x03")
+        first.ended()

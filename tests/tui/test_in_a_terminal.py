@@ -155,14 +155,6 @@ def test_copying_speaks_osc_52(tmp_path: Path) -> None:
         assert shown.ended() == 0
 
 
-def test_a_dumb_terminal_gets_lines(tmp_path: Path) -> None:
-    with console(tmp_path, environ={"TERM": "dumb"}) as shown:
-        shown.wait("TERM is dumb", "serving http://127.0.0.1:8655/v1")
-        shown.keys("\x03")
-        assert shown.ended() == 0
-        assert ALTERNATE_SCREEN not in shown.raw
-
-
 def _state(pid: int) -> str:
     """The state of a process as the system tells it: T is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -3,7 +3,7 @@ import pty
 
 import pytest
 
-from tui.terminal import has_few_colours, is_gone, plain_reason
+from tui.terminal import has_few_colours, is_gone
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,3 @@ def test_a_closed_terminal_has_vanished() -> None:
         assert is_gone(slave)
     finally:
         os.close(slave)
-
-
-def test_a_dumb_terminal_gets_no_screen() -> None:
-    assert plain_reason({"TERM": "xterm"}) == ""
-    assert plain_reason({"TERM": "dumb"}) == "TERM is dumb"
-    assert plain_reason({"TERM": "xterm", "TOLLKEEPER_PLAIN": "1"}) == "TOLLKEEPER_PLAIN is set"
-    assert plain_reason({"TOLLKEEPER_PLAIN": "0"}) == ""
