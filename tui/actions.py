@@ -162,8 +162,6 @@ ACTIONS: tuple[Action, ...] = (
     _more("app", "redo", "U", "Redo", "redo the change that was undone last", "redo"),
     _more("app", "theme", "T", "Theme", "choose a theme; each is previewed"),
     _more("app", "start", "r", "Restart", "start the server again after it stopped", "serve"),
-    _act("app", "mouse", "", "Mouse", "use the mouse here, or leave it to the terminal for selecting text"),
-    _act("app", "ascii", "", "ASCII", "switch between Unicode and ASCII"),
     _act("app", "wizard", "", "First steps", "set up a channel and a token, step by step"),
     _more("app", "suspend", "ctrl+z", "Suspend", "back to the shell; 'fg' returns"),
     _more("app", "stop", "Q", "Stop", "let running calls finish, stop the server and quit", "stop"),

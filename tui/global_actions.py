@@ -201,19 +201,6 @@ async def go_to(app: ConsoleApp, page: str, key: Hashable, verb: str = "") -> No
     select_row(app.page, key, verb)
 
 
-def mouse(app: ConsoleApp) -> None:
-    """Leave the mouse to the terminal, or use it again."""
-    state = app.session.state
-    state.mouse = not state.mouse
-    toast(app, f"From the next start, the mouse is {'used here' if state.mouse else 'left to the terminal'}.")
-
-
-def ascii_only(app: ConsoleApp) -> None:
-    """Draw with ASCII, or with all of Unicode."""
-    use_symbols(app, "unicode" if app.session.ascii else "ascii")
-    toast(app, "ASCII only." if app.session.ascii else "All of Unicode.")
-
-
 def use_symbols(app: ConsoleApp, name: str) -> None:
     """Draw with ``ascii``, ``unicode``, or ``auto``: whatever the terminal can show."""
     state = app.session.state
@@ -255,8 +242,6 @@ VERBS: Mapping[str, AppVerb] = {
     "start": restart,
     "wizard": first_steps,
     "suspend": lambda app: app.action_suspend_process(),
-    "mouse": mouse,
-    "ascii": ascii_only,
     "stop": stop,
     "leave": leave,
     "detach": detach,

@@ -10,7 +10,7 @@ from tests.tui.test_app import shown, until
 from tui import themes
 from tui.actions import PAGES, actions_in
 from tui.app import Console
-from tui.global_actions import VERBS, apply_theme, restart, save_state
+from tui.global_actions import VERBS, apply_theme, restart, save_state, use_symbols
 from tui.saved_state import NAME, SavedState, load, save
 from tui.widgets.help import Help
 
@@ -57,20 +57,12 @@ async def test_a_theme_that_another_console_saved_meanwhile_stays(tmp_path: Path
         assert (load(tmp_path)[0].theme, load(tmp_path)[0].page) == ("contrast", "channels")
 
 
-async def test_the_mouse_can_be_left_to_the_terminal() -> None:
-    async with shown() as (app, pilot):
-        app.action_act("mouse")
-        await pilot.pause()
-        assert not app.session.state.mouse
-        assert words(app) == ["From the next start, the mouse is left to the terminal."]
-
-
 async def test_the_screen_can_become_ascii_and_back() -> None:
     async with shown() as (app, pilot):
-        app.action_act("ascii")
+        use_symbols(app, "ascii")
         await pilot.pause()
         assert screen(app).isascii()
-        app.action_act("ascii")
+        use_symbols(app, "unicode")
         await pilot.pause()
         assert not screen(app).isascii()
 
@@ -86,7 +78,7 @@ async def test_switched_while_it_runs_the_screen_is_as_if_it_had_begun_in_ascii(
                 await app.action_page(page.id)
                 await pilot.pause()
             if not begins:
-                app.action_act("ascii")
+                use_symbols(app, "ascii")
                 await pilot.pause()
                 app.clear_notifications()
             screens = []
