@@ -16,7 +16,6 @@ from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView
 from tui import format as fmt
 from tui import glyphs
-from tui.actions import bindings
 from tui.alerts import LOW_BALANCE
 from tui.budgets import budget_parts, by_unit
 from tui.charts import spark
@@ -108,7 +107,6 @@ class AccountPage(ConsolePage):
     DEFAULT_CSS = "AccountPage TextBlock { padding: 1 0 0 0; }"
     scopes = ("account",)
     verbs: ClassVar[Mapping[str, Verb]] = VERBS
-    BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "account")

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 
 from gateway.domain.errors import GatewayError
 from gateway.domain.history import NOTHING_CHANGED
-from tui.actions import Action
+from tui.actions import Action, bindings
 from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
 from tui.session import ConsoleSession
@@ -55,6 +55,11 @@ class ConsolePage(Vertical):
     """The scopes of its actions, in the order of the footer."""
     verbs: ClassVar[Mapping[str, Verb]] = {}
     """The functions of the actions. An action without an entry here is not offered."""
+
+    def __init_subclass__(cls, *args: Any, **kwargs: Any) -> None:
+        """Bind the keys of the actions, beside the bindings that a page has of its own."""
+        cls.BINDINGS = [*bindings(*cls.scopes, verbs=frozenset(cls.verbs)), *vars(cls).get("BINDINGS", ())]
+        super().__init_subclass__(*args, **kwargs)
 
     @classmethod
     def actions(cls, keymap: Keymap) -> list[Action]:

@@ -14,7 +14,6 @@ from gateway.domain.money import dollars
 from gateway.domain.views import ChannelView, SumRow
 from tui import format as fmt
 from tui import glyphs
-from tui.actions import bindings
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column
 from tui.incidents import incident_line
@@ -319,7 +318,6 @@ class ChannelsPage(TrendPage[ChannelRow]):
 
     scopes = ("entity", "channels", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **channel_actions.VERBS, "why": _why}
-    BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
     by = "channel"
     hourly = True
 

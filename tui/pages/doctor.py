@@ -15,7 +15,6 @@ from gateway.client.doctor import QUESTIONS, examine
 from gateway.domain.views import Step
 from tui import format as fmt
 from tui import glyphs
-from tui.actions import bindings
 from tui.cli_commands import cli_command
 from tui.pages.base import ConsolePage, Verb
 from tui.session import ConsoleSession
@@ -66,7 +65,6 @@ class DoctorPage(ConsolePage):
     scopes = ("doctor",)
     verbs: ClassVar[Mapping[str, Verb]] = {"run": run}
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(*scopes, verbs=frozenset(verbs)),
         Binding("down,j", "app.focus_next", show=False),
         Binding("up,k", "app.focus_previous", show=False),
         Binding("escape", "leave_field", show=False),

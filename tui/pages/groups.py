@@ -19,7 +19,6 @@ from gateway.domain.patterns import matches
 from gateway.domain.views import GroupView
 from tui import format as fmt
 from tui import glyphs
-from tui.actions import bindings
 from tui.budgets import budget_column, budget_parts, by_unit
 from tui.cli_commands import cli_command
 from tui.columns import Column, number_column, text_column
@@ -260,7 +259,6 @@ class GroupsPage(ListPage[GroupRow]):
 
     scopes = ("entity", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}
-    BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "groups", GroupListing(session))

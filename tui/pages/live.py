@@ -20,7 +20,6 @@ from gateway.domain.units import CallId
 from gateway.domain.views import CallView
 from tui import format as fmt
 from tui import glyphs
-from tui.actions import bindings
 from tui.calls import RunningView, place_of
 from tui.charts import spark
 from tui.columns import Column
@@ -281,7 +280,6 @@ class LivePage(ListPage[CallView]):
         **live_actions.VERBS,
         "curl": list_page.copy_command,
     }
-    BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
 
     def __init__(self, session: ConsoleSession) -> None:
         super().__init__(session, "live", LiveListing(session), LiveSource(session))

@@ -18,7 +18,6 @@ from gateway.domain.units import MILLION
 from gateway.domain.upstream_views import PriceProposal
 from gateway.domain.views import ModelView
 from tui import format as fmt
-from tui.actions import bindings
 from tui.entity_form import EntityForm
 from tui.pages import list_page, marked
 from tui.pages.base import AnyPage, Verb, selection
@@ -317,7 +316,6 @@ class ModelsPage(TrendPage[ModelRow]):
 
     scopes = ("models", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}
-    BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
     by = "model"
 
     def __init__(self, session: ConsoleSession) -> None:

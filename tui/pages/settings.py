@@ -13,7 +13,6 @@ from gateway.domain.field_kinds import Field, json_value
 from gateway.domain.human_values import count_text
 from gateway.domain.settings import ExpiringRecords, Settings
 from tui import preferences
-from tui.actions import bindings
 from tui.entity_form import EntityForm
 from tui.pages import list_page
 from tui.pages.base import AnyPage, Verb
@@ -152,7 +151,6 @@ class SettingsPage(ListPage[SettingRow]):
 
     scopes = ("settings", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**{verb: list_page.VERBS[verb] for verb in LIST_VERBS}, **VERBS}
-    BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
 
     def __init__(self, session: ConsoleSession) -> None:
         self._settings = SettingsListing(session)

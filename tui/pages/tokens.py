@@ -17,7 +17,6 @@ from gateway.domain.units import Nanos
 from gateway.domain.views import GroupView, NewToken, TokenView
 from tui import format as fmt
 from tui import glyphs
-from tui.actions import bindings
 from tui.budgets import budget_column, budget_parts, budget_tone, by_unit, tightest, used_most
 from tui.charts import spark
 from tui.columns import Column, number_column, text_column
@@ -346,7 +345,6 @@ class TokensPage(TrendPage[TokenRow]):
 
     scopes = ("entity", "tokens", "list")
     verbs: ClassVar[Mapping[str, Verb]] = {**list_page.VERBS, **VERBS}
-    BINDINGS = bindings(*scopes, verbs=frozenset(verbs))
     by = "token"
 
     def __init__(self, session: ConsoleSession) -> None:

@@ -15,7 +15,6 @@ from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.query import parse
 from tui import format as fmt
 from tui import glyphs
-from tui.actions import bindings
 from tui.pages.base import AnyPage, ConsolePage, Verb
 from tui.pages.list_page import edit_filter
 from tui.pages.usage_chart import MEASURES, Bars, ChartPlan, bars_of, chart, known
@@ -108,7 +107,6 @@ class UsagePage(ConsolePage):
         "below": move_series(1),
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(*scopes, verbs=frozenset(verbs)),
         Binding("left", "act('earlier')", show=False),
         Binding("right", "act('later')", show=False),
         Binding("up,k", "act('above')", show=False),
