@@ -10,6 +10,7 @@ count of tokens as -1, so that it does not count as omitted: one odd number does
 import json
 import math
 import re
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -42,7 +43,10 @@ def encode(value: object) -> bytes:
 
 def raw(value: object) -> msgspec.Raw:
     """Returns a value as raw JSON."""
-    return msgspec.Raw(encode(value))
+    try:
+        return msgspec.Raw(msgspec.json.encode(value))
+    except UnicodeEncodeError:
+        return msgspec.Raw(encode(value))
 
 
 def fields(data: bytes | msgspec.Raw) -> Fields:
@@ -97,9 +101,13 @@ def value(data: bytes | msgspec.Raw | None) -> Any:
 
 def maybe(data: bytes | msgspec.Raw | None) -> Any:
     """As ``value``, but None when the bytes are not JSON."""
+    if data is None:
+        return None
     try:
-        return value(data)
-    except ValueError:
+        return msgspec.json.decode(data)
+    except _REFUSED:
+        with suppress(ValueError):
+            return _load(data)
         return None
 
 
