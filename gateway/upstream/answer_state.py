@@ -216,9 +216,8 @@ class _Choice:
         if placed is None:
             return
         call, number = placed.call, placed.call.number
-        if self._naming is not None and self._naming.number != number:
-            self.settle_name()
         if placed.opened:
+            self.settle_name()
             self.produced = True
             self._tally.tool()
             self._tally.add(call.name)
@@ -226,7 +225,7 @@ class _Choice:
                 seal = Seal(SealKind.GEMINI, rawjson.encode({call.id: part.signature}))
                 self._seal(ReasoningSeal(seal, self.index))
             self._naming = ToolCallBegan(number, call.id, call.name, part.custom, part.signature, self.index)
-        if placed.piece or not self._names_grow:
+        if self._naming is not None and self._naming.number == number and (placed.piece or not self._names_grow):
             self.settle_name()
         if placed.piece:
             self._tally.add(rawjson.text(placed.piece))

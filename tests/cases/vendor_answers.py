@@ -600,6 +600,20 @@ CALLS = [
         finish="tool_calls",
     ),
     Row(
+        "a name in pieces, at once",
+        OPENAI,
+        chat(
+            delta(
+                tool_calls=[
+                    {"index": 0, "id": "c1", "function": {"name": "get_"}},
+                    {"index": 0, "function": {"name": "weather", "arguments": ARGUMENTS}},
+                ]
+            )
+        ),
+        calls=[("get_weather", ARGUMENTS)],
+        finish="tool_calls",
+    ),
+    Row(
         "the second call at the first's index, its arguments at the next",
         OPENAI,
         chat(

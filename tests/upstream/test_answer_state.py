@@ -132,6 +132,20 @@ def test_interleaved_calls_are_put_one_after_another() -> None:
     ]
 
 
+def test_a_call_that_begins_before_the_last_piece_of_another_takes_nothing_from_it() -> None:
+    found = read(call(0, "{"), call(1), arguments(0, "}"), arguments(1, "{}"), STOP)
+    assert found == [
+        ToolCallBegan(0, "c0", "f0"),
+        ArgumentsPiece(0, said("{")),
+        ArgumentsPiece(0, said("}")),
+        BlockEnded(CALL, 0),
+        ToolCallBegan(1, "c1", "f1"),
+        ArgumentsPiece(1, said("{}")),
+        BlockEnded(CALL, 1),
+        AnswerFinished("tool_calls"),
+    ]
+
+
 def test_what_waits_behind_a_call_that_is_never_complete_comes_at_the_end() -> None:
     found = read(call(0, '{"a'), call(1, "{}"), chunk(delta(finish="length")))
     assert [type(each) for each in found] == [

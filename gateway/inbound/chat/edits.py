@@ -150,11 +150,12 @@ _CALL = frozenset({"index", "id", "type", "function", "custom"})
 
 def _call_for_client(delta: Fields, taken: TakenCall, *, whole: bool) -> Doc | None:
     """Returns what the client gets of a tool call or its delta; None: nothing."""
-    call, began, piece = taken.call, False, b""
+    call, began, piece = taken.call, "", b""
     for event in taken.events:
         if isinstance(event, ArgumentsPiece):
             piece = event.piece
-        began = began or isinstance(event, ToolCallBegan)
+        elif isinstance(event, ToolCallBegan):
+            began = event.name  # the call's own name may have grown since
     kind = kind_of(delta)
     key = "arguments" if kind == "function" else "input"
     rest = {name: value for name, value in delta.items() if name not in _CALL}
@@ -166,7 +167,7 @@ def _call_for_client(delta: Fields, taken: TakenCall, *, whole: bool) -> Doc | N
     inner.pop(key, None)
     if began:
         out |= {"id": call.id, "type": kind}
-        inner["name"] = call.name
+        inner["name"] = began
     elif name not in ("", call.name):  # a piece of it: clients put them together
         inner["name"] = name
     if "name" in inner or piece:
