@@ -10,9 +10,8 @@ with the other keys. A channel without a usable key is paused until its first ke
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 import msgspec
 
@@ -111,25 +110,6 @@ class _ChannelState:
         most = max(LONGEST_S, OUT_OF_CREDIT_S) if seconds == OUT_OF_CREDIT_S else LONGEST_S
         self.until = max(self.until, now + min(max(seconds, 0.0), most))
         self.reason, self.no_credit = reason, False
-
-
-class _Trial:
-    """The single trial call of a half-open channel and key."""
-
-    __slots__ = ("_patients",)
-
-    def __init__(self, patients: tuple[_ChannelState, ...]) -> None:
-        self._patients = patients
-
-    def __enter__(self) -> None:
-        for patient in self._patients:
-            patient.trial = True
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for patient in self._patients:
-            patient.trial = False
 
 
 NO_TRIAL = nullcontext()
@@ -244,11 +224,18 @@ class ChannelHealth:
         patient = self.failing.get(channel)
         return patient is not None and patient.trial
 
-    def trying(self, channel: ChannelId, key: ChannelId | str = "") -> AbstractContextManager[None]:
+    @contextmanager
+    def trying(self, channel: ChannelId, key: ChannelId | str = "") -> Iterator[None]:
         """Marks a call that runs during the block: the trial of a half-open channel or key without one."""
         now, found = self._mono(), (self.failing.get(channel), self.failing.get(ChannelId(key)))
-        trials = tuple(p for p in found if p is not None and p.reason and p.until <= now and not p.trial)
-        return _Trial(trials) if trials else NO_TRIAL
+        trials = [one for one in found if one is not None and one.reason and one.until <= now and not one.trial]
+        for one in trials:
+            one.trial = True
+        try:
+            yield
+        finally:
+            for one in trials:
+                one.trial = False
 
     def succeeded(self, channel: ChannelId, key: ChannelId | str = "") -> None:
         """A call succeeded: forget everything but the recent outcomes."""

@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import ceil
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,14 +22,11 @@ from gateway.domain.human_values import plural
 STREAMS = "streams"
 
 
-class _Waiter:
+class _Waiter(NamedTuple):
     """A waiting call, and where it waits."""
 
-    __slots__ = ("gates", "given")
-
-    def __init__(self, gates: list[ConcurrencyGate], given: "asyncio.Future[ConcurrencyGate]") -> None:
-        self.gates = gates
-        self.given = given
+    gates: list[ConcurrencyGate]
+    given: "asyncio.Future[ConcurrencyGate]"
 
 
 class _Line(msgspec.Struct, eq=False):

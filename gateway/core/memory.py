@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Sized
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -181,7 +181,7 @@ class AnswerMemory:
         if limit and POCKET + share.counted + size > limit << 20:
             msg = f"this answer is larger than the limit of all answers together ({limit} MiB)"
             raise AnswerMemoryFull(f"{msg}; {_ADVICE}")
-        turn = _Turn(share, size)
+        turn = _Turn(share, size, asyncio.get_running_loop().create_future())
         self._turns.append(turn)
         self.serve()
         try:
@@ -268,15 +268,12 @@ class AnswerShare(msgspec.Struct, eq=False):
             self._memory.give(self, less, more=more)
 
 
-class _Turn:
+class _Turn(NamedTuple):
     """A waiting answer and the bytes it waits for."""
 
-    __slots__ = ("given", "share", "size")
-
-    def __init__(self, share: AnswerShare, size: int) -> None:
-        self.share = share
-        self.size = size
-        self.given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    share: AnswerShare
+    size: int
+    given: "asyncio.Future[None]"
 
 
 _ADVICE = "try again when other calls have ended, or 'tollkeeper settings set --answers-mib'"
