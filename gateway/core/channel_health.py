@@ -55,21 +55,18 @@ OK = HealthState("ok")
 _OFF = HealthState("off")
 
 
-class _ChannelState:
+class _ChannelState(msgspec.Struct, eq=False):
     """What is remembered of one channel or key."""
 
-    __slots__ = ("attention", "in_a_row", "models", "no_credit", "outcomes", "reason", "steps", "trial", "until")
-
-    def __init__(self) -> None:
-        self.until = 0.0
-        self.reason = ""
-        self.attention = False
-        self.no_credit = False
-        self.in_a_row = 0
-        self.steps = 0
-        self.trial = False
-        self.outcomes: deque[tuple[float, bool]] = deque(maxlen=50)
-        self.models: dict[str, float] = {}
+    until: float = 0.0
+    reason: str = ""
+    attention: bool = False
+    no_credit: bool = False
+    in_a_row: int = 0
+    steps: int = 0
+    trial: bool = False
+    outcomes: deque[tuple[float, bool]] = msgspec.field(default_factory=lambda: deque(maxlen=50))
+    models: dict[str, float] = {}
 
     def failed_lately(self, now: float) -> bool:
         """Returns how many calls failed within the breaker's window."""
@@ -121,15 +118,12 @@ STALE_S = 600.0
 """Seconds after which a measurement is stale: the channel is tried again."""
 
 
-class _ModelLatency:
+class _ModelLatency(msgspec.Struct):
     """The measurements of one model at one channel."""
 
-    __slots__ = ("at", "first_s", "token_s")
-
-    def __init__(self, first_s: float, token_s: float, at: float) -> None:
-        self.first_s = first_s
-        self.token_s = token_s
-        self.at = at
+    first_s: float
+    token_s: float
+    at: float
 
 
 class LatencyStats:

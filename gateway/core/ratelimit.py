@@ -95,23 +95,18 @@ class Ticket(msgspec.Struct, eq=False):
                 entry.amount = tokens
 
 
-class _Entry:
-    __slots__ = ("amount", "at", "log")
-
-    def __init__(self, at: float, amount: int, log: "_Log") -> None:
-        self.at, self.amount = at, amount
-        self.log: _Log | None = log
-        """The log; None once its minute is over: the call then no longer counts."""
+class _Entry(msgspec.Struct, eq=False):
+    at: float
+    amount: int
+    log: "_Log | None"
+    """None once its minute is over: the call then no longer counts."""
 
 
-class _Log:
+class _Log(msgspec.Struct, eq=False):
     """The amounts of the last minute and their sum."""
 
-    __slots__ = ("entries", "total")
-
-    def __init__(self) -> None:
-        self.entries: deque[_Entry] = deque()
-        self.total = 0
+    entries: deque[_Entry] = msgspec.field(default_factory=deque)
+    total: int = 0
 
     def expire(self, now: float) -> None:
         entries = self.entries
