@@ -123,11 +123,6 @@ class EventBus:
         self.on_noteworthy: Callable[[], None] = lambda: None
         """Called when another one is added."""
 
-    @property
-    def watchers(self) -> int:
-        """Returns how many watchers there are."""
-        return len(self.watched_by)
-
     def tell(self, notice: Notice) -> None:
         """Report it in its order."""
         for watcher in self.watched_by:

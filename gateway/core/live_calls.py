@@ -157,7 +157,7 @@ class ProgressReporter:
     def routed(self, call: Call) -> None:
         """A channel is about to be called."""
         self._books.update(call.running)
-        if self._bus.watchers:
+        if self._bus.watched_by:
             self._bus.progress(call.running)
 
     def waits(self, call: Call, what: str) -> None:
@@ -184,7 +184,7 @@ class ProgressReporter:
             call.running, ttft=ttft, input=context.request.input_bound, output=output, cost=spent
         )
         self._books.update(moved)
-        if self._bus.watchers:
+        if self._bus.watched_by:
             self._bus.progress(moved)
         return spent
 

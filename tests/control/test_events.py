@@ -301,7 +301,7 @@ async def test_watchers_are_counted_and_forgotten(owner: ControlClient, gateway:
         await anext(stream)
         assert (await owner.status()).watchers == 1
     for _ in range(200):
-        if not gateway.engine.bus.watchers:
+        if not gateway.engine.bus.watched_by:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("the watcher is still there")
@@ -311,7 +311,7 @@ async def test_only_consoles_are_open_consoles(owner: ControlClient, gateway: Ga
     follower = ControlClient(owner.endpoint, source=ChangeSource(via="command", command="serve"))
     async with watching(follower) as stream:
         await anext(stream)
-        assert gateway.engine.bus.watchers == 1
+        assert len(gateway.engine.bus.watched_by) == 1
         assert (await owner.status()).watchers == 0
 
 
@@ -366,7 +366,7 @@ async def test_a_reader_that_is_stuck_is_abandoned(
     monkeypatch.setattr(module, "STUCK_S", 0.05)
     async with exchange(owner.place, owner.ask("GET", "/events")):
         for _ in range(400):
-            if not gateway.engine.bus.watchers:
+            if not gateway.engine.bus.watched_by:
                 return
             for number in range(50):
                 gateway.engine.bus.settled(msgspec.structs.replace(record(number), error="x" * 5000))

@@ -131,8 +131,8 @@ async def test_watchers_do_not_disturb_each_other(bus: EventBus) -> None:
 
 def test_watching_ends_with_its_block(bus: EventBus) -> None:
     with bus.watch(), bus.watch():
-        assert bus.watchers == 2
-    assert bus.watchers == 0
+        assert len(bus.watched_by) == 2
+    assert not bus.watched_by
 
 
 def test_the_newest_settled_calls_are_kept(bus: EventBus) -> None:
