@@ -249,17 +249,13 @@ def _entries(
                     limits.setdefault(served.name, []).append(known_limit(channel, served))
     entries = {}
     if registry.settings.refuse_unpriced:
-        offers = {name: _priced_offers(found) for name, found in offers.items()}
+        # an unpriced channel must not answer where another one has a price
+        offers = {name: [one for one in found if one[1].price is not None] or found for name, found in offers.items()}
     for name in sorted(offers):
         order = rank_offers(group.policy, offers[name])
         entry = _entry(name, [_route(offer, rank, ways[offer[0].id]) for offer, rank in order])
         entries[name] = msgspec.structs.replace(entry, max_output=_largest(limits[name]))
     return entries if changed is None else {**same, **entries}
-
-
-def _priced_offers(offers: list[tuple[Channel, ServedModel]]) -> list[tuple[Channel, ServedModel]]:
-    """Returns the priced offers, if any: where unpriced models are refused, an unpriced channel must not answer."""
-    return [offer for offer in offers if offer[1].price is not None] or offers
 
 
 def _largest(limits: Sequence[int | None]) -> int | None:

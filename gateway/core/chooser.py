@@ -12,7 +12,6 @@ import asyncio
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import partial
 from hashlib import blake2b
 
 import msgspec
@@ -21,7 +20,7 @@ from gateway.core.call import Call
 from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.concurrency import wait_text
-from gateway.core.rate_scopes import ConcurrencyGate, RateScope
+from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import Limiter, headers_of
 from gateway.core.retry import NextStep, RetryBudget, RetryState, instead
 from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose, easy
@@ -96,12 +95,9 @@ class ChannelLimits:
             limits.channel_slot = None
         if bound is not None and bound.rated:
             attempt.channel_ticket = self._limiter.take((bound,), call.need.rate_tokens)
-        if limits.scopes:
-            limits.read_headers = partial(self._headers, limits.scopes)
+        if scopes := limits.scopes:
+            limits.read_headers = lambda: headers_of(self._limiter.readings(scopes))
             asyncio.get_running_loop().call_soon(limits.read)  # while the upstream is waited for
-
-    def _headers(self, binding: tuple[RateScope, ...]) -> dict[str, str]:
-        return headers_of(self._limiter.readings(binding))
 
     def leave(self, route: Route) -> None:
         """End an attempt."""

@@ -9,15 +9,11 @@ import msgspec
 from gateway.domain.units import Millis
 
 
-def _wall() -> Millis:
-    return Millis(time.time_ns() // 1_000_000)
-
-
 class Clock(msgspec.Struct, frozen=True):
     """``wall()`` returns milliseconds since the epoch, ``mono()`` seconds since some moment; ``sleep`` waits for
     seconds.
     """
 
-    wall: Callable[[], Millis] = _wall
+    wall: Callable[[], Millis] = lambda: Millis(time.time_ns() // 1_000_000)
     mono: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -320,15 +320,12 @@ def _has_names(value: object) -> bool:
 
 def _added_input(overrides: Overrides) -> int:
     """Returns the tokens of what an owner adds to the input. Numbers and flags count as none."""
-    given = {**overrides.default, **overrides.set}
-    texts = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in given.items() if _has_text(value)}
+    both = {**overrides.default, **overrides.set}
+    given = {name: value for name, value in both.items() if isinstance(value, str | list | dict)}
+    texts = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in given.items()}
     schemas = [texts.pop(name) for name in SCHEMAS if name in texts]
     found = bound_of((), schemas, texts.values(), least=0)
     return found.tokens + found.media.bound("") - (-len(overrides.system.encode()) // BOUND_BYTES_PER_TOKEN)
-
-
-def _has_text(value: object) -> bool:
-    return isinstance(value, str | list | dict)
 
 
 class MoneyBooks(Protocol):

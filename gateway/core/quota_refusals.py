@@ -124,14 +124,12 @@ def _state(room: Headroom, shortage: Shortage, left: int, holders: Sequence[Runn
 
 def _holder_names(shortage: Shortage, holders: Sequence[Running]) -> str:
     shown = holders[:3]
+    models = [plain(call.model, 80) if call.token == shortage.token.id else "another token's" for call in shown]
     named = ", ".join(
-        f"{call.id} ({_about(call, shortage.token)}) {shortage.amount(shortage.held_by(call))}" for call in shown
+        f"{call.id} ({model}) {shortage.amount(shortage.held_by(call))}"
+        for call, model in zip(shown, models, strict=True)
     )
     return f"{named} and {len(holders) - len(shown)} more" if len(holders) > len(shown) else named
-
-
-def _about(call: Running, token: Token) -> str:
-    return plain(call.model, 80) if call.token == token.id else "another token's"
 
 
 def budget_warning(owner: str, budget: Budget, nanos: Nanos, tokens: int) -> str:

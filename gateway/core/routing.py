@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from gateway.core.catalog import Route
-from gateway.core.channel_health import TOKENS, ChannelHealth, HealthState, LatencyStats
+from gateway.core.channel_health import TOKENS, ChannelHealth, LatencyStats
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.domain.human_values import brief_span, pause_text
 from gateway.domain.units import ChannelId
@@ -158,6 +158,7 @@ def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -
         return SkippedRoute(name, f"needs attention, {again}: {reason}", "attention")
     if missing:
         return SkippedRoute(name, f"does not have the model, retry in {pause_text(missing)}", "missing", missing)
+    on_trial = state.name == "half_open" and health.on_trial(route.channel.id)
     return (
         _keys_against(route, tried, health)
         or (
@@ -165,7 +166,7 @@ def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -
             if state.left_s
             else None
         )
-        or (SkippedRoute(name, f"retrying: {reason}", "trial", 0.0) if _on_trial(route, state, health) else None)
+        or (SkippedRoute(name, f"retrying: {reason}", "trial", 0.0) if on_trial else None)
         or (_busy(route, health) if route.rank.spill else None)
     )
 
@@ -189,10 +190,6 @@ def _keys_against(route: Route, tried: frozenset[ChannelId], health: ChannelHeal
         return SkippedRoute(route.channel.name, "tried", "tried")
     left = min(left for left, _ in waits)
     return SkippedRoute(route.channel.name, f"its other keys are paused, one for {pause_text(left)}", "cooling", left)
-
-
-def _on_trial(route: Route, state: HealthState, health: ChannelHealth) -> bool:
-    return state.name == "half_open" and health.on_trial(route.channel.id)
 
 
 def fastest(tier: list[Route], pace: LatencyStats) -> list[Route]:

@@ -327,7 +327,7 @@ class Incidents:
     def _of(self, attempt: Attempt, at: Millis) -> Incident:
         """Returns the incident that a failure at this moment belongs to, perhaps a new one."""
         key, channel = attempt.key if attempt.kind in _KEY_CAUSES else "", self._names.now(attempt.channel)
-        kind, status = _cause(attempt)
+        kind, status = attempt.kind, attempt.status
         causes = [(kind, status), (None, 0)]
         if kind is FailureKind.AUTH:
             causes.append((kind, 0))  # a key that a test found rejected
@@ -530,10 +530,6 @@ def _warning(subject: str, budget: SpentBudget) -> dict[str, Any]:
 def _steady(before: Millis | None, now: Millis | None) -> Millis | None:
     # a moment that is computed again differs by less
     return before if before is not None and now is not None and abs(now - before) < 2_000 else now
-
-
-def _cause(attempt: Attempt) -> tuple[FailureKind | None, int]:
-    return attempt.kind, attempt.status
 
 
 def _failures(call: CallView) -> Iterator[tuple[Millis, Attempt]]:

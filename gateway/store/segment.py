@@ -37,7 +37,8 @@ class Segment:
         """Its file lacks calls that are in its sums: damage took some, or all, after it was sealed."""
         self.edited = sealed is not None and sealed.edited
         """Its sums may be those of other calls than the file now holds."""
-        self.n, self.first, self.last = (_count_held(sealed), sealed.first, sealed.last) if sealed else (0, 0, 0)
+        self.n = 0 if sealed is None else sealed.n if sealed.left is None else sealed.left
+        self.first, self.last = (sealed.first, sealed.last) if sealed else (0, 0)
         self.t0, self.t1 = (sealed.t0, sealed.t1) if sealed else (0, 0)
         self.end = sealed.end if sealed else len(HEAD)
 
@@ -189,10 +190,6 @@ def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
             if not block:
                 return
             yield from filter(None, split(block + (file.readline() if left > len(block) else b"")))
-
-
-def _count_held(sealed: SealedSegment) -> int:
-    return sealed.n if sealed.left is None else sealed.left
 
 
 def foreign_lines(data: bytes) -> bytes:

@@ -80,8 +80,8 @@ def check_origin(header: str | None, settings: Settings) -> None:
     if header is not None and not _permitted(
         header, settings.origins, apps=settings.app_origins, pages=settings.loopback_origins
     ):
-        who, command = _sender(header), command_for_origin(header)
-        msg = f"{who} '{plain(header, 80)}' may not call this gateway; permit it with {command}"
+        who = "the app or extension" if APP_ORIGIN.fullmatch(header) else "the web page"
+        msg = f"{who} '{plain(header, 80)}' may not call this gateway; permit it with {command_for_origin(header)}"
         raise RequestRefused(msg, code="origin_not_allowed")
 
 
@@ -102,10 +102,6 @@ def _permitted(origin: str, listed: tuple[str, ...], *, apps: bool, pages: bool)
     if apps and APP_ORIGIN.fullmatch(origin):
         return True
     return pages and LOOPBACK_ORIGIN.fullmatch(origin) is not None
-
-
-def _sender(origin: str) -> str:
-    return "the app or extension" if APP_ORIGIN.fullmatch(origin) else "the web page"
 
 
 def _argument(text: str) -> str:
