@@ -287,7 +287,7 @@ def _by_month(segments: Sequence[Segment], by: Dimension, span: Span) -> Table:
     while start < last:
         end = window_end(Window.MONTH, start) or last
         for value, counts in sums.by_value(segments, by, Span(start, min(end, span.until))).items():
-            table.setdefault(value, {})[_local_month(start)] = counts
+            table.setdefault(value, {})[_START_OF["month"](start)] = counts
         start = end
     return table
 
@@ -301,21 +301,10 @@ def _series(table: dict[str, dict[int, Counts]], start_of: Callable[[int], int])
     return [Bucket(start, value, counts) for (start, value), counts in sorted(buckets.items(), key=lambda b: b[0])]
 
 
-def _local_day(start: int) -> int:
-    return window_start(Window.DAY, Millis(start))
-
-
-def _local_month(start: int) -> int:
-    return window_start(Window.MONTH, Millis(start))
-
-
-def _same(start: int) -> int:
-    return start
-
-
-def _never(_start: int) -> int:
-    return 0
-
-
-_START_OF: Mapping[Step, Callable[[int], int]] = {"month": _local_month, "day": _local_day, "hour": _same, "": _never}
+_START_OF: Mapping[Step, Callable[[int], int]] = {
+    "month": lambda start: window_start(Window.MONTH, Millis(start)),
+    "day": lambda start: window_start(Window.DAY, Millis(start)),
+    "hour": lambda start: start,
+    "": lambda _: 0,
+}
 """By step: the start of what an hour belongs to."""

@@ -143,15 +143,13 @@ class _Audit:
         """Report what is missing before these documents."""
         begin, end, self._next = self._next, first - 1, max(self._next, last + 1)
         if begin <= end:
-            missing = f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
-            yield f"{name}: {missing} missing before {first}, and what they cost is in no sum"
+            yield f"{name}: {_numbers(begin, end)} missing before {first}, and what they cost is in no sum"
 
     def _end(self) -> None:
         """Report what is missing after the last document."""
         begin, end = self._next, self._snapshot.last
         if begin <= end:
-            missing = f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
-            self.damage.append(f"{missing} missing from the end, and what they cost is in no sum")
+            self.damage.append(f"{_numbers(begin, end)} missing from the end, and what they cost is in no sum")
 
     def _believe(self, part: SegmentView) -> None:
         """Accept the sums of a segment without its calls."""
@@ -176,6 +174,10 @@ class _Audit:
         self.checks += 1
         if kept != found:
             yield f"{what}{_difference(kept, found)}"
+
+
+def _numbers(begin: int, end: int) -> str:
+    return f"document {begin} is" if begin == end else f"documents {begin} to {end} are"
 
 
 def _lines(part: SegmentView) -> Iterator[bytes] | None:
