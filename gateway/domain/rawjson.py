@@ -112,7 +112,8 @@ def maybe(data: bytes | msgspec.Raw | None) -> Any:
 
 
 def at(found: Any, *names: str) -> Any:
-    """Returns what a decoded value has under these names, one inside the other; None if it is not there."""
+    """Returns what a value, raw or decoded, has under these names, one inside the other; None if it is not there."""
+    found = maybe(found) if isinstance(found, msgspec.Raw) else found
     for name in names:
         found = found.get(name) if isinstance(found, dict) else None
     return found

@@ -340,4 +340,4 @@ def argument_text(value: msgspec.Raw | None) -> bytes:
 
 def signature_in(extra: msgspec.Raw | None) -> str:
     """Returns Google's signature, as its compatible API has it."""
-    return rawjson.text_at(rawjson.maybe(extra), "google", "thought_signature")
+    return rawjson.text_at(extra, "google", "thought_signature")

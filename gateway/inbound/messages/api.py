@@ -188,7 +188,7 @@ def session_of(headers: Mapping[str, str], fields: Fields) -> str:
     """Returns the client's own name of the conversation; empty if none. Claude Code sends it twice."""
     name = headers.get("x-claude-code-session-id", "")
     if not name and "metadata" in fields:
-        name = _session_in(rawjson.text_at(rawjson.maybe(fields["metadata"]), "user_id"))
+        name = _session_in(rawjson.text_at(fields["metadata"], "user_id"))
     return (name or headers.get("session-id", "") or headers.get("session_id", ""))[:512]
 
 

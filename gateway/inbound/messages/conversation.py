@@ -325,7 +325,7 @@ def _refuse(fields: Fields) -> None:
         raise unsupported_param(
             "compaction", "only a channel of dialect anthropic answers with a compacted conversation"
         )
-    if rawjson.at(rawjson.maybe(fields.get("container")), "skills"):
+    if rawjson.at(fields.get("container"), "skills"):
         raise unsupported_param("container.skills", "only a channel of dialect anthropic has skills")
 
 
@@ -370,12 +370,12 @@ def _effort(given: Fields) -> str | None:
         if not isinstance(budget, int):
             raise BadRequest("thinking.budget_tokens must be an integer", param="thinking.budget_tokens")
         return "low" if budget < 2048 else "medium" if budget < 8192 else "high"
-    return rawjson.text_at(rawjson.maybe(given.get("output_config")), "effort") or None
+    return rawjson.text_at(given.get("output_config"), "effort") or None
 
 
 def _schema(fields: Fields) -> Any:
     """Returns the schema that the answer must have."""
-    form = rawjson.at(rawjson.maybe(fields.get("output_config")), "format")
+    form = rawjson.at(fields.get("output_config"), "format")
     form = form or rawjson.maybe(fields.get("output_format"))
     return rawjson.at(form, "schema") if rawjson.at(form, "type") == "json_schema" else None
 

@@ -207,7 +207,7 @@ def _is_choice_ignored(order: Order, channel: Channel) -> bool:
     """Returns whether the request demands or forbids a tool, and the server ignores that."""
     if vendor_of(channel.preset, channel.base_url).heeds_tool_choice:
         return False
-    return rawjson.at(rawjson.maybe(order.fields["tool_choice"]), "type") not in (None, "auto")
+    return rawjson.at(order.fields["tool_choice"], "type") not in (None, "auto")
 
 
 _DEFERRED = "defer_loading"

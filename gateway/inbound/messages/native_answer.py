@@ -114,7 +114,7 @@ class MessageTap(NativeTap):
 
     def _count(self, holder: Fields, data: bytes = b"") -> None:
         """Count the start of a block, or a piece of it, in this event: all of it if its kind is unknown."""
-        kind = rawjson.text_at(rawjson.maybe(holder.get("type")))
+        kind = rawjson.text_at(holder.get("type"))
         if kind.endswith("tool_use"):
             self.tally.tool()
             self._called = self._called or kind == "tool_use"
@@ -164,7 +164,7 @@ class MessageTap(NativeTap):
         elif mark != b"[":
             failure = failure_in(self._channel, message)
             raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure)
-        name, word = (rawjson.text_at(rawjson.maybe(message.get(name))) for name in ("id", "stop_reason"))
+        name, word = (rawjson.text_at(message.get(name)) for name in ("id", "stop_reason"))
         self._called = word == "tool_use"
         self.see((UsageSeen(message), UpstreamNamed(name), StopWord(word or "end_turn")))
         if self.failure is not None:

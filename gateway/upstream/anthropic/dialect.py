@@ -287,9 +287,7 @@ def _service(parameters: Parameters) -> dict[str, Any]:
 
 
 def _thinks(body: dict[str, Any]) -> bool:
-    found = body.get("thinking")
-    found = rawjson.maybe(found) if isinstance(found, msgspec.Raw) else found
-    return rawjson.at(found, "type") in ("enabled", "adaptive")
+    return rawjson.at(body.get("thinking"), "type") in ("enabled", "adaptive")
 
 
 _OWN_NAMES = {

@@ -118,7 +118,7 @@ class MessageReader(AnswerReader):
             failure = failure_in(self._channel, message)
             raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure) from error
         yield from _usage(message, final=True)
-        yield UpstreamNamed(_string(message, "id"))
+        yield UpstreamNamed(rawjson.text_at(message.get("id")))
         for index, block in enumerate(blocks):
             yield from self._open(index, block)
             yield from self._close(index)
@@ -132,7 +132,7 @@ class MessageReader(AnswerReader):
 
     def _begin(self, message: Fields) -> Iterator[AnswerPart]:
         """Begins a message. A second one in the same stream is the answer made again: the two are not mixed."""
-        name = _string(message, "id")
+        name = rawjson.text_at(message.get("id"))
         yield from _usage(message, final=False)
         if self.has_content and self._name not in ("", name):
             self.failure = truncation(self._channel, "another one began")
@@ -140,7 +140,7 @@ class MessageReader(AnswerReader):
         yield UpstreamNamed(name)
 
     def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
-        kind, self.has_content = _string(fields, "type"), True
+        kind, self.has_content = rawjson.text_at(fields.get("type")), True
         block = self._blocks[index] = _Block(index, kind, fields)
         if kind == "tool_use":
             yield from self._open_call(block, fields)
@@ -170,7 +170,7 @@ class MessageReader(AnswerReader):
         block = self._blocks.get(index)
         if block is None:  # its start never came
             block = self._blocks[index] = _Block(index, "", {})
-        match _string(delta, "type"):
+        match rawjson.text_at(delta.get("type")):
             case "text_delta" if piece := _text(delta, "text"):
                 yield TextPiece(piece, block=index)
             case "thinking_delta" if piece := _text(delta, "thinking"):
@@ -198,9 +198,9 @@ class MessageReader(AnswerReader):
         yield BlockStop(_KINDS.get(block.kind, BlockKind.TEXT), index)
 
     def _finish(self, fields: Fields) -> Iterator[AnswerPart]:
-        if explained := rawjson.text_at(rawjson.maybe(fields.get("stop_details")), "explanation"):
+        if explained := rawjson.text_at(fields.get("stop_details"), "explanation"):
             yield RefusalPiece(rawjson.encode(explained))
-        if reason := _string(fields, "stop_reason"):
+        if reason := rawjson.text_at(fields.get("stop_reason")):
             hit = rawjson.value(fields.get("stop_sequence"))
             yield StopWord(reason, stop_sequence=hit if isinstance(hit, str) else None)
 
@@ -257,10 +257,6 @@ def _other(kind: str, source: Any) -> AnswerPart:
     """Takes a block of another kind: an image is passed on, the rest is named in the record."""
     made, data, url = (rawjson.text_at(source, name) for name in ("media_type", "data", "url"))
     return Medium(made or "image", data, url) if kind == "image" and (data or url) else AnswerMark("block_dropped")
-
-
-def _string(fields: Fields, name: str) -> str:
-    return rawjson.text_at(rawjson.value(fields.get(name)))
 
 
 def _index(fields: Fields) -> int:

@@ -115,13 +115,13 @@ class ResponseReader(AnswerReader):
             raise AttemptFailed(failure)
         raw = response.get("candidates", rawjson.NULL)
         found = [] if rawjson.is_null(raw) else rawjson.objects(raw)
-        if not (found or self._candidates) and rawjson.at(rawjson.maybe(response.get("promptFeedback")), "blockReason"):
+        if not (found or self._candidates) and rawjson.at(response.get("promptFeedback"), "blockReason"):
             self._candidate(0).reason = "PROHIBITED_CONTENT"
-        yield UpstreamNamed(_string(response, "responseId"), began=False)
+        yield UpstreamNamed(rawjson.text_at(response.get("responseId")), began=False)
         for position, fields in enumerate(found):
             index = rawjson.value(fields.get("index"))
             yield from self._news(self._candidate(index if type(index) is int else position), fields)
-            yield from self._searches(fields, _string(response, "modelVersion") or self._order.model)
+            yield from self._searches(fields, rawjson.text_at(response.get("modelVersion")) or self._order.model)
 
     def _searches(self, fields: Fields, model: str) -> Iterator[AnswerPart]:
         """Returns the searches as a usage report would count them: Gemini's own reports do not.
@@ -364,7 +364,3 @@ def _token(token: dict[str, Any]) -> dict[str, Any]:
 def _others(tops: Any, i: int) -> list[dict[str, Any]]:
     found = rawjson.at(tops[i], "candidates") if isinstance(tops, list) and i < len(tops) else ()
     return [token for token in found or () if isinstance(token, dict)]
-
-
-def _string(fields: Fields, name: str) -> str:
-    return rawjson.text_at(rawjson.value(fields.get(name)))
