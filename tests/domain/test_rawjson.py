@@ -134,3 +134,26 @@ def test_the_end_of_an_object_is_found_at_every_split(text: str, *, whole: bool)
     for char in text:
         end.add(char)
     assert end.reached is whole
+
+
+@pytest.mark.parametrize(
+    ("names", "found", "text"),
+    [
+        (("a", "b"), "x", "x"),
+        (("a", "n"), 1, ""),
+        (("a", "c"), None, ""),
+        (("a", "b", "c"), None, ""),
+        (("l", "b"), None, ""),
+        (("z",), None, ""),
+    ],
+)
+def test_what_is_inside_of_a_value_is_found_by_its_names(names: tuple[str, ...], found: object, text: str) -> None:
+    value = {"a": {"b": "x", "n": 1}, "l": [{"b": "x"}]}
+    for either in (value, rawjson.raw(value)):
+        assert (rawjson.at(either, *names), rawjson.text_at(either, *names)) == (found, text)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"[]", b'"x"', b"{"])
+def test_fields_of_anything_but_an_object_are_none(value: bytes | None) -> None:
+    assert rawjson.maybe_fields(value) == {}
+    assert rawjson.maybe_fields(b'{"a": 1.50}') == {"a": msgspec.Raw(b"1.50")}
