@@ -10,7 +10,7 @@ original, so that two names never become one, and the same name always becomes t
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -225,11 +225,7 @@ class ToolNames:
         if not _CHANGED.fullmatch(name):
             return name
         if self._known is None:
-            self._known = {self._spelling.sent(own): own for own in _tool_names(self._order)}
+            conversation = conversation_of(self._order)
+            names = (*(tool.name for tool in conversation.tools), *conversation.called)
+            self._known = {self._spelling.sent(own): own for own in names}
         return self._known.get(name, name)
-
-
-def _tool_names(order: Order) -> Iterable[str]:
-    """Returns the names in the request."""
-    conversation = conversation_of(order)
-    return (*(tool.name for tool in conversation.tools), *conversation.called)

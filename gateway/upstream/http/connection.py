@@ -191,7 +191,8 @@ class UpstreamConnection(asyncio.BufferedProtocol):
                 answer.finish()
                 answer.wake()
             else:
-                answer.lose(_loss(answer, exc, spoke=self._parser.spoke))
+                why = "the connection was lost" if answer.status else "it closed the connection without an answer"
+                answer.lose(ConnectionBroken(why if exc is None else text_of(exc), spoke=self._parser.spoke))
         self._parser.close()
         self._gone(self)
 
@@ -240,8 +241,3 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self._idle(self)
         else:  # the upstream wants no more, or answered before it had the whole request
             self.abort()
-
-
-def _loss(answer: WireAnswer, exc: Exception | None, *, spoke: bool) -> ConnectionBroken:
-    text = "the connection was lost" if answer.status else "it closed the connection without an answer"
-    return ConnectionBroken(text if exc is None else text_of(exc), spoke=spoke)
