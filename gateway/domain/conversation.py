@@ -168,10 +168,9 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         """Returns the tools that may be called, each name once: some vendors refuse a name that comes twice."""
         allowed = self.choice.allowed
         first = {tool.name: tool for tool in reversed(self.tools)}
-        found = (
-            self.tools if len(first) == len(self.tools) else [tool for tool in self.tools if first[tool.name] is tool]
+        return tuple(
+            tool for tool in self.tools if first[tool.name] is tool and (allowed is None or tool.name in allowed)
         )
-        return tuple(tool for tool in found if allowed is None or tool.name in allowed)
 
     @property
     def called(self) -> list[str]:

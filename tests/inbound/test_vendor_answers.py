@@ -56,7 +56,7 @@ class Said:
     source: str = ""
 
     def add_message(self, message: Doc) -> None:
-        """Of chat completions, or a delta of one."""
+        """Of chat completions, or a delta of one. Images and citations are in the vendor's own form."""
         self.text += message.get("content") or ""
         self.reasoning += message.get("reasoning_content") or message.get("reasoning") or ""
         for call in message.get("tool_calls") or ():
@@ -68,9 +68,12 @@ class Said:
                 self.calls[call["index"]][0] += function.get("name", "")
                 self.calls[call["index"]][1] += function["arguments"]
         for image in message.get("images") or ():
-            self.image = image["image_url"]["url"].rpartition(",")[2]
+            match image:
+                case {"image_url": {"url": url}} | {"url": url} | {"b64_json": url} | str(url):
+                    self.image = url.rpartition(",")[2]
         for annotation in message.get("annotations") or ():
             self.source = annotation["url_citation"]["url"]
+        self.source = [self.source, *message.get("citations", ())][-1]
 
     def add_block(self, block: Doc) -> None:
         """Of a message."""

@@ -59,6 +59,11 @@ def test_some_tools_may_be_allowed() -> None:
     assert ([tool["name"] for tool in found["tools"]], found["choice"]) == (["f"], {"type": "any"})
 
 
+def test_a_tool_that_is_defined_twice_is_sent_once() -> None:
+    twice = _equip(tools=[F, function("g"), function("f", y={"type": "number"})])["tools"]
+    assert [(tool["name"], list(tool["input_schema"]["properties"])) for tool in twice] == [("f", ["x"]), ("g", [])]
+
+
 @pytest.mark.parametrize("asked", ["required", NAMED])
 def test_a_model_that_cannot_be_forced_is_not(asked: Any) -> None:
     with pytest.raises(BadRequest) as caught:
