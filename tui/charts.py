@@ -74,23 +74,23 @@ class BarSpan(msgspec.Struct, frozen=True):
     whole: int
 
 
-def spark(values: Sequence[float], width: int, top: float = 0) -> str:
+def spark(values: Sequence[float], width: int) -> str:
     """Returns a sparkline of ``width`` cells. Each cell shows the highest of its values; nothing is a low line."""
     if not values or width < 1:
         return " " * max(0, width)
     taken = _buckets(values, width)
-    top = top or max(taken) or 1
+    top = max(taken) or 1
     low = glyphs.BLOCKS[1]
     marks = [glyphs.BLOCKS[max(1, min(FULL, round(v / top * FULL)))] if v > 0 else low for v in taken]
     return "".join(marks).rjust(width)
 
 
-def gauge(part: float, width: int, empty: str = "") -> str:
+def gauge(part: float, width: int) -> str:
     """Returns a bar of ``width`` cells for a share from 0 to 1; a higher share is shown as full."""
     eighths = round(max(0.0, min(1.0, part)) * width * FULL)
     full, rest = divmod(eighths, FULL)
     bar = glyphs.PARTS[FULL] * full + (glyphs.PARTS[rest] if rest else "")
-    return bar + (empty or glyphs.EMPTY) * (width - len(bar))
+    return bar + glyphs.EMPTY * (width - len(bar))
 
 
 def ticks(highest: float, height: int, *, whole: bool = False, times: bool = False) -> Ticks:

@@ -15,16 +15,11 @@ def test_a_sparkline_is_as_wide_as_asked() -> None:
     assert charts.spark([1, 9, 1, 1, 1, 1], 3) == "█▁▁"
 
 
-def test_a_sparkline_may_have_a_fixed_top() -> None:
-    assert charts.spark([4], 1, top=8) == "▄"
-
-
 def test_gauges_are_filled_by_eighths_and_never_overflow() -> None:
     assert charts.gauge(0.5, 4) == "██░░"
     assert charts.gauge(0.33, 4) == "█▍░░"
     assert charts.gauge(7, 4) == "████"
     assert charts.gauge(-1, 4) == "░░░░"
-    assert charts.gauge(0.5, 4, empty=" ") == "██  "
 
 
 @pytest.mark.parametrize("height", range(2, 24))
