@@ -20,8 +20,16 @@ _ANSWERS = (
     *("item", "part", "models", "completion", "usageMetadata"),
 )
 """Fields of answers. An object with one of them is an error only if it names one too."""
+_SILENT = frozenset(
+    {
+        *("candidates", "usageMetadata", "modelVersion", "responseId"),
+        *("id", "object", "created", "model", "choices", "usage", "system_fingerprint"),
+    }
+)
+"""Fields of nearly every event, of which only ``choices`` and ``object`` can report an error."""
 _HOLDERS = ("choices", "response")
 """Those of them in which errors are reported, too."""
+_ERROR = msgspec.Raw(b'"error"')
 _TEXTS = frozenset({"message", "msg", "error_msg", "error_message", "errmsg", "detail", "Message"})
 _GOOD = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
 """Codes of success, in lower case."""
@@ -79,8 +87,17 @@ def failure_named(channel: Channel, word: str) -> Failure:
 
 def _error_in(found: Mapping[str, msgspec.Raw], event: bytes) -> ErrorBody | None:
     named = event == b"error"
+    if not named and _is_silent(found):
+        return None
     opened = {name: rawjson.maybe(value) if named else _open(name, value) for name, value in found.items()}
     return read_object(opened) if named or error_part(opened) is not None or _is_error(opened) else None
+
+
+def _is_silent(found: Mapping[str, msgspec.Raw]) -> bool:
+    """Returns whether it has only fields of nearly every event, and no error in them."""
+    if not _SILENT.issuperset(found) or found.get("object") == _ERROR:
+        return False
+    return b'"error"' not in bytes(found.get("choices", rawjson.NULL))
 
 
 def _open(name: str, value: msgspec.Raw) -> Any:

@@ -128,7 +128,9 @@ class ResponseReader(AnswerReader):
 
         Each query is billed once; before Gemini 3 the whole answer is, however many there were.
         """
-        grounding = rawjson.maybe(fields.get("groundingMetadata"))
+        if "groundingMetadata" not in fields:
+            return
+        grounding = rawjson.maybe(fields["groundingMetadata"])
         lists = (rawjson.at(grounding, name) for name in ("webSearchQueries", "imageSearchQueries"))
         found = {query for given in lists if isinstance(given, list) for query in map(rawjson.text_at, given) if query}
         if found - self._queries:
@@ -141,7 +143,7 @@ class ResponseReader(AnswerReader):
         if type(reason) is int:  # of the enumeration, as some libraries write it
             reason = REASONS[reason] if 0 <= reason < len(REASONS) else "OTHER"
         candidate.reason = reason if isinstance(reason, str) and reason else candidate.reason
-        logprobs = logprobs_of(rawjson.value(fields.get("logprobsResult")))
+        logprobs = logprobs_of(rawjson.value(fields["logprobsResult"])) if "logprobsResult" in fields else []
         for part in _parts(fields):
             for found in self._part(candidate, part):
                 candidate.produced = True
@@ -305,6 +307,8 @@ def _put(holder: Any, steps: list[str | int], value: Any) -> Any:
 
 def _sources(candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
     """Returns the sources of the answer, each once."""
+    if "groundingMetadata" not in fields and "citationMetadata" not in fields:
+        return
     grounding, cited = (rawjson.maybe(fields.get(name)) for name in ("groundingMetadata", "citationMetadata"))
     names = ("web", "retrievedContext", "maps", "image")
     places = _places(rawjson.at(grounding, "groundingSupports"))
