@@ -170,7 +170,7 @@ class MessageReader(AnswerReader):
         block = self._blocks.get(index)
         if block is None:  # its start never came
             block = self._blocks[index] = _Block(index, "", {})
-        match rawjson.text_at(delta.get("type")):
+        match rawjson.value(delta.get("type")):
             case "text_delta" if piece := _text(delta, "text"):
                 yield TextPiece(piece, block=index)
             case "thinking_delta" if piece := _text(delta, "thinking"):
