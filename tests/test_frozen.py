@@ -42,10 +42,10 @@ def test_the_folders_of_the_dead_are_swept_and_no_others(mine: Path, monkeypatch
     os.close(own)
 
 
+@pytest.mark.hasty(100)
 async def test_a_parent_that_goes_is_noticed(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parents = iter([7, 7, 7])
     monkeypatch.setattr(os, "getppid", lambda: next(parents, 1))
-    monkeypatch.setattr(frozen, "WATCH_S", 0)
     await asyncio.wait_for(frozen.parent_gone(), 5)
 
 

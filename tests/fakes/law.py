@@ -112,7 +112,8 @@ def on_disk(home: Path) -> list[str]:
             verdict = verify(store)
     except GatewayError as error:
         return [f"verify: {error.message}"]
-    return [] if verdict.equal else [f"verify: {verdict.difference}"]
+    wrong = [] if verdict.equal else [verdict.difference]
+    return [f"verify: {words}" for words in (*wrong, *verdict.damage)]
 
 
 class Ajar:
