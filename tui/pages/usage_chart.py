@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from textual.content import Content
 
-from gateway.domain.units import Millis
+from gateway.domain.units import DOLLAR, Millis
 from gateway.domain.views import SumRow
 from tui import charts, glyphs
 from tui import format as fmt
@@ -48,6 +48,8 @@ class Measure(msgspec.Struct, frozen=True):
     whole: bool = False
     words: str = ""
     """The filter for the calls that it counts."""
+    unit: float = 1
+    """The end of the axis while all values are zero."""
 
 
 def _money(nanos: float) -> str:
@@ -63,7 +65,7 @@ def _time(ms: float) -> str:
 
 
 MEASURES: Mapping[str, Measure] = {
-    "cost": Measure("cost", lambda row: row.cost_nanos, _money),
+    "cost": Measure("cost", lambda row: row.cost_nanos, _money, unit=DOLLAR),
     "calls": Measure("calls", lambda row: row.calls, _count, whole=True),
     "tokens": Measure("tokens", lambda row: row.input_tokens + row.output_tokens, _count, whole=True),
     "errors": Measure("errors", lambda row: row.errors, _count, whole=True, words="st:err"),
@@ -177,7 +179,8 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
         rows = list(_line_rows(plan, shown, width, ticks))
     else:
         columns = _columns(plan, bars)
-        ticks = charts.ticks(max(map(sum, columns), default=0.0), height, whole=plan.value.whole)
+        highest = max(map(sum, columns), default=0.0) or plan.value.unit
+        ticks = charts.ticks(highest, height, whole=plan.value.whole)
         rows = list(_bar_rows(plan, bars, columns, ticks))
     return [*_with_axis(plan, rows, ticks), *_time_axis(plan, bars, chosen)]
 

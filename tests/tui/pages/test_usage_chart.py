@@ -240,6 +240,11 @@ def test_each_day_of_a_week_has_its_date_on_a_narrow_screen_too() -> None:
     assert dates(week, 79).split() == [part for day in range(7) for part in (str(5 + day), "Jan")]
 
 
+def test_costs_of_zero_have_an_axis_in_dollars() -> None:
+    drawing = plan(over((0, row("free", 0))))
+    assert text(chart(drawing, bars_of(drawing, 60), 8, None, None))[0].split()[0] == "$1.00"
+
+
 def test_nothing_is_an_empty_chart() -> None:
     drawing = plan(EMPTY)
     assert len(chart(drawing, bars_of(drawing, 40), 3, None, None)) == 5
