@@ -273,7 +273,8 @@ def receipt(call: CallView) -> list[str]:
     if rates is None:
         return []
     lines = [
-        f"{count:,} {what} at {dollars(rate)} {'each' if what in UNIT_WORDS else 'per million'}"
+        f"{count:,} {UNIT_WORDS.get(what, what) if count > 1 else what} at {dollars(rate)} "
+        f"{'each' if what in UNIT_WORDS else 'per million'}"
         for count, what, rate in counts_billed(call.usage, rates)
     ]
     return lines + _extras(rates)

@@ -209,7 +209,10 @@ _WHOLES = {
     "other_write": "cache write",
     "other_write_long": "long cache write",
 }
-UNIT_WORDS: Final = frozenset(RATE_WORDS[name] for name in UNITS)
+UNIT_WORDS: Final = {
+    RATE_WORDS[name]: f"{RATE_WORDS[name]}{'es' if name.endswith('searches') else 's'}" for name in UNITS
+}
+"""What is charged by the piece, and its plural."""
 _SCALE = MILLION * MILLION
 
 

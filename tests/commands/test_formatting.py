@@ -1,5 +1,6 @@
 """How single values are written."""
 
+import pytest
 from msgspec.structs import replace
 
 from gateway.commands import formatting
@@ -22,6 +23,20 @@ def test_a_receipt_has_a_line_for_each_rate() -> None:
 def test_a_receipt_names_the_multiplier_and_the_price_of_a_call() -> None:
     dear = replace(CALL, rates=Rates(1, 1, 1, 1, 10_000_000, 1_500_000))
     assert formatting.receipt(dear)[-2:] == ["$0.01 for the call", "times 1.5 for the group"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        ({"searches": 2}, "2 web searches at $0.01 each"),
+        ({"searches": 1}, "1 web search at $0.01 each"),
+        ({"images": 3}, "3 pictures at $0.02 each"),
+    ],
+)
+def test_a_receipt_counts_what_is_charged_by_the_piece(parts: dict[str, int], line: str) -> None:
+    extras = {"searches": 10_000_000, "images": 20_000_000}
+    call = replace(CALL, parts=parts, rates=Rates(1, 1, 1, 1, 0, 1_000_000, extras=extras))
+    assert formatting.receipt(call)[-1] == line
 
 
 def test_an_unpriced_call_has_no_receipt() -> None:
