@@ -150,6 +150,8 @@ class TurnEvents:
         """The last event of a complete answer."""
         self._created = b""
         self._interrupted = False
+        self._usual = b"\0"
+        """How the last event of a kind that is not noted began, up to its data; at first what no event begins with."""
 
     def interrupt(self, response: str) -> bool:
         """Make the failure that is to come the end of this response. Returns False if another one runs."""
@@ -164,7 +166,21 @@ class TurnEvents:
             blocks = blocks.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if not blocks.isascii():  # a frame that is not UTF-8 would end the connection
             blocks = blocks.decode("utf-8", "replace").encode("utf-8", "replace")
-        names, texts = _split(blocks)
+        start = len(self._usual)
+        if blocks.find(b"\n", start) == len(blocks) - len(BLANK) and blocks.startswith(self._usual + b"{"):
+            texts = [blocks[start : -len(BLANK)]]  # one more of the same kind
+        else:
+            texts = self._note(*_split(blocks))
+        if self._prefix:
+            texts = [self._prefix + text[1:] if text.startswith(b'{"') else text for text in texts]
+        if len(texts) == 1:
+            return _head(len(texts[0])) + texts[0]
+        frames = [b""] * (2 * len(texts))
+        frames[::2], frames[1::2] = map(_head, map(len, texts)), texts
+        return b"".join(frames)
+
+    def _note(self, names: list[bytes], texts: list[bytes]) -> list[bytes]:
+        """Keeps what is to be remembered. Returns the data of the events, of which the last may be another one."""
         if not _NOTED.isdisjoint(names):
             for name, text in zip(names, texts, strict=True):
                 if name == _CREATED:
@@ -176,11 +192,9 @@ class TurnEvents:
                     self.last = texts[0]
                 elif name in _NOTED:
                     self.last = b"" if name in _FAILURES else text
-        if self._prefix:
-            texts = [self._prefix + text[1:] if text.startswith(b'{"') else text for text in texts]
-        frames = [b""] * (2 * len(texts))
-        frames[::2], frames[1::2] = map(_head, map(len, texts)), texts
-        return b"".join(frames)
+        elif names and names[-1]:
+            self._usual = b"%b\n%b" % (names[-1], _DATA)
+        return texts
 
     def _end(self, failed: bytes) -> bytes:
         """Returns the end of an interrupted response, with the items that are whole; ``failed`` is its failure."""

@@ -64,6 +64,21 @@ def test_every_frame_repeats_the_name_of_its_stream() -> None:
     assert text_of(TurnEvents("a").feed(b'event: x\ndata: {"t":1}\n\n')) == b'{"stream_id":"a","t":1}'
 
 
+def test_events_make_the_same_frames_alone_and_together() -> None:
+    texts = [event("response.output_text.delta", number, delta=f"word{number} ") for number in range(3)]
+    other = event("response.reasoning_text.delta", 3, delta="x")
+    odd = [
+        b"event: response.output_text.delta\ndata: 1\n\n",
+        b"event: response.output_text.delta\ndata: {\ndata: }\n\n",
+    ]
+    ends = [event("response.output_item.done", 4, item=SAID), event("response.completed", 5, response={"id": "resp_1"})]
+    events = [*texts, other, texts[0], *odd, texts[1], *ends]
+    alone, together = TurnEvents(""), TurnEvents("")
+    assert b"".join(map(alone.feed, events)) == together.feed(b"".join(events))
+    assert (alone.items, alone.last) == (together.items, together.last)
+    assert json.loads(alone.last)["response"] == {"id": "resp_1"}
+
+
 @pytest.mark.parametrize("given", ["[ ]", "[]", "null"])
 def test_a_turn_may_bring_nothing(given: str) -> None:
     data = f'{{"type":"response.create","model":"m","input":{given},"previous_response_id":"resp_0"}}'
