@@ -161,7 +161,7 @@ async def check_model(case: Case) -> str:
     case.model = case.model or _model_to_test(case, case.sees or list(models))
     if not case.model:
         fix = "add a channel: 'tollkeeper channel add NAME --base-url URL --key KEY'"
-        raise _missing("there are no models at all", fix)
+        raise _missing("no channel offers a model", fix)
     name = plain(case.model)
     if case.model in models:
         channels = models[case.model].channels
@@ -219,7 +219,7 @@ async def _chosen_token(case: Case) -> TokenView:
     tokens = await case.client.tokens()
     usable = [token for token in tokens if token.state == "active" and not token.temporary]
     if not usable:
-        there = "every token is disabled or expired" if tokens else "there are no tokens"
+        there = "all tokens are disabled or expired" if tokens else "no tokens yet"
         raise CheckFailed(there, "'tollkeeper token add NAME' creates one", code="not_found", status=404)
     return used_last(usable)
 

@@ -4,7 +4,7 @@ Each line has dollars for a million tokens of input, output and cached input (``
 names of the models, at Bedrock after the regions where they cost that, if these are not the USA's. Cache writes, and
 those that are kept for an hour, follow cached input after ``/``. The amounts are
 those of the public price files of LiteLLM (November 2026) and models.dev (October 2026), which Azure's Retail Prices
-API confirms for its models. Where such sources differ, there is no line.
+API confirms for its models. A model on whose price these sources differ is left out.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 - The beginnings and ends of calls are queued in order. A newer progress of a call replaces an older one.
 
-- A queue is bounded. A watcher that falls behind loses its queue, and is told so: it must read the present state
+- A queue is bounded. A watcher that falls behind gets a notice instead of its queue, and must read the present state
 again.
 
 - The end is a state and not a message, so a full queue cannot hide it.

@@ -39,7 +39,7 @@ class IncidentFile:
     """The incidents of a home, kept across restarts. Read once, written whenever something changed.
 
     The file is small, replaced as a whole, and not synced: a power cut loses the last seconds. A file that cannot be
-    read counts as empty. Incidents help the owner; they are no record of money.
+    read counts as empty. Incidents help the owner; money is not computed from them.
     """
 
     def __init__(self, path: Path) -> None:

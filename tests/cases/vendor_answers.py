@@ -325,7 +325,7 @@ ENDS = [
         error="upstream_error",
     ),
     Row(
-        "words that are no reason, before the reason",
+        "None and null before the finish reason",
         OPENAI,
         event(chunk(delta("H", finish="None")))
         + event(chunk(delta("i", finish="null")))

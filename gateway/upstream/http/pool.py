@@ -239,7 +239,7 @@ class Pool:
 
 
 def connect_failure(channel: Channel, exc: Exception, seconds: float, address: str) -> Failure:
-    """Returns why there is no connection: nothing was sent. ``address`` is what was to be reached."""
+    """Returns why connecting to ``address`` failed. Nothing was sent."""
     if isinstance(exc, TimeoutError) and not exc.strerror:
         slow = failures.too_slow(channel, "connect", seconds, sent=False)
         return msgspec.structs.replace(slow, kind=FailureKind.NETWORK)
