@@ -160,6 +160,10 @@ def thought(text: str, signature: str = "", **more: Any) -> dict[str, Any]:
     return chunk(delta(thinking_blocks=[{**THOUGHT, "index": 0, "thinking": text, "signature": signature}], **more))
 
 
+def reasoning_in(events: list[AnswerEvent]) -> str:
+    return "".join(json.loads(bytes(each.piece)) for each in events if isinstance(each, ReasoningPiece))
+
+
 @pytest.mark.parametrize(
     "chunks",
     [
@@ -173,7 +177,18 @@ def thought(text: str, signature: str = "", **more: Any) -> dict[str, Any]:
 def test_a_seal_ends_the_reasoning_before_it(chunks: list[dict[str, Any]]) -> None:
     found = read(*chunks, chunk(delta("Hi")))
     seal = ReasoningSeal(Seal(SealKind.ANTHROPIC, dumps([THOUGHT])))
-    assert found == [ReasoningPiece(said("Hm")), seal, BlockEnded(REASONING), TextPiece(said("Hi"))]
+    assert reasoning_in(found) == "Hm"
+    rest = [each for each in found if not isinstance(each, ReasoningPiece)]
+    assert rest == [seal, BlockEnded(REASONING), TextPiece(said("Hi"))]
+
+
+def test_a_thought_that_is_never_signed_is_not_lost() -> None:
+    assert reasoning_in(read(thought("ha"), thought("ha"), thought("!"), chunk(delta("Hi")))) == "haha!"
+
+
+def test_equal_pieces_of_a_thought_are_all_in_what_is_signed() -> None:
+    found = read(thought("ha"), thought("ha"), thought("", "s"))
+    assert ReasoningSeal(Seal(SealKind.ANTHROPIC, dumps([{**THOUGHT, "thinking": "haha"}]))) in found
 
 
 def test_a_googles_signature_comes_before_its_call() -> None:

@@ -254,13 +254,14 @@ class ChatReader(AnswerReader):
         for block in blocks:
             if not isinstance(block, dict):
                 continue
-            before, text = self._thoughts.pop(index, ""), str(block.get("thinking") or "")
-            text = text if text.startswith(before) else before + text
-            if not (block.get("signature") or block.get("data")):
+            before, piece = self._thoughts.pop(index, ""), str(block.get("thinking") or "")
+            signed = block.get("signature") or block.get("data")
+            text = piece if signed and piece.startswith(before) else before + piece  # the last may be the whole
+            if len(text) > len(before) and index not in self._reasoned:
+                self._parts.append(ReasoningPiece(rawjson.encode(text[len(before) :]), index))
+            if not signed:
                 self._thoughts[index] = text
                 continue
-            if text and index not in self._reasoned:
-                self._parts.append(ReasoningPiece(rawjson.encode(text), index))
             self._reasoned.discard(index)
             given = {**block, "thinking": text} if block.get("signature") else block
             whole = {name: given[name] for name in _SIGNED if name in given}
