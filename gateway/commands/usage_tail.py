@@ -1,7 +1,7 @@
 """``usage tail``: prints a line for every call as it ends."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -35,17 +35,8 @@ from gateway.domain.present_names import PresentNames, present_names_of
 from gateway.domain.text import plain
 from gateway.domain.views import CallView
 
-Page = Callable[[int, int], Awaitable[Iterable[CallView]]]
-"""Returns so many ended calls, from a number on downwards."""
-
 CATCH_UP = 1000
-"""How many calls a snapshot has. If this falls behind by more, they are read from the log."""
-
-PAGE = 500
-"""Calls of a page; fewer than are remembered as shown, so that the first page that overlaps is the last."""
-
-MOST_MISSED = 100_000
-"""The most calls read from the log at a time; for more, the list serves better."""
+"""How many calls a snapshot has. If the output is read so slowly that more have ended, the others are left out."""
 
 AGAIN_S = 0.5
 """Seconds before reconnecting to a server that dropped this reader because it did not read."""
@@ -103,15 +94,10 @@ def print_calls(where: Config) -> None:
 
 async def _follow(client: ControlClient, feed: "EventFeed", *, as_json: bool, quiet: bool = False) -> None:
     """Print the calls until the server stops; unless ``quiet``, with a line that it is stopping."""
-
-    async def page(at: int, limit: int) -> list[CallView]:
-        return await client.numbered_calls(at, limit)
-
     async with aclosing(_events(client)) as events:  # one after the other, also when the reader closed
         async for event in events:
             if isinstance(event, Snapshot) and feed.missed(event):
-                async for calls in caught_up(feed, page, event.status.records):
-                    _print(calls, as_json=as_json)
+                words("note: calls are left out here; 'tollkeeper usage list' shows them")
             _print(feed.fresh(event), as_json=as_json)
             if isinstance(event, Stopping) and not quiet:
                 words("the server is stopping")
@@ -143,20 +129,6 @@ async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:
             await asyncio.sleep(AGAIN_S)
         else:
             return
-
-
-async def caught_up(feed: "EventFeed", page: Page, newest: int) -> AsyncIterator[list[CallView]]:
-    """Yields the calls that ended since those shown last, oldest first, up to the one numbered ``newest``, in pages."""
-    tops = []
-    for at in range(newest, max(0, newest - MOST_MISSED), -PAGE):
-        tops.append(at)
-        if feed.knows(await page(at, PAGE)):
-            break
-    else:
-        if newest > MOST_MISSED:
-            words(f"note: more than {MOST_MISSED} calls behind; 'tollkeeper usage list' shows the skipped ones")
-    for at in reversed(tops):
-        yield feed.unseen(reversed(list(await page(at, PAGE))))
 
 
 def _print(calls: Iterable[CallView], *, as_json: bool) -> None:
@@ -193,11 +165,8 @@ class EventFeed:
 
     def missed(self, event: Snapshot) -> bool:
         """Returns whether calls ended that are too old for this snapshot and were not shown."""
-        return self._begun and event.status.records > len(event.recent) and not self.knows(event.recent)
-
-    def knows(self, calls: Iterable[CallView]) -> bool:
-        """Returns whether one of the calls was seen."""
-        return any(call.id in self._shown for call in calls)
+        older = event.status.records > len(event.recent)
+        return self._begun and older and self._shown.keys().isdisjoint(call.id for call in event.recent)
 
     def unseen(self, calls: Iterable[CallView]) -> list[CallView]:
         """Returns the calls to show; all of them now count as seen."""
