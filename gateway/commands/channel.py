@@ -20,14 +20,15 @@ from gateway.commands.channel_fields import (
 from gateway.commands.channel_key import key, keys_text
 from gateway.commands.channel_probe import models, presets, test
 from gateway.commands.completion import CHANNELS
-from gateway.commands.editing import change_together, confirm_removal, find_each, names_argument
+from gateway.commands.editing import change_together, find_each, named_text, names_argument
 from gateway.commands.options import accept_option, confirm, json_option, yes_option
 from gateway.commands.output import ListColumn, out_done, out_json, out_list, out_view, words
-from gateway.commands.session import run
+from gateway.commands.session import Work, run
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import CHANNEL, details
-from gateway.domain.human_values import count_text, first_of
+from gateway.domain.history import NOTHING_CHANGED
+from gateway.domain.human_values import count_text
 from gateway.domain.incidents import reason_text
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.quoting import quote_name
@@ -198,35 +199,33 @@ def edit_channel(
         patch |= changed_groups(view.groups, add_groups, remove_groups, whole="groups" in patch)
         return options.something(patch)
 
-    async def work(client: ControlClient) -> tuple[list[ChannelView], str, list[str]]:
+    async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
         before = await find_each(client.channel, refs)
+        patches = {view.id: patch_for(view) for view in before}
         if len(before) > 1:
-            done = await change_together(client, "channels", {view.id: patch_for(view) for view in before})
-            after = await find_each(client.channel, [view.id for view in before])
-            notes = await _edit_notes(client, before, after)
-            return after, done, [*notes, *await _unpriced_notes(client, before, after)]
+            done = await change_together(client, "channels", patches)
+            after = await find_each(client.channel, patches)
+            return after, [done, *await _edit_notes(client, before, after)]
         (view,) = before
-        saved = await client.edit_channel(view.id, patch := patch_for(view))
+        saved = await client.edit_channel(view.id, patches[view.id])
+        done = f"is as before: {NOTHING_CHANGED}" if saved.unchanged else "saved"
         notes = [*await _edit_notes(client, before, [saved]), *formatting.price_notes(saved.of_changed(view))]
-        return [saved], options.saved_text(patch, view, saved), notes
+        return [saved], [_state_text(saved, done), *notes]
 
-    views, done, notes = run(work)
-    _print_changed(views, done, as_json=as_json)
-    for line in notes:
+    _run_and_print(work, as_json=as_json)
+
+
+def _run_and_print(work: Work[tuple[list[ChannelView], list[str]]], *, as_json: bool) -> None:
+    """Change channels, then say what was done; with ``--json`` print what is changed, several as an array."""
+    views, lines = run(work)
+    if as_json:
+        out_json(views if len(views) > 1 else views[0])
+    for line in lines:
         words(line)
-
-
-async def _unpriced_notes(
-    client: ControlClient, before: Sequence[ChannelView], after: Sequence[ChannelView]
-) -> list[str]:
-    """Returns notes about newly offered models without a price."""
-    known = {(model.name, model.upstream) for view in before for model in view.models}
-    charged = [view for view in after if view.dialect is not Dialect.MOCK]  # the demo costs nothing
-    new = {model.name for view in charged for model in view.models if (model.name, model.upstream) not in known}
-    if not new:
-        return []
-    unpriced = [model.name for model in await client.models() if model.name in new and not model.price]
-    return formatting.unpriced_notes(unpriced, refused=(await client.settings()).refuse_unpriced)
+    for view in views:
+        warn_of_unset(view)
+        if view.list_error:
+            words(f"note: its list of models could not be refreshed: {view.list_error}")
 
 
 async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], after: Sequence[ChannelView]) -> list[str]:
@@ -265,24 +264,17 @@ def disable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def _switch(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
-    async def work(client: ControlClient) -> tuple[list[ChannelView], str, list[str]]:
-        before, done = await find_each(client.channel, refs), "enabled" if enabled else "disabled"
-        if len(before) == 1:
-            await client.edit_channel(before[0].id, {"enabled": enabled})
-        else:
-            await change_together(client, "channels", {view.id: {"enabled": enabled} for view in before})
-            names = first_of([f"'{plain(view.name)}'" for view in before], 5)
-            done = f"{done.capitalize()} {count_text(len(before), 'channel')}: {names}."
+    async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
+        before = await find_each(client.channel, refs)
+        await change_together(client, "channels", {view.id: {"enabled": enabled} for view in before})
+        done = f"{'Enabled' if enabled else 'Disabled'} {named_text('channel', before)}."
         for view in before if enabled else ():
             await client.clear_channel(view.id)
         groups = set() if enabled else {group for view in before for group in view.groups}
         views = await find_each(client.channel, [view.id for view in before])
-        return views, done, await formatting.groups_without_models(client, groups)
+        return views, [done, *await formatting.groups_without_models(client, groups)]
 
-    views, done, notes = run(work)
-    _print_changed(views, done, as_json=as_json)
-    for line in notes:
-        words(line)
+    _run_and_print(work, as_json=as_json)
 
 
 @channel.command("resume", examples=["tollkeeper channel resume openai"])
@@ -291,16 +283,16 @@ def _switch(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
 def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
     """Use a paused channel, or several, and their keys again immediately."""
 
-    async def work(client: ControlClient) -> list[ChannelView]:
-        return [await client.clear_channel(view.id) for view in await find_each(client.channel, refs)]
+    async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
+        views = [await client.clear_channel(view.id) for view in await find_each(client.channel, refs)]
+        notes = [
+            f"note: it is disabled; use it again: tollkeeper channel enable {word(view.name)}"
+            for view in views
+            if not view.enabled
+        ]
+        return views, [*(_state_text(view, "resumed") for view in views), *notes]
 
-    views = run(work)
-    if as_json:
-        out_json(views if len(views) > 1 else views[0])
-    for view in views:
-        _print_saved(view, "resumed")
-        if not view.enabled:
-            words(f"note: it is disabled; use it again: tollkeeper channel enable {word(view.name)}")
+    _run_and_print(work, as_json=as_json)
 
 
 @channel.command("remove", examples=["tollkeeper channel remove openai"])
@@ -309,42 +301,21 @@ def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
 def remove_channel(refs: tuple[str, ...], *, yes: bool) -> None:
     """Remove a channel and its key, or several in one step. Their calls stay in the log."""
     views = run(lambda client: find_each(client.channel, refs))
-    if len(views) > 1:
-        confirm_removal("channel", [view.name for view in views], "Their keys go with them.", yes=yes)
-    else:
-        confirm(f"Remove channel '{views[0].name}' and its key? Its calls stay in the log.", yes=yes)
+    effect = "Keys are removed too; calls stay in the log."
+    confirm(f"Remove {named_text('channel', views)}? {effect}", yes=yes)
 
-    async def work(client: ControlClient) -> tuple[str, list[str]]:
-        done = f"Channel '{views[0].name}' removed."
-        if len(views) > 1:
-            done = await change_together(client, "channels", {view.id: None for view in views})
-        else:
-            await client.remove_channel(views[0].id)
+    async def work(client: ControlClient) -> list[str]:
+        done = await change_together(client, "channels", {view.id: None for view in views})
         groups = {group for view in views for group in view.groups}
-        return done, await formatting.groups_without_models(client, groups)
+        return [done, *await formatting.groups_without_models(client, groups)]
 
-    done, notes = run(work)
-    for line in (done, *notes):
+    for line in run(work):
         words(line)
 
 
-def _print_changed(views: Sequence[ChannelView], done: str, *, as_json: bool) -> None:
-    if len(views) > 1:
-        out_done(views, done, as_json=as_json)
-        for view in views:
-            warn_of_unset(view)
-        return
-    if as_json:
-        out_json(views[0])
-    _print_saved(views[0], done)
-
-
-def _print_saved(view: ChannelView, done: str) -> None:
+def _state_text(view: ChannelView, done: str) -> str:
     state = formatting.channel_state(view)
-    words(f"Channel '{view.name}' {done}; it {state if state.startswith('needs') else f'is {state}'}.")
-    warn_of_unset(view)
-    if view.list_error:
-        words(f"note: its list of models could not be refreshed: {view.list_error}")
+    return f"Channel '{view.name}' {done}; it {state if state.startswith('needs') else f'is {state}'}."
 
 
 def _pairs(view: ChannelView) -> list[tuple[str, str]]:

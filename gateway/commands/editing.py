@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.client.control import ControlClient
 from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Completer, several
-from gateway.commands.options import ParsedText, Patch, confirm, now
+from gateway.commands.options import ParsedText, Patch, now
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Option, Reader, json_value
 from gateway.domain.fields import Table, changes
@@ -86,12 +86,12 @@ async def find_each(find: Callable[[str], Awaitable[V]], refs: Iterable[str]) ->
 
 
 async def change_together(client: ControlClient, kind: str, patches: Mapping[str, object]) -> str:
-    """Change several by their ids. Returns what was done, as a sentence."""
+    """Change or remove one or several by their ids. Returns what was done, as a sentence."""
     done = await client.batch(kind, patches)
     return f"{done[:1].upper()}{done[1:]}."
 
 
-def confirm_removal(noun: str, names: Sequence[str], effect: str, *, yes: bool) -> None:
-    """Ask before several are removed. Raises Quit."""
-    listed = first_of([f"'{plain(name)}'" for name in names], 5)
-    confirm(f"Remove {count_text(len(names), noun)}: {listed}? {effect}", yes=yes)
+def named_text(noun: str, views: Sequence[V]) -> str:
+    """Returns ``token 'ci'``, or ``2 tokens: 'ci', 'laptop'``."""
+    listed = first_of([f"'{plain(view.name)}'" for view in views], 5)
+    return f"{noun} {listed}" if len(views) == 1 else f"{count_text(len(views), noun)}: {listed}"

@@ -15,6 +15,7 @@ from gateway.commands.output import ListColumn, out_done, out_list, out_view, wo
 from gateway.commands.session import run
 from gateway.domain.fields import GROUP, details
 from gateway.domain.group import GroupFields, hidden_aliases
+from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import brief_multiplier, count_text, first_of
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.patterns import matches
@@ -109,7 +110,8 @@ def edit_group(ref: str, *, as_json: bool, **given: Any) -> None:
             notes.append(_hidden_note(view))
         if "models" in patch:
             notes += await formatting.groups_without_models(client, [view.name])
-        return view, notes, options.saved_text(patch, before, view)
+        same = all(getattr(before, name) == getattr(view, name) for name in patch)
+        return view, notes, f"is as before: {NOTHING_CHANGED}" if same else "saved"
 
     view, notes, done = run(work)
     out_done(view, f"Group '{view.name}' {done}.", as_json=as_json)

@@ -10,7 +10,6 @@ import click
 
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.errors import BadRequest
-from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import past_of
 from gateway.domain.money import nanos_of
 from gateway.domain.quoting import listed_names, pair
@@ -142,16 +141,6 @@ Patch = dict[str, object]
 def given_values(**values: object) -> Patch:
     """Returns the given values."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-MASKED = frozenset({"headers", "key", "keys", "proxy"})
-"""Fields that a view shows too little of to tell whether they changed."""
-
-
-def saved_text(patch: Patch, before: object, after: object) -> str:
-    """Returns ``saved``, or that nothing changed."""
-    shown = MASKED.isdisjoint(patch) and all(getattr(before, name, 0) == getattr(after, name, 1) for name in patch)
-    return f"is as before: {NOTHING_CHANGED}" if shown or getattr(after, "unchanged", False) else "saved"
 
 
 def something(patch: Patch) -> Patch:

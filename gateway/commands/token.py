@@ -12,10 +12,10 @@ from gateway.commands.base import Noun
 from gateway.commands.completion import TOKENS
 from gateway.commands.editing import (
     change_together,
-    confirm_removal,
     copy_of,
     field_options,
     find_each,
+    named_text,
     names_argument,
     patch_of,
 )
@@ -130,7 +130,7 @@ def edit_token(refs: tuple[str, ...], *, as_json: bool, **given: Any) -> None:
 
     With --json, several tokens are printed as an array.
     """
-    for view in _change(refs, lambda view: options.something(patch_of(TOKEN, given, view)), "", as_json=as_json):
+    for view in _change(refs, lambda view: options.something(patch_of(TOKEN, given, view)), as_json=as_json):
         _note_if_blind(view)
 
 
@@ -163,7 +163,7 @@ def rotate_token(ref: str, *, yes: bool, as_json: bool) -> None:
 @json_option
 def disable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
     """Reject calls with a token, or with several, until it is enabled again."""
-    _change(refs, lambda _: {"enabled": False}, "disabled", as_json=as_json)
+    _change(refs, lambda _: {"enabled": False}, as_json=as_json)
 
 
 @token.command("enable", examples=["tollkeeper token enable laptop"])
@@ -171,7 +171,7 @@ def disable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
 @json_option
 def enable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
     """Accept calls with a token, or with several, again."""
-    _change(refs, lambda _: {"enabled": True}, "enabled", as_json=as_json)
+    _change(refs, lambda _: {"enabled": True}, as_json=as_json)
 
 
 @token.command("remove", examples=["tollkeeper token remove laptop"])
@@ -180,37 +180,24 @@ def enable_token(refs: tuple[str, ...], *, as_json: bool) -> None:
 def remove_token(refs: tuple[str, ...], *, yes: bool) -> None:
     """Remove a token, or several in one step. Their calls stay in the log."""
     views = run(lambda client: find_each(client.token, refs))
-    if len(views) > 1:
-        confirm_removal("token", [view.name for view in views], "Their keys stop working immediately.", yes=yes)
-        words(run(lambda client: change_together(client, "tokens", {view.id: None for view in views})))
-        return
-    (view,) = views
-    confirm(f"Remove token '{view.name}'? Its key stops working immediately; its calls stay in the log.", yes=yes)
-    note = run(lambda client: client.remove_token(view.id))
-    words(f"Token '{view.name}' removed.")
-    if note:
-        words(f"note: {plain(note)}; 'tollkeeper undo' restores both")
+    effect = "Keys stop working immediately; calls stay in the log."
+    confirm(f"Remove {named_text('token', views)}? {effect}", yes=yes)
+    words(run(lambda client: change_together(client, "tokens", {view.id: None for view in views})))
 
 
-def _change(
-    refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], done: str, *, as_json: bool
-) -> list[TokenView]:
+def _change(refs: tuple[str, ...], patch: Callable[[TokenView], options.Patch], *, as_json: bool) -> list[TokenView]:
     """Change one or several. Returns what they are now."""
 
     async def work(client: ControlClient) -> tuple[list[TokenView], str]:
-        before = await find_each(client.token, refs)
-        patches = {view.id: patch(view) for view in before}
-        if len(before) == 1:
-            saved = await client.edit_token(before[0].id, patches[before[0].id])
-            return [saved], done or options.saved_text(patches[saved.id], before[0], saved)
-        sentence = await change_together(client, "tokens", patches)
-        return await find_each(client.token, patches), sentence
+        patches = {view.id: patch(view) for view in await find_each(client.token, refs)}
+        done = await change_together(client, "tokens", patches)
+        return await find_each(client.token, patches), done
 
-    views, sentence = run(work)
-    if len(views) > 1:
-        out_done(views, sentence, as_json=as_json)
-    else:
-        _print_saved(views[0], sentence, as_json=as_json)
+    views, done = run(work)
+    out_done(views if len(views) > 1 else views[0], done, as_json=as_json)
+    for view in views:
+        if view.state == "expired":
+            words(f"note: token '{view.name}' has expired")
     return views
 
 
@@ -224,11 +211,6 @@ def _print_key(created: NewToken, text: str, *, as_json: bool) -> None:
     again = f"{text}, but its key is lost; for a new one: tollkeeper token rotate {shlex.quote(created.token.name)}"
     out_once(json_text(created) if as_json else created.key, again)
     words(f"{text}. The key is shown only this once.")
-
-
-def _print_saved(view: TokenView, done: str, *, as_json: bool) -> None:
-    expired = " It has expired." if view.state == "expired" else ""
-    out_done(view, f"Token '{view.name}' {done}.{expired}", as_json=as_json)
 
 
 def _pairs(view: TokenView) -> list[tuple[str, str]]:

@@ -47,7 +47,7 @@ _NOUNS: Mapping[Kind, str] = {"tokens": "token", "groups": "group", "channels": 
 
 
 async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """POST /batch {kind, edits}: make all edits or none, as one change. Names cannot be changed here."""
+    """POST /batch {kind, edits}: make all edits or none, as one change. Of several, names cannot be changed."""
     asked = await read_body(request, BatchBody)
     if not 1 <= len(asked.edits) <= 1000:
         raise BadRequest("edits: must be 1 to 1000", param="edits")
@@ -57,7 +57,7 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     given: list[ChannelId] = []
     changes: dict[tuple[str, str], Change] = {}
     async for edit in _in_turns(asked.edits):
-        patch = _fields_of(edit)
+        patch = _fields_of(edit, alone=len(asked.edits) == 1)
         name, planned = await _PLANNERS[asked.kind](plan, edit.ref, patch)
         plan = plan.after(planned)  # the next edit may depend on this one
         names.append(name)
@@ -88,11 +88,11 @@ async def _in_turns(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
             await asyncio.sleep(0)
 
 
-def _fields_of(edit: BatchEdit) -> bytes | None:
-    """Returns the fields of an edit; None for a removal. Raises BadRequest if they contain a name."""
+def _fields_of(edit: BatchEdit, *, alone: bool) -> bytes | None:
+    """Returns the fields of an edit; None for a removal. Raises BadRequest for a new name, unless it stands alone."""
     if bytes(edit.patch) == b"null":
         return None
-    if "name" in members(bytes(edit.patch)):
+    if not alone and "name" in members(bytes(edit.patch)):
         raise BadRequest("name: cannot be changed for several at once", param="name")
     return bytes(edit.patch)
 
@@ -100,18 +100,20 @@ def _fields_of(edit: BatchEdit) -> bytes | None:
 def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:
     """Returns what was done, and the sentence for its undo."""
     noun = _NOUNS[asked.kind]
-    count = count_text(len(names), noun)
-    listed = first_of([f"'{name}'" for name in names], 5)
+    count, listed = f"{noun} '{names[0]}'", ""
+    if len(names) > 1:
+        count = count_text(len(names), noun)
+        listed = ": " + first_of([f"'{name}'" for name in names], 5)
     patches = [msgspec.json.decode(edit.patch) for edit in asked.edits]
     alike = patches[0] if all(patch == patches[0] for patch in patches) else None
     if None in patches:
-        done = f"{'removed' if alike is None and not any(patches) else 'edited'} {count}: {listed}"
+        done = f"{'removed' if alike is None and not any(patches) else 'edited'} {count}{listed}"
     elif alike in ({"enabled": True}, {"enabled": False}):
-        done = f"{'enabled' if alike == {'enabled': True} else 'disabled'} {count}: {listed}"
+        done = f"{'enabled' if alike == {'enabled': True} else 'disabled'} {count}{listed}"
     elif alike is not None and [*alike] == ["group"]:
-        done = f"moved {count} to group '{plain(str(alike['group']))}': {listed}"
+        done = f"moved {count} to group '{plain(str(alike['group']))}'{listed}"
     else:
         changed = sorted({plain(name, 40) for patch in patches for name in patch})
         verb = "set" if asked.kind == "prices" else f"changed {', '.join(changed)} of"
-        done = f"{verb} {count}: {listed}"
-    return done, f"{count} {'is' if len(names) == 1 else 'are'} as before: {listed}"
+        done = f"{verb} {count}{listed}"
+    return done, f"{count} {'is' if len(names) == 1 else 'are'} as before{listed}"

@@ -92,14 +92,7 @@ def test_keys_and_proxies_are_read_once_for_all(home: Path) -> None:
     assert ran.err.count("note: other programs") == 1
     ran = tollkeeper(home, "channel", "edit", "c", "d", "--key", "env:NO_SUCH_KEY")
     assert ran.err.count("note: NO_SUCH_KEY is not set where the server runs") == 2
-    ran = tollkeeper(home, "channel", "edit", "c", "d", "--map", "fast=m1")
-    assert "note: fast has no price: counted, not charged" in ran.err
     assert tollkeeper(home, "channel", "remove", "c", "d", "--yes").code == Exit.OK
-
-
-def test_models_of_the_demo_need_no_price(home: Path) -> None:
-    assert "no price" not in tollkeeper(home, "channel", "edit", "a", "b", "--models", "y").err
-    undone(home)
 
 
 def test_channels_that_are_enabled_already_are_resumed() -> None:

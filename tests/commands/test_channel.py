@@ -186,18 +186,18 @@ def test_an_edit_of_nothing_is_a_usage_error() -> None:
 
 def test_enabling_also_forgets_failures() -> None:
     mine = f"/channels/{CHANNEL.id}"
-    answers = dict.fromkeys(("GET /channels/x", f"GET {mine}", f"PATCH {mine}", f"POST {mine}/clear"), CHANNEL)
-    control = Control(answers)
-    run("channel", "enable", "x", control=control)
-    assert [line for line, _ in control.asked][1:] == [f"PATCH {mine}", f"POST {mine}/clear", f"GET {mine}"]
+    answers = dict.fromkeys(("GET /channels/x", f"GET {mine}", f"POST {mine}/clear"), CHANNEL)
+    control = Control({**answers, "POST /batch": {"done": "enabled channel 'openai'"}})
+    assert run("channel", "enable", "x", control=control).err == "Enabled channel 'openai'.\n"
+    assert [line for line, _ in control.asked][1:] == ["POST /batch", f"POST {mine}/clear", f"GET {mine}"]
 
 
 def test_disabling() -> None:
     mine = f"/channels/{CHANNEL.id}"
-    answers = dict.fromkeys(("GET /channels/x", f"GET {mine}", f"PATCH {mine}"), CHANNEL)
-    control = Control({**answers, "GET /groups": [GROUP]})
-    ran = run("channel", "disable", "x", control=control)
-    assert (control.bodies, "note" in ran.err) == ([{"enabled": False}], False)
+    answers = dict.fromkeys(("GET /channels/x", f"GET {mine}"), CHANNEL)
+    control = Control({**answers, "POST /batch": {"done": "disabled channel 'openai'"}, "GET /groups": [GROUP]})
+    assert run("channel", "disable", "x", control=control).err == "Disabled channel 'openai'.\n"
+    assert control.bodies == [{"kind": "channels", "edits": [{"ref": CHANNEL.id, "patch": {"enabled": False}}]}]
 
 
 def test_one_group_is_added_or_removed() -> None:
@@ -230,7 +230,7 @@ def test_a_group_that_a_channel_leaves_without_models_is_named(line: str) -> Non
     friends = replace(GROUP, name="friends", tokens=["bot", "ci"], sees=[])
     groups = [GROUP, friends, replace(friends, name="empty", tokens=[]), replace(friends, name="other")]
     mine = f"/channels/{CHANNEL.id}"
-    by_id = {f"GET {mine}": after, f"PATCH {mine}": after, f"DELETE {mine}": {}}
+    by_id = {f"GET {mine}": after, f"PATCH {mine}": after, "POST /batch": {"done": "done"}}
     ran = run(*line.split(), control=Control({"GET /channels/x": before, "GET /groups": groups, **by_id}))
     notes = [text for text in ran.err.splitlines() if text.startswith("note: group")]
     assert notes == ["note: group 'friends' has no model now, so its tokens cannot call: bot, ci"]
@@ -241,7 +241,7 @@ def test_a_group_that_a_channel_leaves_without_models_is_named(line: str) -> Non
     [(("x",), Exit.USAGE), (("x", "--yes"), Exit.OK), (("nope",), Exit.NOT_FOUND), (("nope", "--yes"), Exit.NOT_FOUND)],
 )
 def test_removing_looks_and_then_asks(args: tuple[str, ...], code: Exit) -> None:
-    control = Control({"GET /channels/x": CHANNEL, f"DELETE /channels/{CHANNEL.id}": {}, "GET /groups": [GROUP]})
+    control = Control({"GET /channels/x": CHANNEL, "POST /batch": {"done": "removed it"}, "GET /groups": [GROUP]})
     assert run("channel", "remove", *args, control=control).code == code
 
 
@@ -277,7 +277,7 @@ def test_a_variable_that_is_not_set_is_pointed_out() -> None:
     for line in ("add x --base-url https://a.example/v1 --key env:MY_KEY", "edit x --key env:MY_KEY", "enable x"):
         mine = f"/channels/{missing.id}"
         asked = ("POST /channels", "GET /channels/x", f"GET {mine}", f"PATCH {mine}", f"POST {mine}/clear")
-        control = Control(dict.fromkeys(asked, missing))
+        control = Control({**dict.fromkeys(asked, missing), "POST /batch": {"done": "enabled it"}})
         ran = run("channel", *line.split(), control=control)
         assert (ran.code, note in ran.err) == (0, True)
     shown = run("channel", "show", "x", control=Control({"GET /channels/x": missing})).out

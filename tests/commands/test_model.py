@@ -56,11 +56,12 @@ def test_a_token_that_sees_no_models_has_a_reason(sees: list[str], text: str) ->
     assert ran.err == f"token 'laptop' sees no models: {text}\n"
     answers = {
         "GET /tokens/laptop": replace(TOKEN, models=()),
-        f"PATCH /tokens/{TOKEN.id}": blind,
+        f"GET /tokens/{TOKEN.id}": blind,
+        "POST /batch": {"done": "changed models of token 'laptop'"},
         "GET /groups/default": group,
     }
     ran = run("token", "edit", "laptop", "--models", "demo-*", control=Control(answers))
-    assert ran.err == f"Token 'laptop' saved.\nnote: token 'laptop' sees no models: {text}\n"
+    assert ran.err == f"Changed models of token 'laptop'.\nnote: token 'laptop' sees no models: {text}\n"
     answers = {"POST /tokens": NewToken(key="sk-tk-x", token=blind), "GET /groups/default": group}
     ran = run("token", "add", "laptop", control=Control(answers))
     assert ran.err.endswith(f"\nnote: token 'laptop' sees no models: {text}\n")

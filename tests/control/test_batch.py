@@ -52,6 +52,12 @@ async def test_a_batch_that_changes_nothing_is_not_in_the_history(owner: Control
     assert len(await owner.history()) == 2
 
 
+async def test_a_single_edit_is_named_and_may_rename(owner: ControlClient) -> None:
+    assert await owner.batch("tokens", {"a": {"name": "z"}}) == "changed name of token 'a'"
+    assert [token.name for token in await owner.tokens()] == ["b", "c", "laptop", "z"]
+    assert (await owner.undo(accept=True)).text == "token 'a' is as before"
+
+
 async def test_each_may_get_something_else(owner: ControlClient) -> None:
     await owner.batch("tokens", {"a": {"limits": {"rpm": 1}}, "b": {"limits": {"rpm": 2}}})
     assert [(await owner.token(name)).limits.rpm for name in "ab"] == [1, 2]
@@ -78,7 +84,7 @@ async def test_groups_channels_and_prices_too(owner: ControlClient) -> None:
         ({"a": {"enabled": False}, "nobody": {"enabled": False}}, NotFound),
         ({"a": {"group": "friends"}, "b": {"group": "nowhere"}}, BadRequest),
         ({"a": {"limits": {"rpm": 0}}}, BadRequest),
-        ({"a": {"name": "z"}}, BadRequest),
+        ({"a": {"name": "z"}, "b": {"enabled": False}}, BadRequest),
         ({"a": {"nonsense": 1}}, BadRequest),
         ({"a": 5}, BadRequest),
         ({}, BadRequest),
