@@ -126,7 +126,7 @@ class Screen:
         """
         if fields.keys() <= _KNOWN:
             return False
-        bad = [name for name in fields.keys() - _KNOWN if self._names(name) or self.hides(fields[name])]
+        bad = [name for name in fields if name not in _KNOWN and (self._names(name) or self.hides(fields[name]))]
         for name in bad:
             if self._names(name):
                 del fields[name]

@@ -206,13 +206,9 @@ class UsageReports:
 
     def __init__(self, request: Fields) -> None:
         """``request``: the top level of the request."""
-        wanted = rawjson.maybe(request.get("n"))
-        self._choices = wanted if isinstance(wanted, int) else 1
         self._fields = request
-        self._known: dict[str, Any] = {}
-        """All reports so far, as one."""
-        self._last: msgspec.Raw | None = None
-        """The last report as the upstream wrote it."""
+        self._report: msgspec.Raw | None = None
+        """All reports so far, as one: the upstream's own bytes if the last one says all."""
         self._reading: UsageReading | None = None
         self._timed: UsageReading | None = None
         self._output_sum = 0
@@ -236,7 +232,7 @@ class UsageReports:
         if "service_tier" in chunk:
             self._variant = named_variant(rawjson.maybe(chunk["service_tier"]))
         if report is not None:
-            self._take(report, summed=self._choices > 1 and "timings" in chunk)
+            self._take(report, summed="timings" in chunk and self._has_choices())
             self.final = final
         if "timings" in chunk and isinstance(timings := rawjson.maybe(chunk["timings"]), dict):
             self._timed = read(timings)
@@ -244,23 +240,20 @@ class UsageReports:
 
     def _take(self, report: msgspec.Raw, *, summed: bool) -> None:
         """Takes a report. llama.cpp sends one for each of several choices: outputs add up, the input is the same."""
-        found = rawjson.maybe(report)
+        follows = self._report is not None and not summed
+        usual = None if follows else usual_usage(report)
+        found = rawjson.maybe(report) if usual is None else {}
         if not isinstance(found, dict):
             self.suspect = self.suspect or bool(found)
             return
-        self._last = report.copy()  # not a view, which would keep the whole answer
-        if self._known and not summed:
-            if not self.final and found.get("output_tokens") is not None:
-                self._known.pop("output_tokens", None)
-            falls = not _GEMINI_COUNTS.isdisjoint(found)
-            merged, fell = merge(settle_moved(self._known, found), found, falls=falls)
+        if follows:
+            merged = self._merged(found)
             if merged != found:
-                found, self._last = merged, rawjson.raw(merged)
-            self.suspect = self.suspect or fell
-        self._known = found
-        usual = usual_usage(self._last)
-        self.usual = usual is not None
-        reading = read(found, self._limits) if usual is None else UsageReading(usual, corrected="input_tokens" in found)
+                found, report = merged, rawjson.raw(merged)
+            usual = usual_usage(report)
+        self._report, self.usual = report.copy(), usual is not None  # not a view, which would keep the whole answer
+        alike = usual is not None and b'"input_tokens"' not in bytes(report)
+        reading = read(found, self._limits) if usual is None else UsageReading(usual, corrected=not alike)
         if reading is None:
             self.suspect = self.suspect or any("oken" in name for name in found)
             return
@@ -270,6 +263,20 @@ class UsageReports:
             usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
             reading = UsageReading(usage, reading.suspect, corrected=True)
         self._reading = reading
+
+    def _merged(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Returns a later report together with those before it."""
+        known = rawjson.maybe(self._report)
+        if not self.final and found.get("output_tokens") is not None:
+            known.pop("output_tokens", None)
+        merged, fell = merge(settle_moved(known, found), found, falls=not _GEMINI_COUNTS.isdisjoint(found))
+        self.suspect = self.suspect or fell
+        return merged
+
+    def _has_choices(self) -> bool:
+        """Returns whether the request wants several choices."""
+        wanted = rawjson.maybe(self._fields.get("n"))
+        return isinstance(wanted, int) and wanted > 1
 
     def _limits(self) -> UsageLimits:
         """Returns the limits of the request. A token is at least a byte; media given by address are few tokens more
@@ -308,15 +315,15 @@ class UsageReports:
         """Returns the upstream's own object with its counts corrected; None if there is none to pass on, or it is
         suspect.
         """
-        if self._last is None or self._reading is None or self._reading.usage.source is UsageSource.PARTIAL:
+        if self._report is None or self._reading is None or self._reading.usage.source is UsageSource.PARTIAL:
             return None
         if self._reading.suspect:
             return None
         if not self._reading.corrected:
-            return self._last
+            return self._report
         usage = self._reading.usage
         counts = {"prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.total}
-        out: dict[str, Any] = {**self._known, **counts}
+        out: dict[str, Any] = {**rawjson.maybe(self._report), **counts}
         if usage.reasoning:
             details = out.get("completion_tokens_details")
             known = details if isinstance(details, dict) else {}
@@ -327,9 +334,9 @@ class UsageReports:
     def marks(self) -> tuple[str, ...]:
         """Returns marks for the record: doubt, extras, and the cost if the upstream named one (OpenRouter does)."""
         doubt: tuple[str, ...] = (SUSPECT,) if self.suspect else ()
-        if not self._variant and PLAIN.issuperset(self._known):
+        if self.usual and not self._variant:
             return doubt
-        return marks_of({"service_tier": self._variant, **self._known}, suspect=self.suspect)
+        return marks_of({"service_tier": self._variant, **(rawjson.maybe(self._report) or {})}, suspect=self.suspect)
 
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:
