@@ -299,7 +299,7 @@ async def open_door(engine: Engine, config: Config) -> AsyncIterator[PublicPort]
     crowd = ConnectionLimits(partial(attrgetter("catalog.registry.settings"), engine), most=engine.files.clients)
     listener = Listener(surface.handle, crowd, lambda: new_call_id(engine.clock.wall()))
     try:
-        acceptor = Acceptor(await listening(config.host, config.port), listener)
+        acceptor = Acceptor(listening(config.host, config.port), listener)
     except (UnicodeError, socket.gaierror) as error:
         msg = f"{config.host!a} is not an address of this machine; choose another with --host"
         raise BadRequest(msg, param="host") from error

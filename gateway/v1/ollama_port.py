@@ -62,7 +62,7 @@ class OllamaPort:
         surface = Surface(engine, HOST, keyless=True)
         listener = Listener(surface.handle, self._crowd, lambda: new_call_id(engine.clock.wall()))
         try:
-            acceptor = Acceptor(await listening(HOST, port), listener)
+            acceptor = Acceptor(listening(HOST, port), listener)
         except OSError as error:
             engine.ollama_error = f"cannot listen on {HOST}:{port}: {error.strerror}; another program may use it"
             _log.warning("Ollama's port: %s", engine.ollama_error)

@@ -87,12 +87,13 @@ _NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 _SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-async def listening(host: str, port: int) -> list[socket.socket]:
+def listening(host: str, port: int) -> list[socket.socket]:
     """Returns sockets that listen at all addresses of a host; the empty one means all of this machine. Raises
     OSError.
+
+    It waits for the name of the host to be looked up. Only a starting server has one that is not an address.
     """
-    loop = asyncio.get_running_loop()
-    infos = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     found: list[socket.socket] = []
     missing: OSError | None = None
     for family, kind, proto, _, address in dict.fromkeys(infos):

@@ -16,7 +16,7 @@ from gateway.domain.usage import UsageSource
 from gateway.store.verify import verify
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Bill, Provider
-from tests.fakes.stored import stored
+from tests.fakes.stored import opened
 
 UNFINISHED = frozenset(
     {Outcome.CLIENT_CLOSED, Outcome.CANCELLED, Outcome.STOPPED, Outcome.TIMEOUT, Outcome.UPSTREAM_CUT}
@@ -108,7 +108,7 @@ def _witness(records: list[Record], bills: list[Bill]) -> Iterator[str]:
 def on_disk(home: Path) -> list[str]:
     """What the store contains, read again after the gateway has closed it."""
     try:
-        with stored(home) as store:
+        with opened(home) as store:
             verdict = verify(store)
     except GatewayError as error:
         return [f"verify: {error.message}"]

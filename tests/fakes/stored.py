@@ -31,9 +31,15 @@ def copied(path: Path) -> Iterator[Path]:
 @contextmanager
 def stored(home: Path) -> Iterator[Store]:
     """A copy of the home, opened."""
-    with copied(home) as copy:
-        store = Store.open(Config(home=copy), now=lambda: Millis(0), sync_s=0)
-        try:
-            yield store
-        finally:
-            store.close()
+    with copied(home) as copy, opened(copy) as store:
+        yield store
+
+
+@contextmanager
+def opened(home: Path) -> Iterator[Store]:
+    """A home that nobody has open, opened."""
+    store = Store.open(Config(home=home), now=lambda: Millis(0), sync_s=0)
+    try:
+        yield store
+    finally:
+        store.close()

@@ -36,7 +36,7 @@ class Visitor(Client):
 async def opened(handle: Handle, crowd: ConnectionLimits | None = None) -> AsyncIterator[tuple[Visitor, Listener]]:
     """A client that knows the port, and the listener."""
     listener = Listener(_guarded(handle), crowd or ConnectionLimits(Settings), new_id)
-    acceptor = Acceptor(await listening("127.0.0.1", 0), listener)
+    acceptor = Acceptor(listening("127.0.0.1", 0), listener)
     visitor = Visitor(acceptor.port)
     async with asyncio.TaskGroup() as group:
         group.create_task(acceptor.run())

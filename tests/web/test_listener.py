@@ -109,7 +109,7 @@ async def test_a_connection_that_is_lost_at_once_is_not_counted() -> None:
 async def test_closed_it_accepts_no_more_and_keeps_what_it_has() -> None:
     crowd = ConnectionLimits(Settings)
     listener = Listener(quick, crowd, new_id)
-    sockets = await listening("127.0.0.1", 0)
+    sockets = listening("127.0.0.1", 0)
     acceptor = Acceptor(sockets, listener)
     async with asyncio.TaskGroup() as group:
         group.create_task(acceptor.run())
@@ -129,7 +129,7 @@ async def test_closed_it_accepts_no_more_and_keeps_what_it_has() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "", "0.0.0.0"])
 async def test_it_listens_at_every_address_of_its_host(host: str) -> None:
-    sockets = await listening(host, 0)
+    sockets = listening(host, 0)
     try:
         assert sockets
         assert len({sock.family for sock in sockets}) == len(sockets)
@@ -140,7 +140,7 @@ async def test_it_listens_at_every_address_of_its_host(host: str) -> None:
 
 async def test_a_port_in_use_is_an_error_and_leaves_nothing_open() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(OSError, match="in use") as caught:
-        await listening("localhost", other.getsockname()[1])
+        listening("localhost", other.getsockname()[1])
     assert caught.value.errno == errno.EADDRINUSE
 
 
