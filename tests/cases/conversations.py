@@ -42,4 +42,4 @@ TOOLS_AND_IMAGE: dict[str, Any] = {
     "tools": [function("locate", hint={"type": "string"}), function("weather", city={"type": "string"})],
     "tool_choice": "auto",
 }
-"""Case 57 of the wire contract: two calls at once, their results, and then the user goes on."""
+"""Two calls at once, their results, and then the user goes on."""

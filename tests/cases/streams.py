@@ -130,7 +130,9 @@ FINISHES = [
     Case(word, ROLE + HI + THERE + event(chunk(delta(finish=word))) + DONE, _says("Hi there", told))
     for word, told in (
         ("eos", "stop"),
+        ("eos_token", "stop"),
         ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
         ("max_tokens", "length"),
         ("MAX_TOKENS", "length"),
         ("model_length", "length"),

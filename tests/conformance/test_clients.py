@@ -1,4 +1,4 @@
-"""Cases 74 to 77: real clients, unchanged, with nothing but a base URL and a key.
+"""Real clients, unchanged, with nothing but a base URL and a key.
 
 LangChain is imported by the tests that use it: that takes a second, which every worker would spend at its start.
 """
@@ -32,7 +32,7 @@ class Sum(BaseModel):
     b: int
 
 
-async def test_74_openai_async(gateway: Gateway, provider: Provider) -> None:
+async def test_openai_async(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("Hel", "lo"))
     async with openai(gateway) as client:
         plain = await client.chat.completions.create(model="m", messages=MESSAGES)
@@ -42,7 +42,7 @@ async def test_74_openai_async(gateway: Gateway, provider: Provider) -> None:
     assert plain._request_id == gateway.records[0].id  # noqa: SLF001 - the name that its documentation gives
 
 
-async def test_74_openai_sync(gateway: Gateway, provider: Provider) -> None:
+async def test_openai_sync(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("Hel", "lo"))
 
     def calls() -> tuple[str | None, str]:
@@ -56,7 +56,7 @@ async def test_74_openai_sync(gateway: Gateway, provider: Provider) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_74_openai_parse(gateway: Gateway, provider: Provider, streamed: bool) -> None:
+async def test_openai_parse(gateway: Gateway, provider: Provider, streamed: bool) -> None:
     provider.on("m", speak('{"a":1,', '"b":2}'))
     async with openai(gateway) as client:
         if streamed:
@@ -68,7 +68,7 @@ async def test_74_openai_parse(gateway: Gateway, provider: Provider, streamed: b
     assert provider.last.json["response_format"]["json_schema"]["name"] == "Sum"
 
 
-async def test_74_one_connection_serves_many_calls(gateway: Gateway, provider: Provider) -> None:
+async def test_one_connection_serves_many_calls(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak())
     async with openai(gateway) as client:
         for stream in (False, True, False, True):
@@ -79,7 +79,7 @@ async def test_74_one_connection_serves_many_calls(gateway: Gateway, provider: P
 
 
 @nodejs.patient
-async def test_75_openai_node(gateway: Gateway, provider: Provider) -> None:
+async def test_openai_node(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", "a/b:free", "cut")
     provider.on("m", speak("Hel", "lo", prompt=9, completion=12))
     provider.on("cut", cut(*story("Hel")[:2]))
@@ -105,7 +105,7 @@ async def test_75_openai_node(gateway: Gateway, provider: Provider) -> None:
 
 
 @nodejs.patient
-async def test_75_openai_node_maps_errors(gateway: Gateway, provider: Provider) -> None:
+async def test_openai_node_maps_errors(gateway: Gateway, provider: Provider) -> None:
     for fate in FATES:
         gateway.channel(provider.base_url, f"s{fate.upstream}", name=f"c{fate.upstream}")
         words = "the model does not exist" if fate.upstream == 404 else "it broke"
@@ -181,7 +181,7 @@ def _tool_scripts() -> Iterator[tuple[str, Script, list[Any]]]:
 
 @nodejs.patient
 @pytest.mark.parametrize(("number", "job"), [(75, "stream"), (76, "streamText")])
-async def test_34_node_clients_get_the_right_tool_calls(
+async def test_node_clients_get_the_right_tool_calls(
     gateway: Gateway, provider: Provider, number: int, job: str
 ) -> None:
     cases = list(_tool_scripts())
@@ -194,7 +194,7 @@ async def test_34_node_clients_get_the_right_tool_calls(
 
 
 @nodejs.patient
-async def test_76_ai_sdk(gateway: Gateway, provider: Provider) -> None:
+async def test_ai_sdk(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", "cut", "reasoned")
     provider.on("m", speak("Hel", "lo", prompt=9, completion=12))
     provider.on("cut", cut(*story("Hel")[:2]))
@@ -215,7 +215,7 @@ async def test_76_ai_sdk(gateway: Gateway, provider: Provider) -> None:
 
 @nodejs.patient
 @pytest.mark.slow
-async def test_76_ai_sdk_attempts(gateway: Gateway, provider: Provider) -> None:
+async def test_ai_sdk_attempts(gateway: Gateway, provider: Provider) -> None:
     # It ignores x-should-retry: what it takes for passing is tried three times, after 2 and 4 seconds.
     for status in (400, 500, 429):
         gateway.channel(provider.base_url, f"s{status}", name=f"c{status}")
@@ -256,14 +256,14 @@ async def in_thread(gateway: Gateway, work: Callable[[Any], Any], **options: Any
     return await asyncio.to_thread(run)
 
 
-async def test_77_langchain_invoke(gateway: Gateway, provider: Provider) -> None:
+async def test_langchain_invoke(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak("Hel", "lo", prompt=9, completion=12))
     message = await in_thread(gateway, lambda chat: chat.invoke("Say hello."))
     assert message.content == "Hello"
     assert (message.usage_metadata["input_tokens"], message.usage_metadata["output_tokens"]) == (9, 12)
 
 
-async def test_77_langchain_stream_adds_up_usage_once(gateway: Gateway, provider: Provider) -> None:
+async def test_langchain_stream_adds_up_usage_once(gateway: Gateway, provider: Provider) -> None:
     docs = [{**doc, "usage": usage(9, n)} for doc, n in zip(story("Hel", "lo"), (1, 5, 9, 12), strict=True)]
     provider.on("m", stream(*docs, chunk(usage=usage(9, 12))))
     chunks = await in_thread(gateway, lambda chat: list(chat.stream("Say hello.")), stream_usage=True)
@@ -275,7 +275,7 @@ async def test_77_langchain_stream_adds_up_usage_once(gateway: Gateway, provider
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_77_langchain_tools(gateway: Gateway, provider: Provider, streamed: bool) -> None:
+async def test_langchain_tools(gateway: Gateway, provider: Provider, streamed: bool) -> None:
     if streamed:
         provider.on("m", stream(*story()[:1], chunk(delta(tool_calls=[CALL])), chunk(delta(finish="tool_calls"))))
     else:
@@ -286,7 +286,7 @@ async def test_77_langchain_tools(gateway: Gateway, provider: Provider, streamed
     assert provider.last.json["tools"][0]["function"]["name"] == "add"
 
 
-async def test_77_langchain_raises_when_a_stream_breaks(gateway: Gateway, provider: Provider) -> None:
+async def test_langchain_raises_when_a_stream_breaks(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", cut(*story("Hel")[:2]))
     with pytest.raises(sdk.APIError, match="before the answer was complete"):
         await in_thread(gateway, lambda chat: list(chat.stream("Say hello.")))

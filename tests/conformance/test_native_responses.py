@@ -259,14 +259,6 @@ async def test_a_failed_response_passes_with_its_error_in_its_place(
     assert record.status == 400
 
 
-async def test_a_response_that_fails_before_its_first_event_is_an_error(gateway: Gateway, provider: Provider) -> None:
-    error = {"code": "server_error", "message": "sorry"}
-    failed = event("response.failed", 0, response=response(status="failed", error=error))
-    provider.on("m", respond_with(failed), respond_with(b"".join(events_of(response(message("Hello"))))))
-    answer = await call(gateway, stream=True)
-    assert parsed(answer.body)[-1]["type"] in ("response.completed", "response.failed")
-
-
 async def test_a_stream_cut_off_ends_in_a_failed_response(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", respond_with(b"".join(events_of(response(message("Hello")))[:-1])))
     async with openai(gateway) as client:
@@ -339,13 +331,6 @@ async def test_a_conversation_that_is_kept_goes_on_where_it_is(gateway: Gateway,
     answer = await call(gateway, previous_response_id="resp_0123456789abcdef")
     assert (answer.status, answer.error["code"]) == (503, "no_channel_available")
     assert "'up'" in answer.error["message"]
-
-
-async def test_an_unknown_response_goes_the_usual_way(gateway: Gateway, provider: Provider) -> None:
-    body = {"error": {"message": "not found", "code": "previous_response_not_found", "param": "previous_response_id"}}
-    provider.on("m", reply(body, status=400))
-    answer = await call(gateway, previous_response_id="resp_x")
-    assert (answer.status, answer.error["code"]) == (400, "previous_response_not_found")
 
 
 async def test_what_is_kept_elsewhere_is_held_for(gateway: Gateway, provider: Provider) -> None:

@@ -20,6 +20,7 @@ from tests.cases import streams as openai
 from tests.cases.anthropic import streams as anthropic
 from tests.cases.gemini import streams as gemini
 from tests.cases.same import PLAIN, STREAMED
+from tests.conformance.shapes import stream_faults
 from tests.conformance.test_completions import writes
 from tests.conformance.test_embeddings import vectors
 from tests.fakes.client import Answer, Doc
@@ -146,6 +147,8 @@ async def test_every_recorded_stream(gateway: Gateway, provider: Provider, name:
         answer = await call(gateway, api, stream=True)
         if answer.status == 200:
             good += check_stream(api, answer) > 0
+            if name == "chat":
+                assert stream_faults(answer.body, error=case.error != "") == []
         else:
             strict(api.error, api.error_of(answer.json))
     assert good > len(RECORDED[dialect]) // 2

@@ -1,4 +1,4 @@
-"""The process as the system sees it: signals, drain, kills. Rows P1 to P3 of the fault list.
+"""The process as the system sees it: signals, drain, kills.
 
 The same tests hold the executable: ``TOLLKEEPER_PROGRAM`` names it, and ``TOLLKEEPER_REPEATS`` how often each is run.
 """

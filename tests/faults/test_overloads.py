@@ -25,6 +25,7 @@ def good(dialect: Dialect) -> Script:
     return speak_messages() if dialect is Dialect.ANTHROPIC else speak()
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", BODIES)
 @pytest.mark.parametrize(

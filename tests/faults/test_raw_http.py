@@ -111,7 +111,7 @@ DOUBTFUL = [name for name, data in VECTORS.items() if (b"oding" in data or b"Len
 
 
 @pytest.mark.parametrize("name", VECTORS)
-async def test_b24_doubtful_http_is_refused(gateway: Gateway, provider: Provider, name: str) -> None:
+async def test_doubtful_http_is_refused(gateway: Gateway, provider: Provider, name: str) -> None:
     answer = await _answer(gateway, VECTORS[name])
     nothing_happened(gateway, provider)
     if answer is not None:
@@ -146,13 +146,13 @@ async def test_http_1_0_with_a_length_may_keep_its_connection(gateway: Gateway, 
 @pytest.mark.parametrize(
     "lines", [(b"X-A: \xff\xfe\xe9\r\n",), (b"Cookie: \xff\r\n",), (b"X-A: " + b"b" * 7_000 + b"\r\n",), (b"X-A:\r\n",)]
 )
-async def test_b24_odd_but_legal_headers_do_not_matter(gateway: Gateway, lines: tuple[bytes, ...]) -> None:
+async def test_odd_but_legal_headers_do_not_matter(gateway: Gateway, lines: tuple[bytes, ...]) -> None:
     answer = await _answer(gateway, get(*lines))
     assert answer is not None
     assert answer.status == 200
 
 
-async def test_b24_a_chunked_body_is_good(gateway: Gateway, provider: Provider) -> None:
+async def test_a_chunked_body_is_good(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", speak())
     for body in (CHUNKS, b"".join(b"1\r\n%c\r\n" % byte for byte in CHAT) + b"0\r\n\r\n"):
         answer = await _answer(gateway, post(CHUNKED, body=body))
@@ -160,7 +160,7 @@ async def test_b24_a_chunked_body_is_good(gateway: Gateway, provider: Provider) 
         assert answer.text == "Hello"
 
 
-async def test_b24_a_thousand_mutations_are_never_a_bug(gateway: Gateway, provider: Provider) -> None:
+async def test_a_thousand_mutations_are_never_a_bug(gateway: Gateway, provider: Provider) -> None:
     good = _filled(gateway, post(LENGTH))
     provider.on("m", speak())
     statuses = set()
@@ -172,7 +172,7 @@ async def test_b24_a_thousand_mutations_are_never_a_bug(gateway: Gateway, provid
     assert 400 in statuses
 
 
-async def test_b21_a_thousand_requests_in_one_packet_are_answered_in_order(gateway: Gateway) -> None:
+async def test_a_thousand_requests_in_one_packet_are_answered_in_order(gateway: Gateway) -> None:
     gateway.channel("http://127.0.0.1:9/v1", *(f"m{n}" for n in range(1000)))
     peer = await gateway.client.connect()
     await peer.write(b"".join(gateway.client.request("GET", f"/v1/models/m{n}") for n in range(1000)))

@@ -3,26 +3,17 @@
 Long: the rows of one table of faults, side by side.
 """
 
-import asyncio
-import gzip
-import zlib
-from collections.abc import Callable
-
-import psutil
 import pytest
 
-from gateway.domain.call import FailureKind, Outcome
-from gateway.domain.channel import Timeouts
+from gateway.domain.call import FailureKind
 from gateway.domain.usage import UsageSource
-from tests.conformance.shapes import completion_faults, error_faults, stream_faults
+from tests.conformance.shapes import completion_faults, error_faults
 from tests.fakes.gateway import Gateway
-from tests.fakes.provider import EVENTS, JSON, Exchange, Provider, Script
+from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import (
     DONE,
     choice,
     chunk,
-    cut,
-    delta,
     dumps,
     event,
     fail,
@@ -32,7 +23,6 @@ from tests.fakes.replies import (
     story,
     stream,
     stream_bytes,
-    tool_call,
     usage,
     whole,
 )
@@ -115,29 +105,6 @@ async def test_a_reset_before_any_byte_is_tried_once_more_elsewhere(
     assert record.possible == record.held > 0
 
 
-async def test_once_bytes_were_given_nothing_is_tried_again(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, name="other")
-    provider.on("m", cut(*story("Hel", "lo")[:2]), speak())
-    answer = await gateway.client.chat(stream=True)
-    assert stream_faults(answer.body, error=True) == []
-    assert len(provider.exchanges) == 1
-
-
-async def test_an_event_that_dribbles_is_silence(gateway: Gateway, provider: Provider) -> None:
-    async def dribble(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(event(story("Hel")[0]) + event(story("Hel")[1]))
-        while not exchange.gone.is_set():
-            await exchange.piece(b"x")
-            await asyncio.sleep(0.02)
-
-    gateway.channel(provider.base_url, timeouts=Timeouts(idle=0.3))
-    provider.on("m", dribble)
-    answer = await gateway.client.chat(stream=True)
-    assert answer.chunks[-1]["error"]["code"] == "upstream_timeout"
-    assert gateway.record.outcome is Outcome.TIMEOUT
-
-
 @pytest.mark.parametrize(
     ("status", "text", "code"),
     [
@@ -182,32 +149,20 @@ async def test_the_clients_own_troubles_are_reported_at_once(
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-EVENT_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 LENGTH = b"Content-Length: %d\r\n" % len(GOOD)
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 CHUNKS = b"%x\r\n%b\r\n0\r\n\r\n" % (len(GOOD), GOOD)
 
 BROKEN: dict[str, bytes] = {
     "length too long": HEAD + b"Content-Length: 100000\r\n\r\n" + GOOD,
-    "length too short": HEAD + b"Content-Length: 20\r\n\r\n" + GOOD,
-    "length negative": HEAD + b"Content-Length: -5\r\n\r\n" + GOOD,
-    "length absurd": HEAD + b"Content-Length: 9999999999999999999999\r\n\r\n" + GOOD,
-    "two lengths": HEAD + LENGTH + b"Content-Length: 5\r\n\r\n" + GOOD,
     "bad chunk": HEAD + CHUNKED + b"\r\nzz\r\n" + GOOD,
     "no last chunk": HEAD + CHUNKED + b"\r\n" + CHUNKS[:-5],
     "garbage": b"\x00\x01\x02\x03\r\n\r\n",
-    "http/0.9": GOOD,
-    "status 999": b"HTTP/1.1 999 What\r\nContent-Length: 0\r\n\r\n",
-    "status none": b"HTTP/1.1 OK\r\nContent-Length: 0\r\n\r\n",
-    "no head end": HEAD,
     "204": b"HTTP/1.1 204 No Content\r\n\r\n",
-    "304": b"HTTP/1.1 304 Not Modified\r\n\r\n",
     "101": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
     "nothing": b"",
     "endless 103": b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 1000,
-    "many headers": HEAD + b"".join(b"X-%d: y\r\n" % n for n in range(50_000)) + LENGTH + b"\r\n" + GOOD,
     "long header": HEAD + b"X: " + b"y" * (1 << 20) + b"\r\n" + LENGTH + b"\r\n" + GOOD,
-    "long reason": b"HTTP/1.1 200 " + b"K" * (1 << 20) + b"\r\n" + LENGTH + b"\r\n" + GOOD,
 }
 
 
@@ -225,84 +180,7 @@ async def test_broken_http_is_a_failed_attempt(gateway: Gateway, provider: Provi
     assert (await gateway.client.chat(stream=stream)).text == "Hello"
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        HEAD + CHUNKED + b"\r\n" + CHUNKS,
-        HEAD + LENGTH + CHUNKED + b"\r\n" + CHUNKS,
-        HEAD + b"\r\n" + GOOD,
-        b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + GOOD,
-        b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + HEAD + LENGTH + b"\r\n" + GOOD,
-        HEAD + LENGTH + b"Connection: close\r\n\r\n" + GOOD,
-        b"HTTP/1.1 200\r\nContent-Type: application/json\r\n" + LENGTH + b"\r\n" + GOOD,
-        HEAD + CHUNKED + b"Trailer: X-A\r\n\r\n" + CHUNKS[:-2] + b"X-A: b\r\n\r\n",
-    ],
-    ids=["chunks", "both", "until close", "http/1.0", "continues", "close", "no reason", "trailer"],
-)
-async def test_odd_http_is_understood_or_refused(gateway: Gateway, provider: Provider, answer: bytes) -> None:
-    provider.on("m", raw(answer))
-    for _ in range(2):
-        got = await gateway.client.chat()
-        assert got.status in {200, 502}
-        if got.status == 200:
-            assert completion_faults(got.json) == []
-
-
-def _nested(data: bytes, depth: int) -> bytes:
-    return data if not depth else _nested(gzip.compress(data), depth - 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_bomb_is_cut(gateway: Gateway, provider: Provider, stream: bool) -> None:
-    kind = EVENTS if stream else JSON
-    provider.on("m", reply(gzip.compress(b" " * (200 << 20), 1), kind=kind, headers={"content-encoding": "gzip"}))
-    before = psutil.Process().memory_info().rss
-    answer = await gateway.client.chat(stream=stream)
-    assert answer.status == 502
-    assert psutil.Process().memory_info().rss - before < 160 << 20
-
-
-WRONGLY_PACKED: dict[str, tuple[str, bytes]] = {
-    "truncated": ("gzip", gzip.compress(GOOD)[:-12]),
-    "not packed": ("gzip", GOOD),
-    "other label": ("deflate", gzip.compress(GOOD)),
-    "unknown": ("br", GOOD),
-    "nested": ("gzip", _nested(GOOD, 3)),
-    "empty": ("gzip", b""),
-}
-
-
-@pytest.mark.parametrize("name", WRONGLY_PACKED)
-async def test_wrong_packing_is_a_failed_attempt(gateway: Gateway, provider: Provider, name: str) -> None:
-    coding, body = WRONGLY_PACKED[name]
-    provider.on("m", reply(body, headers={"content-encoding": coding}))
-    answer = await gateway.client.chat()
-    assert (answer.status, answer.error["code"]) == (502, "upstream_bad_response")
-
-
-def _in_two(data: bytes) -> bytes:
-    return gzip.compress(data[:50]) + gzip.compress(data[50:])
-
-
-def _bare(data: bytes) -> bytes:
-    """Deflate without its wrapping, as some servers misread the name."""
-    return zlib.compress(data)[2:-4]
-
-
-@pytest.mark.parametrize("pack", [_in_two, _bare])
-async def test_odd_packing_is_understood_or_refused(
-    gateway: Gateway, provider: Provider, pack: Callable[[bytes], bytes]
-) -> None:
-    packed = pack(GOOD)
-    coding = "gzip" if packed.startswith(b"\x1f\x8b") else "deflate"
-    provider.on("m", reply(packed, headers={"content-encoding": coding}))
-    answer = await gateway.client.chat()
-    assert answer.status in {200, 502}
-    assert answer.status == 502 or completion_faults(answer.json) == []
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [302, 308])
 @pytest.mark.parametrize("where", ["other", "same", "file:///etc/passwd", "http://u:p@127.0.0.1:9/"])
 async def test_redirects_are_not_followed(gateway: Gateway, provider: Provider, status: int, where: str) -> None:
     async with Provider().running() as other:
@@ -363,19 +241,6 @@ async def test_absurd_usage_never_becomes_an_absurd_bill(
         assert record.output == 12
 
 
-async def test_a_connection_that_was_closed_while_idle_is_not_noticed(gateway: Gateway, provider: Provider) -> None:
-    async def once(exchange: Exchange) -> None:
-        await exchange.answer(GOOD)
-        exchange.socket.close()
-
-    provider.on("m", once)
-    for _ in range(5):
-        answer = await gateway.client.chat()
-        assert (answer.status, answer.head.get("x-gateway-attempts")) == (200, "1")
-        await asyncio.sleep(0.01)
-    assert gateway.engine.health.state(gateway.engine.catalog.channel("up")).name == "ok"
-
-
 @pytest.mark.parametrize("id", ["", "same", "x" * 1_000_000, "\x1b[31m", None, 7])
 async def test_the_upstreams_ids_do_not_matter(gateway: Gateway, provider: Provider, id: object) -> None:
     provider.on("m", reply({**whole("m", spent=usage()), "id": id}))
@@ -401,26 +266,6 @@ async def test_an_answer_before_the_request_was_read_is_an_answer(gateway: Gatew
     provider.hasty = None
     provider.on("m", speak())
     assert (await gateway.client.chat()).text == "Hello"
-
-
-async def test_many_small_pieces_and_one_large_are_the_same(gateway: Gateway, provider: Provider) -> None:
-    calls = [{"index": 0, "function": {"arguments": f"{n},"}} for n in range(200)]
-    docs = [
-        story()[0],
-        *(chunk(delta(f"w{n} ")) for n in range(2000)),
-        chunk(delta(tool_calls=[tool_call(0, "call_a", "f", "")])),
-        *(chunk(delta(tool_calls=[call])) for call in calls),
-        chunk(delta(finish="tool_calls")),
-        chunk(usage=usage()),
-    ]
-    body = b"".join(map(event, docs)) + DONE
-    wanted = b"".join(map(event, docs[:-1])) + DONE
-    for size in (0, 37, 4096):
-        provider.on("m", stream_bytes(body, size=size))
-        answer = await gateway.client.chat(stream=True)
-        assert answer.chunks == [*docs[:-1]]
-        assert stream_faults(answer.body, usage="no") == []
-        assert len(answer.body) == len(wanted)
 
 
 async def test_choices_in_a_refused_form_are_a_bad_response(gateway: Gateway, provider: Provider) -> None:

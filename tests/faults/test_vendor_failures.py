@@ -39,6 +39,7 @@ def _inside(doc: Doc) -> Script:
     return script
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", INSIDE)
 @pytest.mark.parametrize("path", PATHS)
@@ -56,6 +57,7 @@ async def test_an_error_inside_of_an_answer_is_answered_by_the_next_channel(
     assert attempts == [("first", kind), ("up", None)]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", INSIDE)
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])

@@ -326,12 +326,6 @@ async def test_an_error_before_anything_else_is_a_status(native: Gateway, provid
     assert (answer.status, answer.json["error"]["type"]) == (529, "overloaded_error")
 
 
-async def test_a_stream_in_single_bytes_passes_the_same(native: Gateway, provider: Provider) -> None:
-    body = b"".join(message_events(message(text_block("H")))).replace(b"\n", b"\r\n")
-    provider.on("m", stream_bytes(body, size=7))
-    assert (await post(native, {**HELLO, "stream": True})).body == body
-
-
 async def test_json_for_a_stream_and_events_for_none(native: Gateway, provider: Provider) -> None:
     tool = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}
     thought = {"type": "thinking", "thinking": "Hm", "signature": SIGNATURE}
@@ -390,12 +384,12 @@ async def test_discovery_gets_a_page(gateway: Gateway, provider: Provider) -> No
 
 
 @pytest.mark.parametrize("name", ["anthropic/m", "claude/m", "m[1m]", "anthropic/m[1m]"])
-async def test_am16_other_spellings_of_a_model(native: Gateway, provider: Provider, name: str) -> None:
+async def test_other_spellings_of_a_model(native: Gateway, provider: Provider, name: str) -> None:
     assert (await post(native, {**HELLO, "model": name})).status == 200
     assert (provider.last.json["model"], native.record.model) == ("m", "m")
 
 
-async def test_am16_discovery_lists_every_model_by_a_name_that_claude_code_offers(
+async def test_discovery_lists_every_model_by_a_name_that_claude_code_offers(
     gateway: Gateway, provider: Provider
 ) -> None:
     gateway.channel(provider.base_url, "claude-a", "m", dialect=Dialect.ANTHROPIC)
@@ -414,9 +408,7 @@ async def test_am16_discovery_lists_every_model_by_a_name_that_claude_code_offer
 
 
 @pytest.mark.parametrize("more", [{}, {"stream": True, "max_tokens": 50}])
-async def test_am19_the_call_that_repeats_a_broken_stream_is_marked(
-    native: Gateway, provider: Provider, more: Doc
-) -> None:
+async def test_the_call_that_repeats_a_broken_stream_is_marked(native: Gateway, provider: Provider, more: Doc) -> None:
     async def broken(exchange: Any) -> None:
         await exchange.begin_stream()
         for each in message_events(message(text_block("Hello")))[:4]:

@@ -64,7 +64,7 @@ TWO_TOOLS = (
     + tool("toolu_2", "wait", index=3)
     + end("tool_use", output_tokens=55)
 )
-"""Case 60 of the wire contract."""
+"""A thought, a text and two calls."""
 
 _SAID = Answer(text={0: "Hello \U0001f642\u2028"}, finish={0: "stop"})
 _CALLED = Answer(

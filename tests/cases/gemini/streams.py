@@ -50,7 +50,7 @@ TWO_CALLS = (
     + event(response(use("wait", id="fc_2"), **spent(9, 6, thoughtsTokenCount=4, totalTokenCount=19)))
     + event(response(finish="STOP", **spent(9, 7, thoughtsTokenCount=4, totalTokenCount=20)))
 )
-"""Case 64 of the wire contract."""
+"""A thought, a text, and two calls, of which the first has a signature."""
 
 _BROKEN = {"error": {"code": 503, "message": "Overloaded", "status": "UNAVAILABLE"}}
 _SAID = Answer(text={0: "Hello \U0001f642"}, finish={0: "stop"})
