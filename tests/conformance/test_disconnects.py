@@ -33,9 +33,7 @@ async def test_an_abandoned_plain_call_is_cancelled_where_the_channel_wants_it(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_upstream_that_never_answers_is_abandoned(
-    gateway: Gateway, provider: Provider, stream: bool
-) -> None:
+async def test_an_upstream_that_never_answers_is_abandoned(gateway: Gateway, provider: Provider, stream: bool) -> None:
     gateway.channel(provider.base_url, timeouts=Timeouts(head=0.2))
     provider.on("m", silence)
     answer = await gateway.client.chat(stream=stream)

@@ -30,9 +30,7 @@ def upstream(request: pytest.FixtureRequest, gateway: Gateway, provider: Provide
 
 
 @pytest.mark.parametrize(("status", "wanted"), [(400, 400), (403, 400), (413, 400), (422, 400)])
-async def test_mistakes_are_400(
-    gateway: Gateway, provider: Provider, upstream: str, status: int, wanted: int
-) -> None:
+async def test_mistakes_are_400(gateway: Gateway, provider: Provider, upstream: str, status: int, wanted: int) -> None:
     provider.on("m", fail(status, "your content was flagged", code="moderation"))
     answer = await call(gateway)
     assert (answer.status, answer.error["code"]) == (wanted, "moderation")

@@ -23,9 +23,7 @@ from tests.fakes.replies import (
 
 @pytest.mark.parametrize("bad", [slam, fail(500), fail(401), fail(429), cut(*story("a")[:1])])
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_one_hold_a_call_and_it_ends(
-    gateway: Gateway, provider: Provider, bad: Script, streamed: bool
-) -> None:
+async def test_one_hold_a_call_and_it_ends(gateway: Gateway, provider: Provider, bad: Script, streamed: bool) -> None:
     holds: list[int] = []
     gateway.channel(provider.base_url, "m=one", name="up", priority=1)
     gateway.channel(provider.base_url, "m=two", name="two")
