@@ -5,15 +5,7 @@ import subprocess
 
 import pytest
 
-from gateway.client.connect_card import (
-    PLACEHOLDER,
-    SAMPLES,
-    curl,
-    environment,
-    node,
-    python,
-    request_curl,
-)
+from gateway.client.connect_card import PLACEHOLDER, SAMPLES, curl, environment, node, python, request_curl
 
 URL = "http://127.0.0.1:8655/v1"
 NASTY = "x'\"; echo pwned; $(id) `id` \\ {model}"

@@ -16,9 +16,7 @@ from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.errors import Unavailable
 from gateway.domain.group import Fallback
-from gateway.domain.views import (
-    Step,
-)
+from gateway.domain.views import Step
 from gateway.runfile import Endpoint
 from tests.client.examined import Spoil, failure, steps
 from tests.control.conftest import Surface

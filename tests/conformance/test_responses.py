@@ -18,15 +18,7 @@ from tests.fakes.gateway import Gateway
 from tests.fakes.messages import message as anthropic_message
 from tests.fakes.messages import text_block
 from tests.fakes.provider import Provider, Script
-from tests.fakes.replies import (
-    choice,
-    cut,
-    reply,
-    story,
-    stream_bytes,
-    usage,
-    whole,
-)
+from tests.fakes.replies import choice, cut, reply, story, stream_bytes, usage, whole
 
 MODEL = {Dialect.OPENAI: "gpt-4o", Dialect.ANTHROPIC: "claude-sonnet-4-5", Dialect.GEMINI: "gemini-3.8-flash"}
 DIALECTS = pytest.mark.parametrize("dialect", MODEL)

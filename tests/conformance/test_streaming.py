@@ -14,12 +14,7 @@ from tests.conformance.shapes import stream_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import (
-    DONE,
-    event,
-    speak,
-    story,
-)
+from tests.fakes.replies import DONE, event, speak, story
 
 
 async def streamed(gateway: Gateway, provider: Provider, script: Script, **fields: Any) -> Answer:

@@ -15,21 +15,7 @@ from tests.conformance.shapes import stream_faults
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import (
-    DONE,
-    choice,
-    chunk,
-    cut,
-    delta,
-    event,
-    fail,
-    reply,
-    speak,
-    story,
-    stream,
-    usage,
-    whole,
-)
+from tests.fakes.replies import DONE, choice, chunk, cut, delta, event, fail, reply, speak, story, stream, usage, whole
 
 BEGUN = story("Hel", "lo")[:3]
 

@@ -38,9 +38,7 @@ async def test_a_multiplier_is_in_parts_per_million(owner: ControlClient) -> Non
     ("body", "param"),
     [
         ({}, "name"),
-        ({"name": " x"}, "name"),
         ({"name": "x", "multiplier": -1}, "multiplier"),
-        ({"name": "x", "a": 1}, "a"),
     ],
 )
 async def test_senseless_groups_are_refused(owner: ControlClient, body: dict[str, object], param: str) -> None:

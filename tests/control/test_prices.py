@@ -34,10 +34,6 @@ async def test_a_price_tells_whether_it_is_free(owner: ControlClient) -> None:
     [
         ({"input": 1}, "output"),
         ({"input": -1, "output": 1}, "input"),
-        ({"input": "1", "output": 1}, "input"),
-        ({"input": 0.5, "output": 1}, "input"),
-        ({"input": 1, "output": 1, "model": "x"}, "model"),
-        ({"input": 10**19, "output": 1}, "input"),
     ],
 )
 async def test_senseless_prices_are_refused(owner: ControlClient, body: dict[str, object], param: str) -> None:

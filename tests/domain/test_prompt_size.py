@@ -10,13 +10,7 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.estimate import estimate
-from gateway.domain.prompt_size import (
-    BOUND_TOOLS_TOKENS,
-    bound_of,
-    prompt_tokens,
-    tokens_of,
-    tool_calls_bound,
-)
+from gateway.domain.prompt_size import BOUND_TOOLS_TOKENS, bound_of, prompt_tokens, tokens_of, tool_calls_bound
 
 ENGLISH = (
     "The quick brown fox jumps over the lazy dog. Reading a ledger takes patience, and writing one takes more: every"

@@ -6,19 +6,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.usage import UsageSource
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider, Script
-from tests.fakes.replies import (
-    chunk,
-    cut,
-    delta,
-    fail,
-    reply,
-    slam,
-    speak,
-    story,
-    stream,
-    tool_call,
-    whole,
-)
+from tests.fakes.replies import chunk, cut, delta, fail, reply, slam, speak, story, stream, tool_call, whole
 
 
 @pytest.mark.parametrize("bad", [slam, fail(500), fail(401), fail(429), cut(*story("a")[:1])])

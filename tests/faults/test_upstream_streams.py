@@ -14,20 +14,7 @@ from tests.conformance.shapes import error_faults, stream_faults
 from tests.fakes.client import Answer
 from tests.fakes.gateway import INPUT, OUTPUT, Gateway
 from tests.fakes.provider import Exchange, Provider, Script
-from tests.fakes.replies import (
-    chunk,
-    cut,
-    delta,
-    event,
-    fail,
-    reply,
-    silence,
-    speak,
-    story,
-    stream,
-    usage,
-    whole,
-)
+from tests.fakes.replies import chunk, cut, delta, event, fail, reply, silence, speak, story, stream, usage, whole
 
 WORDS = [f"w{n} " for n in range(60)]
 BEGUN = story(*WORDS)[:41]

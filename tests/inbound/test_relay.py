@@ -11,14 +11,7 @@ from gateway.domain.channel import Overrides
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.sse import RawFramer, SSEEvent
 from gateway.domain.usage import NOTHING, Usage
-from gateway.inbound.relay import (
-    NativeStream,
-    edit_request,
-    forwardable,
-    native_body,
-    native_failure,
-    native_headers,
-)
+from gateway.inbound.relay import NativeStream, edit_request, forwardable, native_body, native_failure, native_headers
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.failures import bad_response
 from tests.upstream.makers import channel, order

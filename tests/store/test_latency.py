@@ -10,15 +10,7 @@ import pytest
 from gateway.domain.call import Outcome, Record
 from gateway.domain.units import Millis
 from gateway.store.calls import CallLog
-from gateway.store.latency import (
-    CACHE_BYTES,
-    Histogram,
-    LatencyCache,
-    LatencyCounts,
-    bucket_of,
-    percentile,
-    time_of,
-)
+from gateway.store.latency import CACHE_BYTES, Histogram, LatencyCache, LatencyCounts, bucket_of, percentile, time_of
 from gateway.store.rollup import DAY, HOUR
 from gateway.store.segment import Segment
 from gateway.store.sums import FOREVER, Span

@@ -34,19 +34,7 @@ from gateway.domain.views import (
     Step,
     TokenView,
 )
-from tests.tui.stage import (
-    ADDRESS,
-    DOLLAR,
-    NOW,
-    FakeClient,
-    budget,
-    calls,
-    channel,
-    console,
-    group,
-    model,
-    token,
-)
+from tests.tui.stage import ADDRESS, DOLLAR, NOW, FakeClient, budget, calls, channel, console, group, model, token
 from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.keymap import Keymap

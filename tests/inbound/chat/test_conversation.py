@@ -5,15 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain import rawjson
-from gateway.domain.conversation import (
-    Conversation,
-    MediaPart,
-    ResultPart,
-    TextPart,
-    ThoughtPart,
-    ToolChoice,
-    Turn,
-)
+from gateway.domain.conversation import Conversation, MediaPart, ResultPart, TextPart, ThoughtPart, ToolChoice, Turn
 from gateway.domain.errors import BadRequest
 from gateway.upstream.translation import conversation_of
 from tests.cases.conversations import call, function

@@ -6,14 +6,7 @@ import zlib
 
 import pytest
 
-from gateway.upstream.http.parser import (
-    HEAD_LIMIT,
-    HIGH_WATER,
-    ConnectionBroken,
-    Inflater,
-    Parser,
-    WireAnswer,
-)
+from gateway.upstream.http.parser import HEAD_LIMIT, HIGH_WATER, ConnectionBroken, Inflater, Parser, WireAnswer
 from tests.upstream.http.makers import OK, head_of, until
 
 HI = b"Content-Length: 2\r\n\r\nhi"
