@@ -1,7 +1,6 @@
 """Clients that leave, stall, dribble or talk out of turn."""
 
 import asyncio
-import time
 
 import psutil
 import pytest
@@ -159,44 +158,6 @@ class TestStall:
                 await answer.event()
             body = await answer.rest()
         assert body.endswith(DONE)
-
-
-async def test_stalled_readers_cost_little_and_delay_nobody(gateway: Gateway, provider: Provider) -> None:
-    gateway.channel(provider.base_url, "m", "flood")
-    gateway.price("flood")
-    open_ = asyncio.Event()
-
-    async def flood(exchange: Exchange) -> None:
-        await exchange.begin_stream()
-        await exchange.piece(event(story()[0]))
-        for _ in range(40):
-            if exchange.gone.is_set():
-                break
-            await exchange.piece(event(chunk(delta("x" * 60_000))))
-        await exchange.until(open_)
-
-    provider.on("flood", flood)
-    provider.on("m", speak())
-    base = psutil.Process().memory_info().rss
-    readers = []
-    for _ in range(30):
-        peer = await gateway.client.connect(window=4096)
-        await peer.write(gateway.client.chat_bytes("flood", stream=True, max_tokens=1))
-        peer.stop_reading()
-        readers.append(peer)
-    await provider.asked(30)
-    seconds = []
-    for _ in range(10):
-        began = time.monotonic()
-        assert (await gateway.client.chat()).status == 200
-        seconds.append(time.monotonic() - began)
-    grown = psutil.Process().memory_info().rss - base
-    assert grown / 30 < 2 << 20  # of the client, the gateway and the provider together
-    assert sorted(seconds)[5] < 0.5
-    open_.set()
-    for peer in readers:
-        peer.reset()
-    await gateway.settled(40)
 
 
 @pytest.mark.hasty(60)
