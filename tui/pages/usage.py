@@ -29,11 +29,7 @@ from tui.pages.usage_panels import (
     side_by_side,
 )
 from tui.pages.usage_sums import UsageRequest, UsageSums, fetch
-from tui.pages.usage_table import (
-    SeriesRow,
-    series_rows,
-    series_table,
-)
+from tui.pages.usage_table import SeriesRow, series_columns, series_rows, series_table
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
 from tui.trends import HOUR_MS
@@ -201,11 +197,10 @@ class UsagePage(ConsolePage):
                 content((f" No calls{fitting} in this period.", "bold")),
                 content(f" {key('usage.period')} changes the period; {hint}"),
             )
-        measure = self.choice("value", list(MEASURES))
         plan = ChartPlan(
             trends=found.trends,
             whole=found.whole,
-            value=MEASURES[measure],
+            value=MEASURES[self.choice("value", list(MEASURES))],
             patterns=self.app.no_color,
             first_ms=found.first_ms,
         )
@@ -222,8 +217,9 @@ class UsagePage(ConsolePage):
             self._selected(plan, bars, chosen, rows),
             content(""),
         ]
-        table = series_table(plan, rows, measure, self.series, width, self.choice("by", DIMENSIONS))
-        self.places = Layout(bars, range(1, len(drawn) - 1), len(top), rows, measure, width)
+        columns = series_columns(plan, found.total, self.choice("by", DIMENSIONS), width)
+        self.places = Layout(bars, range(1, len(drawn) - 1), len(top), rows, columns)
+        table = series_table(plan, rows, columns, self.series)
         return lines(*top, *table, content(""), *self._panels(plan, found, width))
 
     def _selected(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:

@@ -10,7 +10,7 @@ from gateway.domain.units import Millis
 from tui.pages import live_actions
 from tui.pages.base import AnyPage, Verb
 from tui.pages.usage_chart import AXIS, EDGE, MEASURES, OTHERS, Bars
-from tui.pages.usage_table import SeriesRow, column_at
+from tui.pages.usage_table import SeriesColumns, SeriesRow, measure_at
 from tui.text import safe
 from tui.widgets.dialogs import toast
 
@@ -35,8 +35,7 @@ class Layout(msgspec.Struct, frozen=True):
     table: int
     """The line of the table's head."""
     rows: Sequence[SeriesRow]
-    measure: str
-    width: int
+    columns: SeriesColumns
 
 
 def move_bar(by: int) -> Verb:
@@ -72,26 +71,21 @@ async def open_calls(page: AnyPage) -> None:
         query = NO_QUERY if page.complaint else parse(page.view.filter, page.session.now())
         words = filter_words(layout, number, page.series, by, MEASURES[measure].words, query)
         if by in IDS and page.series is not None and page.series != OTHERS:
-            words = await _words_of_all_names(page, layout, words, number, by)
+            words = await _words_of_one(page, layout, words, number, by)
         await live_actions.show_calls(page.app, words)
 
 
-async def _words_of_all_names(page: AnyPage, layout: Layout, words: str, number: int, by: str) -> str:
-    """Returns the filter by the id of a token or channel instead of its name, if some of the calls had another name."""
+async def _words_of_one(page: AnyPage, layout: Layout, words: str, number: int, by: str) -> str:
+    """Returns the filter by the id of a token or channel instead of its name, if another one had that name."""
     row = next((one for one in layout.rows if one.key == page.series), None)
     if row is None or row.key is None or not is_id(WORDS[by], row.key):
         return words
     named, by_id = _word(by, row), f"{WORDS[by]}:{row.key}"
-    span = filter_words(layout, number, None, by)
-    name = safe(row.row.name, 40)
-    for others, why in (
-        (f"{span} {by_id} !{named}", f"{name} had another name meanwhile"),
-        (f"{span} {named} !{by_id}", f"Another one had the name {name} meanwhile"),
-    ):
-        if (await page.session.client.calls(words=others, limit=1)).calls:
-            toast(page, f"{why}: the filter has its id.")
-            return words.replace(named, by_id, 1)  # the page's own words, which come later, stay unchanged
-    return words
+    others = f"{filter_words(layout, number, None, by)} {named} !{by_id}"
+    if not (await page.session.client.calls(words=others, limit=1)).calls:
+        return words
+    toast(page, f"Another one had the name {safe(row.row.name, 40)} meanwhile: the filter has its id.")
+    return words.replace(named, by_id, 1)  # the page's own words, which come later, stay unchanged
 
 
 def filter_words(
@@ -136,8 +130,8 @@ async def click(page: AnyPage, layout: Layout, x: int, y: int) -> None:
         page.back = len(layout.bars.starts) - 1 - number
     elif 0 <= row < len(layout.rows):
         page.series = layout.rows[row].key
-    elif y == layout.table and (column := column_at(layout.measure, layout.width, x)) is not None:
-        page.view.choices["value"] = column.measure
+    elif y == layout.table and (measure := measure_at(layout.columns, x)):
+        page.view.choices["value"] = measure
         page.renew()
         return
     else:

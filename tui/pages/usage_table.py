@@ -1,6 +1,7 @@
 """Usage table: the series of the chart with their sums, averages and percentiles. Values in, text out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 from textual.content import Content
@@ -8,12 +9,13 @@ from textual.content import Content
 from gateway.domain.views import SumRow
 from tui import charts, glyphs
 from tui import format as fmt
+from tui.columns import Column, PlacedColumn, fit_columns
 from tui.pages.usage_chart import MEASURES, OTHERS, SERIES, ChartPlan, sum_rows
 from tui.text import Part, cell, content, cut_middle, safe
 
 
-class TableColumn(msgspec.Struct, frozen=True):
-    """One column of numbers."""
+class SeriesNumber(msgspec.Struct, frozen=True):
+    """A column of numbers."""
 
     title: str
     width: int
@@ -26,27 +28,21 @@ def _ms(ms: float | None) -> str:
     return fmt.seconds(None if ms is None else round(ms))
 
 
-COLUMNS = (
-    TableColumn("cost", 10, lambda row: fmt.short_cost(row.cost_nanos), "cost"),
-    TableColumn("calls", 8, lambda row: fmt.count(row.calls), "calls"),
-    TableColumn("tokens", 8, lambda row: fmt.short_count(row.input_tokens + row.output_tokens), "tokens"),
-    TableColumn("errors", 8, lambda row: fmt.count(row.errors), "errors"),
-    TableColumn("dur p50", 8, lambda row: _ms(row.duration_p50_ms), "duration"),
-    TableColumn("p95", 8, lambda row: _ms(row.duration_p95_ms), "duration"),
-    TableColumn("avg", 8, lambda row: _ms(row.mean_duration_ms), "duration"),
-    TableColumn("first p50", 10, lambda row: _ms(row.first_byte_p50_ms), "first token"),
-    TableColumn("p95", 8, lambda row: _ms(row.first_byte_p95_ms), "first token"),
-    TableColumn("avg", 8, lambda row: _ms(row.mean_first_byte_ms), "first token"),
+NUMBERS = (
+    SeriesNumber("cost", 9, lambda row: fmt.short_cost(row.cost_nanos), "cost"),
+    SeriesNumber("calls", 7, lambda row: fmt.count(row.calls), "calls"),
+    SeriesNumber("tokens", 7, lambda row: fmt.short_count(row.input_tokens + row.output_tokens), "tokens"),
+    SeriesNumber("errors", 7, lambda row: fmt.count(row.errors), "errors"),
+    SeriesNumber("dur p50", 7, lambda row: _ms(row.duration_p50_ms), "duration"),
+    SeriesNumber("p95", 7, lambda row: _ms(row.duration_p95_ms), "duration"),
+    SeriesNumber("avg", 7, lambda row: _ms(row.mean_duration_ms), "duration"),
+    SeriesNumber("first p50", 9, lambda row: _ms(row.first_byte_p50_ms), "first token"),
+    SeriesNumber("p95", 7, lambda row: _ms(row.first_byte_p95_ms), "first token"),
+    SeriesNumber("avg", 7, lambda row: _ms(row.mean_first_byte_ms), "first token"),
 )
 
-NAMES = (19, 28)
-"""The fewest and most cells of a name."""
-
-SHARE = 6
-"""The cells of the shares; times have no shares."""
-
-TREND = (16, 60)
-"""The fewest and most cells of a series over time."""
+MARKS = 3
+"""The cells of the cursor and the colour, before the first column."""
 
 
 class SeriesRow(msgspec.Struct, frozen=True):
@@ -58,6 +54,9 @@ class SeriesRow(msgspec.Struct, frozen=True):
     row: SumRow
     series: int = -1
     """The number of its colour; -1: none."""
+
+
+SeriesColumns = Sequence[PlacedColumn[SeriesRow]]
 
 
 def series_rows(plan: ChartPlan, total: SumRow) -> list[SeriesRow]:
@@ -77,89 +76,77 @@ def name_of(row: SumRow) -> str:
     return safe(row.name, 60) or "none"
 
 
-def shown_columns(measure: str, width: int) -> list[TableColumn]:
-    """Returns the columns that fit: those of the measure, then the others in order."""
-    room, shown = width - NAMES[0] - _share_width(measure) - 4, []
-    for column in sorted(COLUMNS, key=lambda one: one.measure != measure):
-        if column.width > room:
-            break
-        room -= column.width
-        shown.append(column)
-    return [column for column in COLUMNS if any(column is one for one in shown)]
+def series_columns(plan: ChartPlan, total: SumRow, by: str, width: int) -> SeriesColumns:
+    """Returns the columns that fit: those of the measure, then the others in order. ``by`` is what the series are."""
+    return fit_columns(list(_columns(plan, total, by)), width - MARKS - 1)
 
 
-def _share_width(measure: str) -> int:
-    return 0 if MEASURES[measure].lines else SHARE
+def _columns(plan: ChartPlan, total: SumRow, by: str) -> Iterator[Column[SeriesRow]]:
+    yield Column("name", f"by {by}", 19, lambda row: row.name, most=28, fitted=lambda r, w: cut_middle(r.name, w))
+    measured = [number for number in NUMBERS if MEASURES[number.measure] is plan.value]
+    for rank, number in enumerate(NUMBERS, 1):
+        last = number is measured[-1]
+        yield Column(
+            f"{number.measure}:{number.title}",
+            number.title + (glyphs.DESCENDING if last else ""),  # times are sorted by their average
+            number.width,
+            partial(_number, number),
+            rank=0 if number in measured else rank,
+            right=True,
+        )
+        if last and not plan.value.lines:  # times have no shares
+            yield Column("share", "share", 5, partial(_share, plan, total), right=True)
+    over_time = partial(_over_time, plan)
+    yield Column("trend", "  over time", 19, lambda _: "", most=63, extra=True, fitted=over_time)
 
 
-def _share_place(columns: Sequence[TableColumn], measure: str) -> int:
-    """Returns the number of the column that the shares follow: the last one of the measure."""
-    return max((number for number, column in enumerate(columns) if column.measure == measure), default=0)
+def _number(number: SeriesNumber, row: SeriesRow) -> str:
+    return number.text(row.row)
 
 
-def column_at(measure: str, width: int, x: int) -> TableColumn | None:
-    """Returns the column whose title is at a cell of the table's head."""
-    columns = shown_columns(measure, width)
-    at, place = 4 + _name_width(columns, width), _share_place(columns, measure)
-    for number, column in enumerate(columns):
-        end = at + column.width + (_share_width(measure) if number == place else 0)
-        if at <= x < end:
-            return column
-        at = end
-    return None
+def _share(plan: ChartPlan, total: SumRow, row: SeriesRow) -> str:
+    whole = plan.value.number(total) or 1.0
+    return "" if row.key is None else fmt.percent(plan.value.number(row.row) / whole)
+
+
+def _over_time(plan: ChartPlan, row: SeriesRow, width: int) -> str:
+    """Returns the values of a series over time; nothing for all others together."""
+    if row.key == OTHERS:
+        return ""
+    source, key = (plan.whole, "") if row.key is None else (plan.trends, row.key)
+    return f"  {charts.spark(source.values(key, plan.value.number), min(width - 3, len(source.starts)))}"
+
+
+def measure_at(columns: SeriesColumns, x: int) -> str:
+    """Returns the measure whose title is at a cell of the table's head; empty if there is none."""
+    end = MARKS
+    for place in columns:
+        end += 1 + place.width
+        if MARKS <= x < end:
+            measure = place.column.id.partition(":")[0]
+            return measure if measure in MEASURES else ""
+    return ""
 
 
 def series_table(
-    plan: ChartPlan, rows: Sequence[SeriesRow], measure: str, chosen: str | None, width: int, by: str
+    plan: ChartPlan, rows: Sequence[SeriesRow], columns: SeriesColumns, chosen: str | None
 ) -> list[Content]:
-    """Returns the head and the rows, with the selected one marked. The shares follow the measure."""
-    value = plan.value
-    columns, share_width = shown_columns(measure, width), _share_width(measure)
-    at = _share_place(columns, measure)
-    name_width = _name_width(columns, width)
-    head: list[Part] = [(f"    {cell('by ' + by, name_width)}", "dim")]
-    for number, column in enumerate(columns):
-        last = number + 1 == len(columns) or columns[number + 1].measure != measure
-        mine = column.measure == measure and last  # times are sorted by their average
-        title = cell(column.title + (glyphs.DESCENDING if mine else ""), column.width, right=True)
-        head.append((title, "bold" if mine else "dim"))
-        head += [(cell("share", share_width, right=True), "dim")] if number == at and share_width else []
-    trend = _trend_width(columns, width)
-    head += [("   over time", "dim")] if trend else []
-    total = value.number(rows[0].row) or 1.0
+    """Returns the head and the rows, with the selected one marked."""
+    head: list[Part] = [(" " * MARKS, "dim")]
+    for place in columns:
+        title = place.column.title
+        tone = "bold" if title.endswith(glyphs.DESCENDING) else "dim"
+        head.append((f" {cell(title, place.width, right=place.column.right)}", tone))
     lines = [content(*head)]
     for row in rows:
         here = row.key == chosen
-        drawn = row.series >= 0 and not value.lines  # lines of times have the colours of p50, p95 and the average
+        drawn = row.series >= 0 and not plan.value.lines  # lines of times have the colours of p50, p95 and the average
         mark = (plan.fill(row.series) if plan.patterns else glyphs.SQUARE) if drawn else " "
-        tone = f"chart{row.series + 1}" if drawn else ""
-        parts: list[Part] = [(f" {glyphs.RUNNING if here else ' '}", "key"), (mark, tone)]
-        parts.append((f" {cell(cut_middle(row.name, name_width), name_width)}", "bold" if here else ""))
-        for number, column in enumerate(columns):
-            parts.append((cell(column.text(row.row), column.width, right=True), "bold" if here else ""))
-            if number == at and share_width:
-                share = "" if row.key is None else fmt.percent(value.number(row.row) / total)
-                parts.append((cell(share, share_width, right=True), "dim"))
-        if trend:
-            parts.append((f"   {_trend(plan, row.key, trend)}", tone or "dim"))
+        colour = f"chart{row.series + 1}" if drawn else ""
+        tones = {"share": "dim", "trend": colour or "dim"}
+        parts: list[Part] = [(f" {glyphs.RUNNING if here else ' '}", "key"), (mark, colour)]
+        for place in columns:
+            text = cell(place.drawn(row), place.width, right=place.column.right)
+            parts.append((f" {text}", tones.get(place.column.id, "bold" if here else "")))
         lines.append(content(*parts))
     return lines
-
-
-def _trend(plan: ChartPlan, key: str | None, width: int) -> str:
-    """Returns the values of a series over time; nothing for all others together."""
-    if key == OTHERS:
-        return ""
-    source, key = (plan.whole, "") if key is None else (plan.trends, key)
-    return charts.spark(source.values(key, plan.value.number), min(width, len(source.starts)))
-
-
-def _trend_width(columns: Sequence[TableColumn], width: int) -> int:
-    """Returns the cells of the small lines at the right; 0 if they do not fit."""
-    spare = width - 4 - NAMES[1] - SHARE - sum(column.width for column in columns) - 4
-    return min(TREND[1], spare) if spare >= TREND[0] else 0
-
-
-def _name_width(columns: Sequence[TableColumn], width: int) -> int:
-    spare = width - 4 - SHARE - sum(column.width for column in columns)
-    return max(8, min(NAMES[1], spare))

@@ -144,37 +144,24 @@ async def test_enter_on_a_bar_opens_its_calls() -> None:
         assert app.page.calls.count == len(wanted)
 
 
-async def test_enter_on_a_bar_of_a_renamed_token_opens_its_calls_under_all_names() -> None:
+async def test_enter_on_a_bar_opens_the_calls_of_one_token_of_two_that_had_the_name() -> None:
     owner, key = Owner(0), "tok_0123456789abcdef"
-    names = ("before", "after", "before")
-    owner.records = [call(number, token=name, token_id=key) for number, name in enumerate(names, 1)]
-    async with shown("usage", owner, size=(140, 40)) as (app, pilot, _):
-        app.session.state.view("usage").choices["by"] = "token"
-        app.page.renew()
-        await until(app, pilot, "by token")
-        await settle(app, pilot)
-        await press(app, pilot, "down", "enter")
-        await settle(app, pilot)
-        assert isinstance(app.page, LivePage)
-        assert app.page.view.filter.endswith(f"tok:{key}")
-        assert app.page.calls.count == len(names)
-        assert "had another name meanwhile" in " ".join(words(app))
-
-
-async def test_the_pages_own_words_stay_when_a_renamed_token_is_found_by_its_id() -> None:
-    owner, key = Owner(0), "tok_0123456789abcdef"
-    owner.records = [call(number, token=name, token_id=key) for number, name in enumerate(("ci", "old", "ci"), 1)]
-    owner.records.append(call(9, token="ci-test", token_id="tok_1123456789abcdef"))
+    owner.records = [call(number, token="ci", token_id=key) for number in (1, 2)]
+    other = call(8, token="0123456789abcdef", token_id="tok_2123456789abcdef")  # as the sums of the fake name the first
+    owner.records += [other, call(9, token="ci-test", token_id="tok_9")]
     async with shown("usage", owner, size=(140, 40)) as (app, pilot, _):
         app.session.state.view("usage").choices["by"] = "token"
         app.session.state.view("usage").filter = "!tok:ci-test"
         app.page.renew()
         await until(app, pilot, "by token")
         await settle(app, pilot)
-        await press(app, pilot, "down", "enter")
+        usage(app).series = key
+        await press(app, pilot, "enter")
         await settle(app, pilot)
         assert isinstance(app.page, LivePage)
         assert app.page.view.filter.endswith(f"tok:{key} !tok:ci-test")
+        assert app.page.calls.count == 2
+        assert "Another one had the name" in " ".join(words(app))
 
 
 async def test_a_wrong_filter_of_an_earlier_session_is_never_sent() -> None:
@@ -339,7 +326,7 @@ def places(hourly: bool = False) -> Layout:
     if hourly:
         starts = tuple(Millis(10 * DAY_MS + hour * HOUR_MS) for hour in range(24))
         drawing = plan(over((0, row("my model", 1)), (1, row('q"x', 2)), starts=starts))
-    return Layout(bars_of(drawing, 99), range(1, 9), 12, series_rows(drawing, TOTAL), "cost", 99)
+    return Layout(bars_of(drawing, 99), range(1, 9), 12, series_rows(drawing, TOTAL), ())
 
 
 def test_the_filter_of_a_bar_has_its_time_and_its_series() -> None:

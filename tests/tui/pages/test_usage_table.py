@@ -2,13 +2,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from textual.content import Content
 
 from gateway.domain.units import Nanos
+from gateway.domain.views import SumRow
 from tests.tui.pages.test_usage_chart import over, plan, row, some, text, tones
 from tests.tui.stage import sums
 from tui import glyphs
-from tui.pages.usage_chart import MEASURES, OTHERS, SERIES
-from tui.pages.usage_table import column_at, series_rows, series_table, shown_columns
+from tui.pages.usage_chart import MEASURES, OTHERS, SERIES, ChartPlan
+from tui.pages.usage_table import measure_at, series_columns, series_rows, series_table
 
 COST = MEASURES["cost"]
 TOTAL = msgspec.structs.replace(sums(""), cost_nanos=Nanos(12 * 10**9), calls=6)
@@ -23,38 +25,45 @@ TIMED: dict[str, Any] = {
 }
 
 
+def drawn(drawing: ChartPlan, width: int, total: SumRow = TOTAL, chosen: str | None = None) -> list[Content]:
+    """The table of models at a width."""
+    return series_table(drawing, series_rows(drawing, total), series_columns(drawing, total, "model", width), chosen)
+
+
+def titles(measure: str, width: int) -> list[str]:
+    """The titles of the numbers."""
+    placed = series_columns(plan(some(2), value=measure), TOTAL, "model", width)
+    return [place.column.title.removesuffix(glyphs.DESCENDING) for place in placed if ":" in place.column.id]
+
+
 def test_series_have_their_marks_sums_and_shares() -> None:
-    drawing = plan(some(3))
-    rows = series_rows(drawing, TOTAL)
-    lines = text(series_table(drawing, rows, "cost", "key2", 70, "model"))
+    lines = text(drawn(plan(some(3)), 70, chosen="key2"))
     assert lines[0].split() == ["by", "model", "cost▾", "share", "calls", "tokens", "errors"]
     assert lines[1].split()[:2] == ["all", "$12.00"]
     assert lines[2].split()[:4] == ["█", "key3", "$6.00", "50%"]
     assert lines[3].startswith(" ▸░ key2")
     assert lines[4].split()[:4] == ["▓", "key1", "$2.00", "17%"]
-    by_calls = text(series_table(drawing, rows, "calls", "key2", 70, "model"))
+    by_calls = text(drawn(plan(some(3), value="calls"), 70))
     assert by_calls[0].split() == ["by", "model", "cost", "calls▾", "share", "tokens", "errors"]
 
 
 def test_with_colours_the_marks_are_alike() -> None:
-    drawing = plan(some(2), patterns=False)
-    lines = series_table(drawing, series_rows(drawing, TOTAL), "cost", None, 100, "model")
+    lines = drawn(plan(some(2), patterns=False), 100)
     assert [line.plain[2] for line in lines[2:]] == ["■", "■"]
     assert [tones(line) & {"$chart-1", "$chart-2"} for line in lines[2:]] == [{"$chart-1"}, {"$chart-2"}]
 
 
 def test_percentiles_are_shown_beside_averages() -> None:
     timed = row("m", 1, calls=10, **TIMED)
-    drawing = plan(over((0, timed)))
-    head, _, line = text(series_table(drawing, series_rows(drawing, timed), "cost", None, 140, "model"))
+    head, _, line = text(drawn(plan(over((0, timed))), 140, timed))
     assert head.split()[-8:] == ["dur", "p50", "p95", "avg", "first", "p50", "p95", "avg"]
     assert line.split()[-6:] == ["0.90s", "3.00s", "3.00s", "0.40s", "0.80s", "0.50s"]
 
 
 def test_columns_of_the_measure_are_kept_when_there_is_little_room() -> None:
-    assert [column.title for column in shown_columns("first token", 56)] == ["first p50", "p95", "avg"]
-    assert len(shown_columns("cost", 79)) == 6
-    assert len(shown_columns("cost", 140)) == 10
+    assert titles("first token", 56) == ["first p50", "p95", "avg"]
+    assert len(titles("cost", 79)) == 6
+    assert len(titles("cost", 140)) == 10
 
 
 def test_series_without_value_are_among_the_others() -> None:
@@ -66,8 +75,7 @@ def test_series_without_value_are_among_the_others() -> None:
 def test_only_lines_have_colours_where_times_are_drawn() -> None:
     for measure, coloured in (("cost", True), ("duration", False)):
         drawing = plan(over((0, row("dear", 2))), value=measure)
-        table = series_table(drawing, series_rows(drawing, TOTAL), measure, None, 100, "model")
-        assert any("chart" in str(span.style) for span in table[2].spans) is coloured
+        assert any("chart" in str(span.style) for span in drawn(drawing, 100)[2].spans) is coloured
 
 
 def test_one_other_has_its_name() -> None:
@@ -77,31 +85,27 @@ def test_one_other_has_its_name() -> None:
 
 def test_wide_screens_show_each_series_over_time() -> None:
     drawing = plan(some(2), some(2))
-    lines = text(series_table(drawing, series_rows(drawing, TOTAL), "cost", None, 199, "model"))
+    lines = text(drawn(drawing, 199))
     assert lines[0].endswith("over time")
     assert lines[2].endswith("█▁▁█")
-    assert "over time" not in text(series_table(drawing, series_rows(drawing, TOTAL), "cost", None, 120, "model"))[0]
+    assert "over time" not in text(drawn(drawing, 120))[0]
 
 
 def test_a_title_is_found_by_its_place() -> None:
-    drawing = plan(some(3))
-    titles = {"cost": "cost", "calls": "calls", "dur p50": "duration", "first p50": "first token"}
+    found = {"cost": "cost", "calls": "calls", "dur p50": "duration", "first p50": "first token"}
     for by in ("cost", "errors"):
-        head = series_table(drawing, series_rows(drawing, TOTAL), by, None, 139, "model")[0].plain
-        for title, measure in titles.items():
-            found = column_at(by, 139, head.index(title) + 1)
-            assert found is not None
-            assert found.measure == measure
-        assert column_at(by, 139, 0) is None
+        drawing = plan(some(3), value=by)
+        columns, head = series_columns(drawing, TOTAL, "model", 139), drawn(drawing, 139)[0].plain
+        assert {title: measure_at(columns, head.index(title) + 1) for title in found} == found
+        assert measure_at(columns, 0) == ""
 
 
 @pytest.mark.parametrize("measure", ["cost", "calls", "tokens", "errors", "duration", "first token"])
 def test_titles_never_touch(measure: str) -> None:
     drawing = plan(some(2), value=measure)
     for width in (79, 99, 139, 199):
-        head = series_table(drawing, series_rows(drawing, TOTAL), measure, None, width, "model")[0].plain
-        titles = {column.title for column in shown_columns(measure, width)}
-        titles |= set() if measure in ("duration", "first token") else {"share"}
-        words = {word for title in titles for word in title.split()}
+        head = drawn(drawing, width)[0].plain
+        words = {word for title in titles(measure, width) for word in title.split()}
+        words |= set() if measure in ("duration", "first token") else {"share"}
         shown = {word.removesuffix(glyphs.DESCENDING) for word in head.split()}
         assert shown - {"by", "model", "over", "time"} == words, width
