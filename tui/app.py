@@ -34,7 +34,7 @@ from tui.glyphs import Asciify, wants_ascii
 from tui.key_queue import DIALOG_WORKERS
 from tui.keymap import Keymap
 from tui.pages.base import page_class
-from tui.screens import PageScreen, page_screen
+from tui.screens import PageScreen
 from tui.session import ConsoleSession, ServerLauncher, ServerLink
 from tui.widgets.dialogs import keep_newest, toast
 from tui.widgets.footer import Footer
@@ -126,7 +126,8 @@ class Console(ConsoleApp):
         """Run one of the global actions."""
         self.page.do(lambda _page: global_actions.VERBS[verb](self))
 
-    get_default_screen = page_screen
+    def get_default_screen(self) -> PageScreen:
+        return PageScreen(self)
 
     action_help_quit = key_ctrl_c = global_actions.how_to_leave
     """The action of Ctrl+C: ``help_quit`` is Textual's name for it, ``key_ctrl_c`` handles the key in a dialog, where
@@ -134,7 +135,8 @@ class Console(ConsoleApp):
 
     on_notify = keep_newest
 
-    on_console_feed_starting = global_actions.note_start
+    def on_console_feed_starting(self) -> None:
+        self.session.link = "starting"
 
     def on_console_feed_connected(self, event: ConsoleFeed.Connected) -> None:
         event.attached.client.confirm = partial(global_actions.confirm_revival, self)

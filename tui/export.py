@@ -30,24 +30,18 @@ def export_path(text: str) -> Path:
 
 def write(path: Path, rows: Iterable[msgspec.Struct]) -> int:
     """Write a new file that only the owner may read. Returns the number of rows. Raises Conflict."""
-    line_of = csv_line if path.suffix == ".csv" else json_line
-    count = 0
+    is_csv, count = path.suffix == ".csv", 0
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             for row in rows:
-                if count == 0 and path.suffix == ".csv":
+                if count == 0 and is_csv:
                     file.write(_csv(type(row).__struct_encode_fields__))
-                file.write(line_of(row))
+                file.write(csv_line(row) if is_csv else msgspec.json.encode(row).decode() + "\n")
                 count += 1
     except OSError as exc:
         raise Conflict(f"cannot write {path}: {exc.strerror}") from exc
     return count
-
-
-def json_line(row: msgspec.Struct) -> str:
-    """Returns the row unchanged as JSON."""
-    return msgspec.json.encode(row).decode() + "\n"
 
 
 def csv_line(row: msgspec.Struct) -> str:

@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from gateway.domain.human_values import brief_count, brief_span, percent_text, state_word
+from gateway.domain.human_values import brief_count as brief_count  # noqa: PLC0414 - pages use it from here
+from gateway.domain.human_values import brief_span, percent_text, state_word
 from gateway.domain.human_values import count_text as count_text  # noqa: PLC0414 - pages use it from here
 from gateway.domain.money import brief_dollars, dollars
 from gateway.domain.units import DOLLAR
@@ -52,11 +53,6 @@ def seconds(ms: int | None) -> str:
 def count(number: int) -> str:
     """Returns a count with all digits up to a million: ``3,455``, ``1.25M``."""
     return f"{number:,}" if number < 1_000_000 else brief_count(number)
-
-
-def short_count(number: int) -> str:
-    """Returns a count with three significant digits: ``12.3k``."""
-    return brief_count(number)
 
 
 def percent(part: float) -> str:

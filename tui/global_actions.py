@@ -87,11 +87,6 @@ def history(app: ConsoleApp) -> None:
     app.push_screen(changes.HistoryScreen(app.session))
 
 
-def note_start(app: ConsoleApp) -> None:
-    """Show that no server runs here and one is being started."""
-    app.session.link = "starting"
-
-
 def warn_of_budget(app: ConsoleApp, incident: Incident) -> None:
     """Show one message if most or all of a budget is spent.
 

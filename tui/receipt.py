@@ -35,7 +35,7 @@ from tui.text import Part, TextCard, safe
 def receipt(call: CallView, session: ConsoleSession, width: int) -> Content:
     """Returns everything known about a call, in lines of at most ``width`` cells."""
     card, now = TextCard(width, label=13), session.now()
-    card.line(_bold(safe(call.id, 40)), (f"   {fmt.moment(call.time_ms, now)}   ", "dim"), state_of(call))
+    card.line((safe(call.id, 40), "bold"), (f"   {fmt.moment(call.time_ms, now)}   ", "dim"), state_of(call))
     _route(card, call)
     if call.error:
         error = session.advice(f"{call.code}: {call.error}" if call.code else call.error)
@@ -116,10 +116,6 @@ def arithmetic(call: CallView, rates: Rates) -> str:
     return f"{' + '.join(parts) or '0'}{group} = {dollars(call.cost_nanos)}"
 
 
-def _bold(text: str) -> Part:
-    return text, "bold"
-
-
 def _route(card: TextCard, call: CallView) -> None:
     to = f" {glyphs.RIGHT} {safe(call.channel)}" if call.channel else ""
     upstream = f" as {safe(call.upstream_model)}" if call.upstream_model not in ("", call.model) else ""
@@ -131,7 +127,7 @@ def _route(card: TextCard, call: CallView) -> None:
     if call.app:
         parts.append(f"app {call.app}")
     who = f"   {f' {glyphs.DOT} '.join(map(safe, parts))}"
-    card.line(_bold(safe(call.model or call.request) or "no model"), f"{to}{upstream}", (who, "dim"))
+    card.line((safe(call.model or call.request) or "no model", "bold"), f"{to}{upstream}", (who, "dim"))
 
 
 def _timing(card: TextCard, call: CallView) -> None:

@@ -70,11 +70,6 @@ class PageScreen(Screen[None]):
             event.prevent_default()
 
 
-def page_screen(app: App[Any]) -> PageScreen:
-    """Returns the first screen of an app."""
-    return PageScreen(app)
-
-
 class DialogScreen(ModalScreen[Result]):
     """The base of dialogs and forms."""
 

@@ -164,7 +164,7 @@ def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[s
     width = max((len(fmt.price(one.input_nanos)) for one in found if one is not None), default=0)
     columns = [
         _align([safe(model.name, 48) for model in channel.models]),
-        _align([f"{fmt.short_count(model.context)} tokens" if model.context else "" for model in channel.models]),
+        _align([f"{fmt.brief_count(model.context)} tokens" if model.context else "" for model in channel.models]),
         [_price_text(one, width) for one in found],
     ]
     shown = [column for column in columns if any(column)]

@@ -53,9 +53,9 @@ class Seat:
     async def field(self, name: str, text: str) -> None:
         """Type over the text of a field."""
         field = self.app.screen.query_one(f"#field-{name}", Input)
-        field.focus()
-        await self.pilot.pause()
-        await self.press("home", "ctrl+k", f"={text}")
+        self.app.screen.set_focus(field)
+        field.select_all()
+        await self.press(f"={text}")
 
     async def selected(self, page: str, key: str) -> None:
         """Wait until the row of this key is the selected one."""

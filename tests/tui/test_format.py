@@ -37,7 +37,7 @@ def test_durations_have_six_cells_at_most() -> None:
 
 def test_counts_show_all_digits_up_to_a_million() -> None:
     assert [fmt.count(n) for n in (0, 3_455, 999_999, 1_250_000)] == ["0", "3,455", "999,999", "1.25M"]
-    assert fmt.short_count(12_300) == "12.3k"
+    assert fmt.brief_count(12_300) == "12.3k"
 
 
 def test_shares_are_per_cent() -> None:

@@ -144,11 +144,11 @@ class AccountPage(ConsolePage):
         state = (f"{glyphs.ON} active", "ok") if active else (f"{glyphs.FAILED} {safe(account.status)}", "bad")
         how = "space suspends" if active else "all calls are rejected; space resumes"
         card.row("status", state, (f"   {how}", "dim"))
-        left = account.available_nanos
+        left, held = account.available_nanos, account.held_nanos
         card.row(
             "available",
-            (dollars(left), _balance_tone(left)),
-            *_held_text(account),
+            (dollars(left), "bad" if left <= 0 else "warn" if left < LOW_BALANCE else "bold"),
+            (f"   {dollars(held)} held by running calls" if held else "", "dim"),
             self._outlook(account),
         )
         put = f"{dollars(account.granted_nanos)} granted, {dollars(account.spent_nanos)} spent"
@@ -170,11 +170,9 @@ class AccountPage(ConsolePage):
         """Returns how long the money lasts, or that a budget is used up."""
         if account.available_nanos > 0 and any(used_share(one) >= 1 for one in account.budgets):
             return "   calls are rejected: a budget is used up", "bad"
-        return f"   {self._pace(account)}", "dim"
-
-    def _pace(self, account: AccountView) -> str:
         spent = sum(self._trends.values("", lambda row: row.cost_nanos)[-PACE_DAYS:])
-        return balance_forecast(account.available_nanos, int(spent), self._first, self.session.now())
+        pace = balance_forecast(account.available_nanos, int(spent), self._first, self.session.now())
+        return f"   {pace}", "dim"
 
     def _month(self, width: int) -> list[tuple[str, str]]:
         costs = self._trends.values("", lambda row: row.cost_nanos)
@@ -224,11 +222,3 @@ class AccountPage(ConsolePage):
             return  # the header says that the server is gone
         self._trends, self._first = trends(found, starts), found.first_ms
         self.renew()
-
-
-def _held_text(account: AccountView) -> list[tuple[str, str]]:
-    return [(f"   {dollars(account.held_nanos)} held by running calls", "dim")] if account.held_nanos else []
-
-
-def _balance_tone(left: int) -> str:
-    return "bad" if left <= 0 else "warn" if left < LOW_BALANCE else "bold"

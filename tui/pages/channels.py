@@ -70,7 +70,8 @@ class ChannelListing(PageListing[ChannelRow]):
             counts[channel.shown_state] = counts.get(channel.shown_state, 0) + 1
         dot = glyphs.DOT
         summary = f" {dot} ".join(f"{number} {state_word(state)}" for state, number in counts.items())
-        paused = min(filter(_is_paused, channels), key=lambda c: STATE_ORDER.index(c.state), default=None)
+        resting = [channel for channel in channels if channel.state in PAUSED_STATES]
+        paused = min(resting, key=lambda c: STATE_ORDER.index(c.state), default=None)
         parts = [(f" {self.counted(len(channels))} {dot} {summary}", "")]
         lacking = next((one for one in channels if one.missing_text(self.session.now())), None)
         if paused is None and lacking is not None:
@@ -156,7 +157,7 @@ class ChannelListing(PageListing[ChannelRow]):
                 channel, state="half_open", until_ms=None
             )  # the end of a pause is not an event
         left = fmt.countdown(self.session.now(), channel.until_ms) if channel.until_ms is not None else ""
-        waits = self.trends.values(channel.id, _first_byte)
+        waits = self.trends.values(channel.id, lambda hour: hour.mean_upstream_ms or 0)
         return ChannelRow(channel, left, self.trends.totals.get(channel.id), tuple(waits))
 
     def _day(self, row: ChannelRow) -> Iterator[tuple[str, str]]:
@@ -188,15 +189,6 @@ def remedy(channel: ChannelView) -> tuple[str, str]:
 def state_word(state: str) -> str:
     """Returns the state in the words used everywhere."""
     return safe(fmt.channel_state(state), 16)
-
-
-def _short_state(channel: ChannelView) -> str:
-    """Returns the state for a narrow column."""
-    return state_word(channel.shown_state).removeprefix("needs ")
-
-
-def _first_byte(row: SumRow) -> float:
-    return row.mean_upstream_ms or 0
 
 
 def _health(card: TextCard, row: ChannelRow, session: ConsoleSession) -> None:
@@ -245,9 +237,7 @@ def _other_rows(card: TextCard, channel: ChannelView) -> None:
 
 
 def _columns() -> Iterator[Column[ChannelRow]]:
-    yield Column(
-        "state", "State", 11, lambda r: f"{_mark(r.view)} {_short_state(r.view)}", tone=_tone, sort=_state_order
-    )
+    yield Column("state", "State", 11, _short_state, tone=_tone, sort=_state_order)
     yield text_column("name", "Name", 13, lambda r: r.view.name, most=18, flex=True)
     yield text_column("dialect", "Dialect", 9, lambda r: r.view.dialect, rank=6, dim=True)
     yield number_column("models", "Models", 6, lambda r: len(r.view.models), str, rank=2)
@@ -281,12 +271,13 @@ STATE_ORDER = ("attention", "cooling", "half_open", "untested", "ok", "off")
 """The order of states: channels that need attention come first."""
 
 
-def _is_paused(channel: ChannelView) -> bool:
-    return channel.state in PAUSED_STATES
-
-
 def _state_order(row: ChannelRow) -> int:
     return STATE_ORDER.index(row.view.shown_state) if row.view.shown_state in STATE_ORDER else len(STATE_ORDER)
+
+
+def _short_state(row: ChannelRow) -> str:
+    """Returns the state for a narrow column."""
+    return f"{_mark(row.view)} {state_word(row.view.shown_state).removeprefix('needs ')}"
 
 
 def _mark(channel: ChannelView) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -30,24 +29,6 @@ FIRST_SEEN = "the first one visible"
 def run(page: Any) -> None:
     """Run all checks again."""
     page.examine()
-
-
-class NameField(ChoiceInput):
-    """A name to check. Once it is checked it is selected as a whole: letters replace it, digits open the pages."""
-
-    kept = ""
-
-    def keep(self) -> None:
-        """Remember that the name in the field was checked."""
-        self.kept = self.value
-        self.select_all()
-
-    def on_key(self, event: events.Key) -> None:
-        """Leave the field and handle the digit as a page's key, if the field still has the checked name."""
-        if event.key.isdigit() and self.kept and self.value == self.kept and not self.selection.is_empty:
-            event.stop().prevent_default()
-            self.query_ancestor(ConsolePage).take_focus()
-            self.app.post_message(events.Key(event.key, event.character))
 
 
 class DoctorPage(ConsolePage):
@@ -170,8 +151,7 @@ class DoctorPage(ConsolePage):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Run the checks. Text typed next replaces the name."""
         self.do(run)
-        if isinstance(event.input, NameField):
-            event.input.keep()
+        event.input.select_all()
 
     def on_input_changed(self) -> None:
         """Discard the results, also those to come, if they are for other names."""
@@ -209,4 +189,4 @@ class DoctorPage(ConsolePage):
 
 def _field(id_: str, otherwise: str) -> Combobox:
     """Returns a field to choose a name in; ``otherwise`` says what is used while it is empty."""
-    return Combobox(NameField("", (), only=True, many=False, placeholder=otherwise, id=id_))
+    return Combobox(ChoiceInput("", (), only=True, many=False, placeholder=otherwise, id=id_))

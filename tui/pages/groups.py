@@ -119,11 +119,11 @@ def _columns() -> Iterator[Column[GroupRow]]:
         20,
         _route_text,
         most=64,
-        tone=_route_tone,
+        tone=lambda r: "" if any(state in ("ok", "half_open") for _, state in r.route) else "warn",
         sort=lambda r: [name.casefold() for name, _ in r.route],
     )
-    yield number_column("rpm", "Max RPM", 7, lambda r: r.view.limits.rpm, fmt.short_count, rank=4)
-    yield number_column("tpm", "Max TPM", 7, lambda r: r.view.limits.tpm, fmt.short_count, rank=5)
+    yield number_column("rpm", "Max RPM", 7, lambda r: r.view.limits.rpm, fmt.brief_count, rank=4)
+    yield number_column("tpm", "Max TPM", 7, lambda r: r.view.limits.tpm, fmt.brief_count, rank=5)
     yield budget_column(lambda r: r.view.budgets, rank=1)
     yield number_column("spent", "Spent", 9, lambda r: r.view.spent_nanos, fmt.short_cost, rank=6, extra=True)
     yield number_column("calls", "Calls", 7, lambda r: r.view.calls, fmt.count, rank=6, extra=True)
@@ -142,10 +142,6 @@ def _route_text(row: GroupRow) -> str:
     if row.view.policy != Policy.PRIORITY and named:
         return f"{safe(row.view.policy, 12)} of {', '.join(named)}"
     return f" {glyphs.RIGHT} ".join(named) or "no channel"
-
-
-def _route_tone(row: GroupRow) -> str:
-    return "" if any(state in ("ok", "half_open") for _, state in row.route) else "warn"
 
 
 def _route(row: GroupRow, session: ConsoleSession) -> Iterator[tuple[str, str]]:
@@ -197,7 +193,8 @@ async def delete(page: AnyPage) -> None:
     if group is None:
         return
     others = [one.name for one in session.board.groups if one.name != group.name]
-    users = _users(group)
+    tokens = [f"token {safe(name, 40)}" for name in group.tokens]
+    users = first_of([*tokens, *(f"channel {safe(name, 40)}" for name in group.channels)], 8)
     if users and not others:
         toast(page, f"{group.name} is used by {users}, and no other group exists to move them to", bad=True)
         return
@@ -230,13 +227,6 @@ async def _create(page: AnyPage, like: GroupView | None) -> None:
     if (made := await ask_new(page, GroupForm(page.session, like, copy=True), add, like)) is not None:
         select_row(page, made.name)
         page.report_change(f"Group {made.name} created.")
-
-
-def _users(group: GroupView) -> str:
-    parts = [f"token {safe(name, 40)}" for name in group.tokens] + [
-        f"channel {safe(name, 40)}" for name in group.channels
-    ]
-    return first_of(parts, 8)
 
 
 async def why(page: AnyPage) -> None:

@@ -90,15 +90,10 @@ async def columns(page: AnyPage) -> None:
     if chosen is not None:
         page.table.chosen = page.view.columns = chosen
         page.table.rearrange()
-        _report_hidden_columns(page)
-
-
-def _report_hidden_columns(page: AnyPage) -> None:
-    """Show which chosen columns do not fit."""
-    shown = {column.id for column in shown_columns(page.table)}
-    hidden = [one.title or one.id for one in page.columns if one.id in page.table.chosen and one.id not in shown]
-    if hidden:
-        toast(page, f"No room for {', '.join(hidden)}: shown with fewer other columns, or in a wider terminal.")
+        shown = {column.id for column in shown_columns(page.table)}
+        hidden = [one.title or one.id for one in page.columns if one.id in chosen and one.id not in shown]
+        if hidden:
+            toast(page, f"No room for {', '.join(hidden)}: shown with fewer other columns, or in a wider terminal.")
 
 
 def mark(page: AnyPage) -> None:

@@ -27,7 +27,7 @@ from tui.listing import PageListing
 from tui.pages import list_page, live_actions
 from tui.pages.base import Verb
 from tui.pages.list_page import ListPage
-from tui.pages.live_source import FOUND_LIMIT, LiveSource, load_found, load_page, search_words
+from tui.pages.live_source import FOUND_LIMIT, LiveSource, count_unseen, load_found, load_page, search_words, see_all
 from tui.receipt import duration_of, is_lost, mark_of, receipt, tone_of, unpriced
 from tui.session import ConsoleSession
 from tui.text import LIMIT, Part, content, cut, cut_middle, cut_pair, fitting, lines, safe
@@ -188,7 +188,7 @@ def _name_columns() -> Iterator[Column[CallView]]:
             title,
             width,
             partial(_name, name),
-            tone=_token_tone if id_ == "token" else None,
+            tone=(lambda c: "warn" if budget_warnings(c.marks) else "") if id_ == "token" else None,
             dim=id_ != "token",
             rank=rank,
             most=most,
@@ -206,10 +206,6 @@ def _name(name: Callable[[CallView], str], call: CallView, width: int = LIMIT) -
 def _token(call: CallView) -> str:
     """Returns the token's name, marked if most of a budget of the call was spent."""
     return f"{glyphs.WARNING}{call.token}" if budget_warnings(call.marks) else call.token
-
-
-def _token_tone(call: CallView) -> str:
-    return "warn" if budget_warnings(call.marks) else ""
 
 
 def end_of(call: CallView) -> str:
@@ -252,7 +248,7 @@ def _status(call: CallView) -> str:
 
 def _speed(call: CallView) -> str:
     rate = speed_of(call)
-    return glyphs.NOTHING if rate is None else fmt.short_count(round(rate))
+    return glyphs.NOTHING if rate is None else fmt.brief_count(round(rate))
 
 
 def _tokens(call: CallView, number: int) -> str:
@@ -332,14 +328,14 @@ class LivePage(ListPage[CallView]):
         if calls.query is not None and calls.query.until is not None and calls.query.until <= self.session.now():
             return content((f" {glyphs.STAY} past calls", "warn"), f"  {count}{self.searching()}")
         if table.following:
-            calls.unseen.forget(self.session.board.calls.order)
+            see_all(calls)
             return content((f" {glyphs.FOLLOW} following", "live"), f"  {count}{self.searching()}")
         return content((f" {glyphs.STAY} not following", "warn"), f"  {count}{self.searching()}{self.new()}")
 
     def new(self) -> str:
         """Returns the number of calls that arrived out of sight, and the key that shows them."""
         calls = self.calls
-        count = (calls.hidden if calls.paused else calls.unseen).count(self.session.board.calls.order, calls.fits)
+        count = count_unseen(calls)
         shows = f"({self.session.key('live.pause')} shows them)" if calls.paused else f"{glyphs.UP} (g)"
         return f" {glyphs.DOT} {count:,} new {shows}" if count else ""
 

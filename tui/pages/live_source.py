@@ -14,7 +14,7 @@ still change them, but only among the calls that existed when it was paused.
 from asyncio import Lock
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 import msgspec
 
@@ -48,25 +48,6 @@ class SearchProgress(msgspec.Struct):
     """Whether more was found than is kept, because the list is sorted."""
 
 
-class UnseenCalls:
-    """The calls that came after the last one that was on screen."""
-
-    def __init__(self) -> None:
-        self._newest = CallId("")
-
-    def seen(self, order: Sequence[CallId]) -> Sequence[CallId]:
-        """Returns the calls up to that one."""
-        return order[: bisect_right(order, self._newest)]
-
-    def forget(self, order: Sequence[CallId]) -> None:
-        """Mark all of these calls, oldest first, as seen."""
-        self._newest = order[-1] if order else CallId("")
-
-    def count(self, order: Sequence[CallId], fits: Callable[[CallId], bool]) -> int:
-        """Returns how many calls that match the filter came since then."""
-        return sum(map(fits, order[bisect_right(order, self._newest) :]))
-
-
 class LiveSource:
     """The rows by index. Keys are call ids, and numbers of records that are not in the ring."""
 
@@ -95,10 +76,8 @@ class LiveSource:
         """The selected row, which stays even when its call ends and no longer matches the filter."""
         self.order_wanted: CallOrder | None = None
         self.paused = False
-        self.unseen = UnseenCalls()
-        """Counts calls since the list was last followed."""
-        self.hidden = UnseenCalls()
-        """Counts calls since the list was paused."""
+        self.seen = CallId("")
+        """The newest call when the list was paused, or last followed."""
 
     @property
     def count(self) -> int:
@@ -157,8 +136,9 @@ class LiveSource:
     def pause(self, *, on: bool) -> None:
         """Freeze the rows, or let them follow the board again."""
         self.paused = on
-        self.hidden.forget(self.calls.order)
-        if not on:
+        if on:
+            see_all(self)
+        else:
             self._version = -1
 
     def renew(self) -> None:
@@ -210,7 +190,7 @@ class LiveSource:
 
     def _take(self, calls: CallRing) -> None:
         changed = calls.changes()
-        order = self.hidden.seen(calls.order) if self.paused else calls.order
+        order = calls.order[: bisect_right(calls.order, self.seen)] if self.paused else calls.order
         if self.query is None:
             if self.order_wanted is not None and calls.below != self.records:
                 self.narrow(None)  # calls left the ring: they must be found below it now
@@ -228,6 +208,17 @@ class LiveSource:
     def fits(self, call_id: CallId) -> bool:
         """Returns whether the filter, if any, shows this call of the ring."""
         return self._wanted is None or self._wanted.fits(as_view(self.calls.by_id[call_id], self.session.now()))
+
+
+def see_all(source: LiveSource) -> None:
+    """Note that the newest calls are on the screen."""
+    source.seen = source.calls.order[-1] if source.calls.order else CallId("")
+
+
+def count_unseen(source: LiveSource) -> int:
+    """Returns how many calls that match the filter came since the list was paused, or last followed."""
+    order = source.calls.order
+    return sum(map(source.fits, order[bisect_right(order, source.seen) :]))
 
 
 async def load_page(source: LiveSource) -> None:

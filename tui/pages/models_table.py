@@ -18,7 +18,7 @@ from tui import format as fmt
 from tui import glyphs
 from tui.charts import spark
 from tui.cli_commands import cli_command
-from tui.columns import Column
+from tui.columns import Column, number_column, text_column
 from tui.listing import PageListing
 from tui.text import TextCard, content, lines, safe
 
@@ -110,7 +110,7 @@ class ModelsListing(PageListing[ModelRow]):
             card.row("served", by or ("by no channel", "warn"))
         card.row("groups", ", ".join(map(safe, model.groups)) or ("none: no token can see it", "warn"))
         costs = self.trends.values(model.name, lambda one: one.cost_nanos or one.calls - one.refused)
-        text = f" {fmt.dollar_amount(row.month)}, {fmt.short_count(row.tokens)} tok"
+        text = f" {fmt.dollar_amount(row.month)}, {fmt.brief_count(row.tokens)} tok"
         card.row("30 days", (spark(costs, min(30, max(10, width - 40))), "live"), text)
         card.row("total", f"{fmt.count_text(model.calls, 'call')}, {dollars(model.spent_nanos)}")
         return card.content()
@@ -201,8 +201,8 @@ def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tu
 
 
 def _price_columns() -> Iterator[Column[ModelRow]]:
-    yield Column("name", "Model", 20, lambda r: safe(r.view.name), flex=True, sort=lambda r: r.view.name.casefold())
-    yield Column("context", "Ctx", 5, _context, right=True, rank=4, dim=True, sort=_context_size)
+    yield text_column("name", "Model", 20, lambda r: r.view.name, flex=True)
+    yield number_column("context", "Ctx", 5, lambda r: r.view.context or None, fmt.brief_count, rank=4, dim=True)
     rates: tuple[tuple[str, str, int, Rate], ...] = (
         ("input", "In $/M", 0, lambda p: p.input_nanos),
         ("cached", "Cached", 5, lambda p: p.cached_input_nanos),
@@ -210,7 +210,15 @@ def _price_columns() -> Iterator[Column[ModelRow]]:
     )
     for id_, title, rank, rate in rates:
         yield _rate_column(id_, title, rank, rate)
-    yield Column("source", "Price", 10, _source, rank=1, tone=_source_tone, sort=_source)
+    yield Column(
+        "source",
+        "Price",
+        10,
+        _source,
+        rank=1,
+        tone=lambda r: "warn" if r.view.price is None or r.view.price.stale else "dim",
+        sort=_source,
+    )
 
 
 def _rate_column(id_: str, title: str, rank: int, rate: Rate) -> Column[ModelRow]:
@@ -241,24 +249,8 @@ def _use_columns() -> Iterator[Column[ModelRow]]:
         sort=lambda r: r.states,
     )
     yield Column("month", "30 days", 9, _month, right=True, rank=3, sort=lambda r: r.month)
-    yield Column("calls", "Calls", 7, lambda r: fmt.count(r.calls), right=True, rank=6, extra=True, sort=_calls)
-    yield Column("groups", "Groups", 12, _groups, rank=7, dim=True, most=24, extra=True, sort=_groups)
-
-
-def _calls(row: ModelRow) -> int:
-    return row.calls
-
-
-def _groups(row: ModelRow) -> str:
-    return safe(", ".join(row.view.groups))
-
-
-def _context_size(row: ModelRow) -> int:
-    return row.view.context or 0
-
-
-def _context(row: ModelRow) -> str:
-    return fmt.short_count(row.view.context) if row.view.context else glyphs.NOTHING
+    yield number_column("calls", "Calls", 7, lambda r: r.calls, fmt.count, rank=6, extra=True)
+    yield text_column("groups", "Groups", 12, lambda r: ", ".join(r.view.groups), rank=7, dim=True, most=24, extra=True)
 
 
 def _source(row: ModelRow) -> str:
@@ -276,10 +268,6 @@ def _tiers(price: PriceView) -> str:
     return f", {fmt.count_text(price.tiers, 'tier')}" if price.tiers else ""
 
 
-def _source_tone(row: ModelRow) -> str:
-    return "warn" if row.view.price is None or row.view.price.stale else "dim"
-
-
 def _serving_channel(row: ModelRow) -> str:
     """Returns the channel tried first, with a mark if it is unavailable."""
     if row.view.stands_for:
@@ -295,4 +283,4 @@ def _served_tone(row: ModelRow) -> str:
 def _month(row: ModelRow) -> str:
     if row.month:
         return fmt.short_cost(row.month)
-    return f"{fmt.short_count(row.tokens)} tok" if row.tokens else glyphs.NOTHING
+    return f"{fmt.brief_count(row.tokens)} tok" if row.tokens else glyphs.NOTHING

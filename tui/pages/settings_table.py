@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from textual.content import Content
 
-from gateway.domain.field_kinds import Field, Option
+from gateway.domain.field_kinds import Field
 from gateway.domain.fields import SETTINGS
 from gateway.domain.settings import Settings
 from tui import global_actions, glyphs, preferences, themes
@@ -64,14 +64,10 @@ def gateway_rows(settings: Settings) -> Rows:
             default=field.show(default) or "none",
             meaning=field.help,
             unit=field.kind.unit,
-            change=" ".join(filter(None, ("tollkeeper settings set", option.flags, _argument(option)))),
+            change=f"tollkeeper settings set {option.flags} {'|'.join(option.choices) or option.metavar}".rstrip(),
             command=shlex.join(["tollkeeper", "settings", "set", *field.kind.arguments(field, None, value)]),
             changed=value != default,
         )
-
-
-def _argument(option: Option) -> str:
-    return "|".join(option.choices) or option.metavar
 
 
 class ConsoleChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,10 +88,6 @@ def _themes(app: Any) -> Sequence[tuple[str, str]]:
     if not app.colour:
         return [(themes.PLAIN, "NO_COLOR is set, so there is only one theme")]
     return global_actions.theme_options(app.session)
-
-
-def _symbols_now(app: Any) -> str:
-    return {None: "auto", True: "ascii", False: "unicode"}[app.session.state.ascii]
 
 
 CONSOLE: tuple[ConsoleChoice, ...] = (
@@ -121,7 +113,7 @@ CONSOLE: tuple[ConsoleChoice, ...] = (
         label="Symbols",
         meaning="Lines and symbols: auto looks at the terminal and the locale.",
         options=lambda _: [("auto", "what the terminal can show"), ("unicode", "● ▁▃▅"), ("ascii", "* .:|")],
-        read=_symbols_now,
+        read=lambda app: {None: "auto", True: "ascii", False: "unicode"}[app.session.state.ascii],
         write=global_actions.use_symbols,
     ),
 )
@@ -247,7 +239,7 @@ class SettingsListing(PageListing[SettingRow]):
         card.row("value", (safe(row.value), _value_tone(row)), (f"   in {row.unit}" if row.unit else "", "dim"))
         if row.default:
             card.row("default", safe(row.default))
-        card.row("applies", "at once" if row.applies == NOW else _after_restart(row))
+        card.row("applies", NOW if row.applies == NOW else f"after a restart of the {row.section.lower()}")
         card.row("change", (safe(row.change), "dim"))
         return card.content()
 
@@ -256,10 +248,6 @@ class SettingsListing(PageListing[SettingRow]):
 
     def words(self, row: SettingRow) -> str:
         return safe(f"{row.label} {row.name} {row.section} {row.value} {row.meaning} {row.applies}", 1_000)
-
-
-def _after_restart(row: SettingRow) -> str:
-    return f"after a restart of the {row.section.lower()}"
 
 
 def _value_tone(row: SettingRow) -> str:

@@ -155,8 +155,15 @@ def _models(token: TokenView) -> Iterator[tuple[str, str]]:
 
 
 def _columns() -> Iterator[Column[TokenRow]]:
+    marks = {"active": (glyphs.ON, "ok"), "expired": (glyphs.FAILED, "bad")}
+    other = (glyphs.OFF, "dim")
     yield Column(
-        "state", "", 1, lambda r: _mark(r.view), tone=lambda r: _mark_tone(r.view), sort=lambda r: r.view.state
+        "state",
+        "",
+        1,
+        lambda r: marks.get(r.view.state, other)[0],
+        tone=lambda r: marks.get(r.view.state, other)[1],
+        sort=lambda r: r.view.state,
     )
     yield text_column(
         "name",
@@ -190,14 +197,6 @@ def _columns() -> Iterator[Column[TokenRow]]:
         "limits", "Limits", 16, lambda r: limits_text(r.view.limits), rank=9, dim=True, most=40, extra=True
     )
     yield text_column("note", "Note", 10, lambda r: r.view.note, rank=10, dim=True, most=40, extra=True)
-
-
-def _mark(token: TokenView) -> str:
-    return {"active": glyphs.ON, "expired": glyphs.FAILED}.get(token.state, glyphs.OFF)
-
-
-def _mark_tone(token: TokenView) -> str:
-    return {"active": "ok", "expired": "bad"}.get(token.state, "dim")
 
 
 def _window(token: TokenView) -> str:

@@ -28,7 +28,7 @@ from tui.pages.usage_panels import (
     heat_width,
     side_by_side,
 )
-from tui.pages.usage_sums import UsageRequest, UsageSums, fetch
+from tui.pages.usage_sums import UsageSums, fetch
 from tui.pages.usage_table import SeriesRow, series_columns, series_rows, series_table
 from tui.session import ConsoleSession
 from tui.text import Part, content, cut, lines, safe
@@ -177,7 +177,7 @@ class UsagePage(ConsolePage):
             ]
         if (found := self._found) is not None:
             total = found.total
-            tokens = fmt.short_count(total.input_tokens + total.output_tokens)
+            tokens = fmt.brief_count(total.input_tokens + total.output_tokens)
             texts = [f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.count_text(total.calls, "call")]
             room = self.size.width - sum(len(part[0]) for part in parts)
             parts.append(dot.join(texts if len(dot.join(texts)) <= room else texts[:2]))
@@ -238,7 +238,7 @@ class UsagePage(ConsolePage):
         if row is None:
             nothing = "no calls" if known(plan, bars, chosen) else "before the first call"
             return content(*parts, (nothing, "dim"))
-        tokens = fmt.short_count(row.input_tokens + row.output_tokens)
+        tokens = fmt.brief_count(row.input_tokens + row.output_tokens)
         chosen_value = self.choice("value", list(MEASURES))
         values = {"cost": fmt.short_cost(row.cost_nanos), "calls": fmt.count_text(row.calls, "call")}
         values["tokens"] = f"{tokens} tok"
@@ -286,13 +286,16 @@ class UsagePage(ConsolePage):
         return True
 
     async def _ask(self) -> None:
-        step, count = PERIODS[self.choice("period", list(PERIODS))]
-        sources = budget_sources(self.session)
-        budget = sources[self.budget % len(sources)] if sources else None
-        asked = UsageRequest(self.choice("by", DIMENSIONS), step, count, budget, self.view.filter.strip())
-        began = self.session.now()
+        sources, began = budget_sources(self.session), self.session.now()
         try:
-            self._found = await fetch(self.session.client, asked, began)
+            self._found = await fetch(
+                self.session.client,
+                began,
+                by=self.choice("by", DIMENSIONS),
+                steps=PERIODS[self.choice("period", list(PERIODS))],
+                budget=sources[self.budget % len(sources)] if sources else None,
+                words=self.view.filter.strip(),
+            )
             self._trouble = ""
         except BadRequest as error:
             self.complaint = self.session.advice(error.message)

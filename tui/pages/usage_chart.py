@@ -57,7 +57,7 @@ def _money(nanos: float) -> str:
 
 
 def _count(number: float) -> str:
-    return fmt.short_count(round(number))
+    return fmt.brief_count(round(number))
 
 
 def _time(ms: float) -> str:
@@ -156,7 +156,8 @@ def bars_of(plan: ChartPlan, width: int) -> Bars:
     chunk = max(1, -(-len(starts) // room))
     odd = len(starts) % chunk
     firsts = (starts[0], *starts[odd::chunk]) if odd else starts[::chunk]
-    last = Millis(starts[-1] + _step_ms(starts)) if starts else Millis(0)
+    step = HOUR_MS if len(starts) > 1 and starts[1] - starts[0] <= HOUR_MS else DAY_MS
+    last = Millis(starts[-1] + step) if starts else Millis(0)
     series = plan.trends.series
     sources: dict[str | None, list[Mapping[Millis, SumRow]]] = {
         key: [series.get(key, {})] for key in {**plan.trends.totals, **series}
@@ -173,7 +174,8 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
     ``chosen`` is the selected bar, ``series`` the key of the selected series, None for all together.
     """
     if plan.value.lines:
-        shown = _line_values(plan, bars, series)
+        found = [bars.rows.get(series, {}).get(at) for at in range(len(bars.starts))]
+        shown = [[None if row is None else number(row) for row in found] for number in plan.value.lines.values()]
         ticks = charts.ticks(max((v for line in shown for v in line if v is not None), default=0.0), height, times=True)
         width = sum(span.whole for span in bars.spans)
         rows = list(_line_rows(plan, shown, width, ticks))
@@ -225,12 +227,6 @@ def _columns(plan: ChartPlan, bars: Bars) -> list[list[float]]:
     return columns
 
 
-def _line_values(plan: ChartPlan, bars: Bars, series: str | None) -> list[list[float | None]]:
-    """Returns a value of each line for each bar; None without calls, or if it is unknown."""
-    rows = [bars.rows.get(series, {}).get(at) for at in range(len(bars.starts))]
-    return [[None if row is None else number(row) for row in rows] for number in plan.value.lines.values()]
-
-
 def _bar_rows(
     plan: ChartPlan, bars: Bars, columns: Sequence[Sequence[float]], ticks: charts.Ticks
 ) -> Iterator[list[Part]]:
@@ -245,7 +241,8 @@ def _bar_rows(
                 tone = f"chart{one.series + 1}" + (f" on chart{one.behind + 1}" if one.behind >= 0 else "")
                 parts += [(one.text * span.bar, tone), (back[0] * (span.whole - span.bar), back[1])]
             elif bottom and at not in calls and known(plan, bars, at):
-                parts.append((_middle(glyphs.NOTHING, span.whole), "dim"))
+                left = (span.whole - 1) // 2
+                parts.append((" " * left + glyphs.NOTHING + " " * (span.whole - 1 - left), "dim"))
             elif bottom and at in calls:
                 parts += [(glyphs.BLOCKS[1] * span.bar, "dim"), (" " * (span.whole - span.bar), "")]
             else:
@@ -260,10 +257,6 @@ def _background(plan: ChartPlan, ticks: charts.Ticks, row: int) -> Part:
     if row % ticks.rows:
         return " ", ""
     return (glyphs.GRID_DOTS if plan.patterns else glyphs.GRID), "grid"
-
-
-def _middle(mark: str, width: int) -> str:
-    return " " * ((width - 1) // 2) + mark + " " * (width - 1 - (width - 1) // 2)
 
 
 def _line_rows(
@@ -386,9 +379,3 @@ def _labels(bars: Bars) -> Iterator[tuple[int, str]]:
 
 def _cells(bars: Bars) -> float:
     return sum(span.whole for span in bars.spans) / max(1, len(bars.spans))
-
-
-def _step_ms(starts: Sequence[Millis]) -> int:
-    if len(starts) < 2:
-        return DAY_MS
-    return HOUR_MS if starts[1] - starts[0] <= HOUR_MS else DAY_MS

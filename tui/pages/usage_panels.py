@@ -67,7 +67,7 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
 
 def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: ChartPlan, width: int) -> Content:
     """Returns the shades from nothing to most, and when the most was, if that fits."""
-    shades = SHADES if coloured(plan) else len(glyphs.SHADES) - 1
+    shades = len(glyphs.SHADES) - 1 if plan.patterns else SHADES
     steps = [_heat_cell(highest * (level / shades) ** 2, True, highest, 2, plan) for level in range(1, shades + 1)]
     most = max(numbers, key=lambda at: numbers[at], default=None)
     when = "" if most is None else f"  {WEEKDAYS[most[0]]} {most[1]:02}:00"
@@ -106,14 +106,9 @@ def _heat_cell(number: float | None, known: bool, highest: float, each: int, pla
     if number is None:
         return (glyphs.NOTHING if known else " ").center(each), "dim"
     shades = glyphs.SHADES
-    most = SHADES if coloured(plan) else len(shades) - 1
+    most = len(shades) - 1 if plan.patterns else SHADES  # in ASCII and without colours, shades are characters
     shade = max(1, charts.level(math.sqrt(max(0.0, number)), math.sqrt(highest), most))
-    return (glyphs.BLOCKS[charts.FULL] * each, f"heat{shade}") if coloured(plan) else (shades[shade] * each, "")
-
-
-def coloured(plan: ChartPlan) -> bool:
-    """Returns whether shades are colours. In ASCII and without colours they are characters."""
-    return not plan.patterns
+    return (shades[shade] * each, "") if plan.patterns else (glyphs.BLOCKS[charts.FULL] * each, f"heat{shade}")
 
 
 class BudgetSource(msgspec.Struct, frozen=True):

@@ -29,34 +29,28 @@ class UsageSums(msgspec.Struct, frozen=True):
     """Whether records of the period are deleted, so that with a filter their calls are missing in the sums."""
 
 
-class UsageRequest(msgspec.Struct, frozen=True):
-    """What to fetch."""
-
-    by: str
-    step: str
-    count: int
-    budget: BudgetSource | None
-    words: str = ""
-    """The filter: only matching calls are summed up; a budget's course counts all calls."""
-
-
-async def fetch(client: ControlClient, asked: UsageRequest, now: Millis) -> UsageSums:
-    """Returns the sums from the server. Raises GatewayError."""
-    starts = hours(asked.count, now) if asked.step == "hour" else days(asked.count, now)
-    since, words = starts[0], asked.words or None
-    main = await client.summary(by=asked.by, since=since, step=asked.step, percentiles=True, words=words)
-    whole = await client.summary(since=since, step=asked.step, percentiles=True, words=words)
+async def fetch(
+    client: ControlClient, now: Millis, *, by: str, steps: tuple[str, int], budget: BudgetSource | None, words: str
+) -> UsageSums:
+    """Returns the sums from the server. Only calls that match the words are summed up, but a budget's course counts all
+    calls. Raises GatewayError.
+    """
+    step, count = steps
+    starts = hours(count, now) if step == "hour" else days(count, now)
+    since, wanted = starts[0], words or None
+    main = await client.summary(by=by, since=since, step=step, percentiles=True, words=wanted)
+    whole = await client.summary(since=since, step=step, percentiles=True, words=wanted)
     heat_starts = hours((now - days(28, now)[0]) // HOUR_MS + 1, now)
-    heat = await client.summary(since=heat_starts[0], step="hour", words=words)
+    heat = await client.summary(since=heat_starts[0], step="hour", words=wanted)
     return UsageSums(
         trends(main, starts),
         trends(whole, starts),
         whole.total,
         trends(heat, heat_starts),
         main.first_ms,
-        await _course(client, asked.budget, now),
+        await _course(client, budget, now),
         now,
-        asked.words,
+        words,
         main.incomplete,
     )
 

@@ -31,7 +31,7 @@ def _ms(ms: float | None) -> str:
 NUMBERS = (
     SeriesNumber("cost", 9, lambda row: fmt.short_cost(row.cost_nanos), "cost"),
     SeriesNumber("calls", 7, lambda row: fmt.count(row.calls), "calls"),
-    SeriesNumber("tokens", 7, lambda row: fmt.short_count(row.input_tokens + row.output_tokens), "tokens"),
+    SeriesNumber("tokens", 7, lambda row: fmt.brief_count(row.input_tokens + row.output_tokens), "tokens"),
     SeriesNumber("errors", 7, lambda row: fmt.count(row.errors), "errors"),
     SeriesNumber("dur p50", 7, lambda row: _ms(row.duration_p50_ms), "duration"),
     SeriesNumber("p95", 7, lambda row: _ms(row.duration_p95_ms), "duration"),

@@ -44,18 +44,14 @@ class Header(Widget):
         return self._drawn
 
     def _content(self) -> Content:
-        width = self.size.width
-        return lines(state_line(self._session, width), tabs_line(self.page, width, self._hints()))
-
-    def _hints(self) -> Sequence[str]:
-        """Returns the hints at the right: how to find everything, with the key that shows all keys."""
-        helps = f"{self._session.key('app.help')} help "
-        return f"^p commands  {helps}", helps
+        width, helps = self.size.width, f"{self._session.key('app.help')} help "
+        hints = (f"^p commands  {helps}", helps)
+        return lines(state_line(self._session, width), tabs_line(self.page, width, hints))
 
 
 def state_line(session: ConsoleSession, width: int) -> Content:
     """Returns server, running calls and today's spending; at the right what needs attention, if it fits."""
-    right = _attention(session)
+    right = alerts(session.board, session.now()) if session.link == "attached" else ()
     wanted = min(32, len(right[0].text) + 8) if right else 0
     lefts = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
     left = next((one for one in lefts if _length(one) + wanted < width), lefts[-1])
@@ -138,9 +134,5 @@ def _today(board: Board, brief: int) -> str:
     if board.today is None:
         return ""
     nanos, tokens = board.today
-    used = f" {glyphs.DOT} {fmt.short_count(tokens)} tok"
+    used = f" {glyphs.DOT} {fmt.brief_count(tokens)} tok"
     return f"   today {fmt.dollar_amount(nanos)}{used if brief < 1 else ''}"
-
-
-def _attention(session: ConsoleSession) -> Sequence[Alert]:
-    return alerts(session.board, session.now()) if session.link == "attached" else ()

@@ -117,16 +117,12 @@ def help_text(parts: Sections, width: int) -> Content:
         return lines(*(line for part in parts for line in _section(part, width)))
     half = (width - 4) // 2  # and four cells between them
     blocks = [_section(part, half) for part in parts]
-    split = _balance([len(block) for block in blocks])
+    heights = [len(block) for block in blocks]  # the longer side is as short as possible
+    split = min(range(1, len(heights) + 1), key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
     left, right = ([line for block in side for line in block] for side in (blocks[:split], blocks[split:]))
     height = max(len(left), len(right))
     both = zip(*([*side, *[Content("")] * (height - len(side))] for side in (left, right)), strict=True)
-    return lines(*(Content.assemble(_pad(one, half + 4), other) for one, other in both))
-
-
-def _balance(heights: Sequence[int]) -> int:
-    """Returns how many blocks go to the left, so that the longer side is as short as possible."""
-    return min(range(1, len(heights) + 1), key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
+    return lines(*(Content.assemble(one.pad_right(half + 4 - one.cell_length), other) for one, other in both))
 
 
 def _subject(action: Action, title: str) -> str:
@@ -159,7 +155,3 @@ def _section(part: tuple[str, Sequence[Row]], width: int) -> list[Content]:
         first, *more = body or [Content("")]
         found += [Content.assemble(head, first), *(line.pad_left(room + label) for line in more)]
     return [*found, Content("")]
-
-
-def _pad(line: Content, width: int) -> Content:
-    return line.pad_right(max(0, width - line.cell_length))

@@ -93,16 +93,6 @@ async def test_after_enter_ran_the_checks_the_next_name_is_typed_over_it() -> No
         assert app.page.id == "tokens"
 
 
-async def test_after_enter_ran_the_checks_digits_open_pages() -> None:
-    async with shown("doctor") as (app, pilot, _):
-        await press(app, pilot, "tab", *"lapt", "enter", "enter")
-        await press(app, pilot, "6")
-        assert app.page.id == "account"
-        await press(app, pilot, "8")
-        assert " token     laptop\n" in screen(app)
-        assert "skipped: fix the failure above first" in screen(app)
-
-
 async def test_checks_end_when_what_they_are_about_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
 

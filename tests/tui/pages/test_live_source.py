@@ -11,7 +11,16 @@ from tests.tui import owner as pages
 from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import NOW, FakeClient, call, calls, console, running
 from tui.pages.live import LivePage, columns
-from tui.pages.live_source import CallHistory, HistoryRequest, LiveSource, SearchProgress, load_found, search_words
+from tui.pages.live_source import (
+    CallHistory,
+    HistoryRequest,
+    LiveSource,
+    SearchProgress,
+    count_unseen,
+    load_found,
+    search_words,
+    see_all,
+)
 from tui.saved_state import SavedState
 from tui.session import ConsoleSession
 
@@ -146,13 +155,13 @@ def test_while_paused_a_filter_and_a_sort_change_the_rows_but_nothing_new_comes(
 
 def test_paused_rows_stay_and_what_comes_is_counted() -> None:
     session, source = made()
-    source.unseen.forget(session.board.calls.order)
+    see_all(source)
     before = ids(source)
     source.pause(on=True)
     settle(session, call(98, NOW + 4), call(99, NOW + 5))
     source.renew()
     assert ids(source) == before
-    assert source.unseen.count(session.board.calls.order, source.fits) == 2
+    assert count_unseen(source) == 2
     source.pause(on=False)
     source.renew()
     assert source.count == 14
