@@ -219,7 +219,7 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
     channel = channel_of(edits, request)
     asked = await read_body(request, TestBody)
     check, health = await probe(edits.engine, channel, asked.model), edits.engine.health
-    paused = check.ok and not asked.model and health.state_of(channel.id).no_credit
+    paused = check.ok and not asked.model and health.state_of(channel.id).kind is FailureKind.QUOTA
     if (current := edits.registry.channels.get(channel.id)) is not None:
         edits.change(Change("channels", current.id, msgspec.structs.replace(current, last_check=check)))
         if check.ok and not paused:

@@ -61,7 +61,7 @@ async def probe(engine: Engine, channel: Channel, model: str) -> Check:
         failed, unlisted = text.removeprefix(NO_ANSWER), listed.removeprefix(NO_MODELS)
         same = not ok and failed == unlisted
         text = f"neither a call nor the list of models works: {failed}" if same else f"{text}; {listed}"
-    elif ok and any(engine.health.state_of(state_id).no_credit for state_id in _state_ids(whole)):
+    elif ok and any(engine.health.state_of(state_id).kind is FailureKind.QUOTA for state_id in _state_ids(whole)):
         text += f"; {CREDIT_UNKNOWN}"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, 300), failed_keys=failed_keys)
@@ -131,7 +131,7 @@ async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, boo
         own = key_id(channel.id, number)
         ok, refuses, text = await _list(engine, tested, own)
         if ok:
-            if not engine.health.state_of(own).no_credit and _has_key(engine, tested, own):
+            if engine.health.state_of(own).kind is not FailureKind.QUOTA and _has_key(engine, tested, own):
                 engine.health.clear(own)
             good.append((tested, text))
         else:

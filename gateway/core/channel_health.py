@@ -47,8 +47,8 @@ class HealthState(msgspec.Struct, frozen=True):
     reason: str = ""
     left_s: float = 0.0
     """Seconds left of the pause; 0 if it has no end, or is not paused."""
-    no_credit: bool = False
-    """Whether it is paused for lack of credit, which a list of models cannot disprove."""
+    kind: FailureKind | None = None
+    """The kind of the failure that paused it."""
 
 
 OK = HealthState("ok")
@@ -61,7 +61,7 @@ class _ChannelState(msgspec.Struct, eq=False):
     until: float = 0.0
     reason: str = ""
     attention: bool = False
-    no_credit: bool = False
+    kind: FailureKind | None = None
     in_a_row: int = 0
     steps: int = 0
     trial: bool = False
@@ -87,11 +87,11 @@ class _ChannelState(msgspec.Struct, eq=False):
         self.steps += 1
         return step
 
-    def refused(self, reason: str, now: float) -> None:
+    def refused(self, kind: FailureKind, reason: str, now: float) -> None:
         """Its key was refused. While it is paused, only tests and earlier calls can be refused again."""
         if self.attention and self.until > now:
             return
-        self.attention, self.reason = True, reason
+        self.attention, self.kind, self.reason = True, kind, reason
         self.until = max(self.until, now + REFUSED_S[min(self.steps, len(REFUSED_S) - 1)])
         self.steps += 1
 
@@ -102,11 +102,13 @@ class _ChannelState(msgspec.Struct, eq=False):
         self.attention = False
         return True
 
-    def rest(self, reason: str, seconds: float, now: float) -> None:
+    def rest(self, kind: FailureKind, reason: str, seconds: float, now: float) -> None:
         """Pause it. The later deadline stays: a short pause never ends a long one."""
         most = max(LONGEST_S, OUT_OF_CREDIT_S) if seconds == OUT_OF_CREDIT_S else LONGEST_S
         self.until = max(self.until, now + min(max(seconds, 0.0), most))
-        self.reason, self.no_credit = reason, False
+        self.reason = reason
+        if not self.attention:
+            self.kind = kind
 
 
 NO_TRIAL = nullcontext()
@@ -197,8 +199,8 @@ class ChannelHealth:
         left = patient.until - self._mono()
         if left > 0:
             name = "attention" if patient.attention else "cooling"
-            return HealthState(name, patient.reason, left, patient.no_credit)
-        return HealthState("half_open", patient.reason) if patient.reason else OK
+            return HealthState(name, patient.reason, left, patient.kind)
+        return HealthState("half_open", patient.reason, kind=patient.kind) if patient.reason else OK
 
     def failed_last(self, one: ChannelId) -> bool:
         """Returns whether nothing succeeded since the last failure of a channel, or of one of several keys."""
@@ -256,20 +258,19 @@ class ChannelHealth:
             return
         patient, now = self.failing.setdefault(channel, _ChannelState()), self._mono()
         if kind in _REFUSAL_KINDS:
-            patient.refused(reason, now)
+            patient.refused(kind, reason, now)
         elif kind is FailureKind.QUOTA:
             patient.accepted(now)
-            patient.rest(reason, retry_after_s or OUT_OF_CREDIT_S, now)
-            patient.no_credit = True
+            patient.rest(kind, reason, retry_after_s or OUT_OF_CREDIT_S, now)
         elif kind is FailureKind.RATE:
             patient.accepted(now)
-            patient.rest(reason, patient.step() if retry_after_s is None else retry_after_s, now)
+            patient.rest(kind, reason, patient.step() if retry_after_s is None else retry_after_s, now)
         elif kind in _BREAKER_KINDS and patient.trips(now):
             if kind is FailureKind.CUT:  # an answer had begun
                 patient.accepted(now)
             step = patient.step()
             # a failure that shows at once does no harm where calls can go elsewhere
-            patient.rest(reason, min(step, 30.0) if kind in _QUICK_KINDS else step, now)
+            patient.rest(kind, reason, min(step, 30.0) if kind in _QUICK_KINDS else step, now)
         self._changed()
 
     def answered(self, channel: ChannelId, key: ChannelId | str, status: int) -> None:
@@ -336,7 +337,7 @@ def _with_keys(own: HealthState, keys: Sequence[HealthState]) -> HealthState:
     cooling = [state for state in keys if state.name == "cooling"]
     halves = [state for state in keys if state.name == "half_open"]
     best = min(halves[:1] or cooling or keys, key=lambda state: state.left_s)
-    return HealthState(best.name, f"none of its {len(keys)} keys is available: {best.reason}", best.left_s)
+    return HealthState(best.name, f"none of its {len(keys)} keys is available: {best.reason}", best.left_s, best.kind)
 
 
 def _outlasts(own: _ChannelState | None, key: _ChannelState) -> bool:

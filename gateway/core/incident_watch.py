@@ -8,8 +8,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
+import msgspec
+
 from gateway.core.catalog import Catalog
-from gateway.core.channel_health import OK, ChannelHealth, HealthState
+from gateway.core.channel_health import ChannelHealth, HealthState
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.quota import MoneyBooks
@@ -18,19 +20,27 @@ from gateway.domain.budget import (
     BALANCE_NAME,
     WARN_SHARE,
     Budget,
-    Window,
     budget_id,
     budget_name,
     window_end,
     window_start,
 )
-from gateway.domain.call import ACCOUNT, Record, Scope, exceeded_budget
+from gateway.domain.call import ACCOUNT, FailureKind, Record, Scope, exceeded_budget
 from gateway.domain.channel import Channel, key_id, key_name
-from gateway.domain.incidents import STORE, ChannelState, Incident, Incidents, SpentBudget, spent_share
+from gateway.domain.incidents import (
+    ALL_SPENT,
+    PAUSED_STATES,
+    STORE,
+    Condition,
+    Incident,
+    Incidents,
+    spent_share,
+    spent_text,
+)
 from gateway.domain.money import dollars
 from gateway.domain.price_gap import price_gap
 from gateway.domain.text import plain
-from gateway.domain.units import ChannelId, Millis, Nanos
+from gateway.domain.units import ChannelId, Millis
 from gateway.domain.views import BudgetView, call_view
 from gateway.upstream.credentials import ChannelVariables, unset_text
 
@@ -69,29 +79,31 @@ class IncidentWatch:
         """Set once /v1 listens. Before that, as in a command, the environment need not be that of the calls."""
         self._saved = (self.incidents.copies(), clock.mono())
         """What was written, and when."""
-        self._counted = -1
-        """How many calls were settled when the budgets were last checked."""
-        self._known: Catalog | None = None
-        """The configuration at that time."""
-        self._refusing: set[str] = set()
-        """The ids of budgets that were too small for calls then."""
-        self.incidents.follow_names(dict(self._names()), clock.wall())
+        self._examined: tuple[int, Catalog] | None = None
+        """How many calls were settled when the budgets were last examined, and the configuration at that time."""
+        self._spent: list[Condition] = []
+        """The budgets that were nearly spent or too small then."""
+        self._too_small: dict[str, tuple[Millis, BudgetView]] = {}
+        """The budgets that were too small for a call, by id: when, and as they were."""
 
     def look(self) -> Incidents:
         """Returns the present incidents."""
         found, now = self.incidents, self._clock.wall()
-        self._look_at_budgets(now)  # first, so that there is what refused calls belong to
-        while self._bus.noteworthy:
-            record = self._bus.noteworthy.popleft()
-            found.add_call(call_view(record))
+        records = [self._bus.noteworthy.popleft() for _ in range(len(self._bus.noteworthy))]
+        calls = [call_view(record) for record in records]
+        budgets = self._spent_budgets({exceeded_budget(call.marks) for call in calls} - {""}, now)
+        for call in calls:
+            found.add_failures(call)
+        for record in records:
             self._look_at_cost(record, now)
-        channels = self._catalog().registry.channels.values()
-        if self.serving:
-            missing = {c.name: unset_text(self._variables.missing(c)) for c in channels if c.enabled}
-            found.update_unset({name: text for name, text in missing.items() if text}, now)
-        found.update_keys(dict(self._key_states(channels)), now)  # first: what was the channel's may be a key's now
-        found.update_channels(map(self._state_of, channels), now)
-        found.update_store(self._trouble(), now)
+        channels = [one for one in self._catalog().registry.channels.values() if one.enabled]
+        wrong = [*budgets, *self._channel_conditions(channels)]
+        if trouble := self._trouble():
+            wrong.append(Condition(reason=trouble))
+        for warning in found.update(wrong, set(self._failing(channels)), now):
+            _log.warning("%s: %s", warning.budget, warning.reason)
+        for call in calls:
+            found.add_refusal(call)
         if self._clock.mono() - self._saved[1] >= 2.0:
             self.save()
         return found
@@ -116,77 +128,89 @@ class IncidentWatch:
             self._kept.save(self.incidents.newest()[::-1])
             self._saved = (self.incidents.copies(), self._clock.mono())
 
-    def _look_at_budgets(self, now: Millis) -> None:
-        catalog, calls = self._catalog(), self._books.spent(ACCOUNT, Millis(0)).calls
-        if new := self._known is not catalog:
-            self.incidents.follow_names(dict(self._names()), now)
-        refused = {exceeded_budget(call.marks) for call in self._bus.noteworthy} - {""}
-        refusing = refused | {one.subject_id for one in self.incidents.newest() if one.refused and one.refuses(now)}
-        if not (refused or new) and self._counted == calls and self._refusing == refusing:
-            return
-        self._counted, self._known, self._refusing = calls, catalog, refusing
-        spent = {
-            id_: SpentBudget(budget_name(view.window, owner), view, id_ in refused)
-            for scope, owner, budgets in self._budgets()
-            for view in budget_use(self._books, scope, budgets, now)
-            if (id_ := budget_id(view.window, *scope)) in refusing or spent_share(view) >= WARN_SHARE
-        } | self._spent_balance()
-        for warning in self.incidents.update_budgets(spent, now):
-            _log.warning("%s: %s", warning.budget, warning.reason)
+    def _spent_budgets(self, refused: set[str], now: Millis) -> list[Condition]:
+        """Returns the budgets that are nearly spent, or too small for a call. ``refused`` are those that just were."""
+        registry, examined = self._catalog().registry, (self._books.spent(ACCOUNT, Millis(0)).calls, self._catalog())
+        if examined == self._examined and not (refused or self._too_small):
+            return self._spent
+        budgets = [
+            (budget_id(view.window, *scope), budget_name(view.window, owner), view)
+            for scope, owner, given in self._owners(now)
+            for view in budget_use(self._books, scope, given, now)
+        ]
+        names = {channel.id: channel.name for channel in registry.channels.values()}
+        self.incidents.follow_names(names | {subject: name for subject, name, _ in budgets})
+        former, self._too_small = self._too_small, {}
+        self._examined, self._spent = examined, []
+        for subject, name, view in budgets:
+            at, before = (now, view) if subject in refused else former.get(subject, (Millis(0), view))
+            if now - at <= 600_000 and _is_same(view, before):  # for ten minutes, unless it pays for another call
+                self._too_small[subject] = (at, view)
+            if subject in self._too_small or spent_share(view) >= WARN_SHARE:
+                reason = spent_text(view)
+                refusing = reason == ALL_SPENT or subject in self._too_small
+                until = view.resets_at_ms
+                self._spent.append(
+                    Condition(subject_id=subject, budget=name, reason=reason, until=until, refusing=refusing)
+                )
+        spent = self._books.spent(ACCOUNT, Millis(0)).nanos
+        if spent and spent >= registry.granted:
+            self._spent.append(Condition(subject_id=BALANCE_ID, budget=BALANCE_NAME, reason=ALL_SPENT, refusing=True))
+        return self._spent
 
-    def _spent_balance(self) -> dict[str, SpentBudget]:
-        """Yields the balance as a spent budget; nothing while money is left, or if nothing was ever spent."""
-        granted, spent = self._catalog().registry.granted, self._books.spent(ACCOUNT, Millis(0))
-        if spent.nanos < granted or not spent.nanos:
-            return {}
-        held = self._books.held(ACCOUNT)
-        view = BudgetView(
-            window=Window.EVER,
-            nanos=Nanos(max(0, granted)),
-            spent_nanos=spent.nanos,
-            held_nanos=held.nanos,
-            spent_tokens=spent.tokens,
-            resets_at_ms=None,
-        )
-        return {BALANCE_ID: SpentBudget(BALANCE_NAME, view)}
-
-    def _names(self) -> Iterator[tuple[str, str]]:
-        """Returns the names of channels and budgets by their ids."""
-        for channel in self._catalog().registry.channels.values():
-            yield channel.id, channel.name
-        for scope, owner, budgets in self._budgets():
-            for budget in budgets:
-                yield budget_id(budget.window, *scope), budget_name(budget.window, owner)
-
-    def _budgets(self) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:
-        registry, now = self._catalog().registry, self._clock.wall()
+    def _owners(self, now: Millis) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:
+        """Yields all that may have budgets, with what they are called."""
+        registry = self._catalog().registry
         yield ACCOUNT, "the account", registry.account.budgets
         for group in registry.groups.values():
-            if group.budgets:
-                yield ("group", group.id), f"group '{plain(group.name)}'", group.budgets
+            yield ("group", group.id), f"group '{plain(group.name)}'", group.budgets
         for token in registry.tokens.values():
-            if token.budgets and not token.outlived(now):  # the program has ended
+            if not token.outlived(now):  # else the program has ended
                 yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets
 
-    def _state_of(self, channel: Channel) -> ChannelState:
-        blocked = self._variables.blocking(channel)  # an incident of its own
-        return self._shown(channel, OK if blocked else self._health.state(channel), channel.id)
-
-    def _key_states(self, channels: Iterable[Channel]) -> Iterator[tuple[tuple[str, str], ChannelState]]:
-        """Returns the key states of channels that are in use and have several keys."""
+    def _channel_conditions(self, channels: Iterable[Channel]) -> Iterator[Condition]:
+        """Yields what is wrong with channels that are in use, and with their keys."""
         for channel in channels:
-            for number, key in enumerate(channel.all_keys if channel.keys and channel.enabled else (), start=1):
-                unset = self._variables.missing_in(key)  # an incident of its own, too
-                one = key_id(channel.id, number)
-                state = OK if unset else self._health.state_of(one)
-                yield (channel.name, key_name(number, key)), self._shown(channel, state, one)
+            if self.serving and (unset := unset_text(self._variables.missing(channel))):
+                yield _condition(channel, FailureKind.UNSET, unset)
+            if lacks := self._health.missing(channel.id):
+                yield _condition(channel, FailureKind.MISSING, "", until=self._until(max(lacks.values())))
+            yield from self._pause(channel, "", self._health.state(channel))
+            for key, one in _keys(channel):
+                yield from self._pause(channel, key, self._health.state_of(one))
 
-    def _shown(self, channel: Channel, state: HealthState, one: ChannelId) -> ChannelState:
-        until = Millis(self._clock.wall() + round(state.left_s * 1000)) if state.left_s else None
-        failing = channel.enabled and self._health.failed_last(one)
-        left_s = max(self._health.missing(channel.id).values(), default=0.0)
-        lacks = Millis(self._clock.wall() + round(left_s * 1000)) if left_s else None
-        return ChannelState(channel.name, state.name, state.reason, until, failing, lacks)
+    def _pause(self, channel: Channel, key: str, state: HealthState) -> Iterator[Condition]:
+        refused = state.kind is FailureKind.AUTH  # only an accepted key, or another one, ends it
+        if state.kind is not FailureKind.UNSET and (state.name in PAUSED_STATES or refused):
+            until = self._until(state.left_s) if state.left_s else None
+            yield _condition(channel, state.kind, state.reason, key=key, until=until)
+
+    def _failing(self, channels: Iterable[Channel]) -> Iterator[tuple[str, str]]:
+        """Yields the channels and keys where nothing succeeded since a failure."""
+        for channel in channels:
+            for key, one in (("", channel.id), *_keys(channel)):
+                if self._health.failed_last(one):
+                    yield channel.id, key
+
+    def _until(self, left_s: float) -> Millis:
+        return Millis(self._clock.wall() + round(left_s * 1000))
+
+
+def _condition(
+    channel: Channel, kind: FailureKind | None, reason: str, *, key: str = "", until: Millis | None = None
+) -> Condition:
+    return Condition(channel=channel.name, subject_id=channel.id, key=key, kind=kind, reason=reason, until=until)
+
+
+def _keys(channel: Channel) -> Iterator[tuple[str, ChannelId]]:
+    """Yields the names and ids of a channel's keys if it has several."""
+    for number, key in enumerate(channel.all_keys if channel.keys else (), start=1):
+        yield key_name(number, key), key_id(channel.id, number)
+
+
+def _is_same(view: BudgetView, before: BudgetView) -> bool:
+    """Returns whether a budget is as it was: not changed, not reset, and with nothing more spent."""
+    return msgspec.structs.replace(view, held_nanos=before.held_nanos) == before
 
 
 def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:

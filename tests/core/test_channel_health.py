@@ -56,7 +56,7 @@ def test_three_failures_in_a_row_open_the_breaker(health: ChannelHealth, kind: F
     fail(health, kind, 2)
     assert health.state(UP).name == "ok"
     fail(health, kind)
-    assert health.state(UP) == HealthState("cooling", "it broke", STEPS_S[0])
+    assert health.state(UP) == HealthState("cooling", "it broke", STEPS_S[0], kind)
 
 
 def test_a_success_breaks_the_row(health: ChannelHealth) -> None:

@@ -83,7 +83,7 @@ async def test_a_channel_out_of_credit_is_paused_and_only_the_owner_reads_its_wo
     assert (answer.status, answer.error["code"]) == (502, "upstream_out_of_credit")
     assert "insufficient balance" not in answer.body.decode()
     state = gateway.engine.health.state(channel)
-    assert (state.name, state.no_credit, 3590 < state.left_s <= 3600) == ("cooling", True, True)
+    assert (state.name, state.kind, 3590 < state.left_s <= 3600) == ("cooling", FailureKind.QUOTA, True)
     assert len(provider.exchanges) == 1
 
 

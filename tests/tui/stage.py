@@ -25,7 +25,7 @@ from gateway.domain.cost import cost
 from gateway.domain.errors import NotFound, Unavailable
 from gateway.domain.events import AnyEvent, CallSettled, CallStarted, Snapshot
 from gateway.domain.group import Policy
-from gateway.domain.incidents import ChannelState, Incident, Incidents
+from gateway.domain.incidents import PAUSED_STATES, Condition, Incident, Incidents
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, rates
 from gateway.domain.price_view import PriceView
@@ -386,6 +386,11 @@ def start_of(ms: int, step: str) -> int:
     return ms // size * size
 
 
+def _pause(channel: ChannelView) -> Condition:
+    reason, until = channel.reason, channel.until_ms
+    return Condition(channel=channel.name, subject_id=channel.name, reason=reason, until=until)
+
+
 class FakeClient(ControlClient):
     """A server of values: change them and ``tell`` what happened. Methods that are missing here fail loudly."""
 
@@ -483,9 +488,9 @@ class FakeClient(ControlClient):
         """As the server would find them."""
         found = Incidents()
         for one in reversed(self.records[: self.recent]):
-            found.add_call(one)
-        states = (ChannelState(one.name, one.state, one.reason, one.until_ms) for one in self.channels_now)
-        found.update_channels(states, NOW)
+            found.add_failures(one)
+        paused = [one for one in self.channels_now if one.state in PAUSED_STATES]
+        found.update([_pause(one) for one in paused], {(one.name, "") for one in paused}, Millis(NOW))
         return found.newest()[::-1]
 
     async def calls(self, **filters: Any) -> CallPage:
