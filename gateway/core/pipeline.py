@@ -6,8 +6,7 @@ answers; then the settlement, in ``finally`` and without an await, so that no ca
 refused before the commit costs nothing.
 
 The end of an answer (the body of a plain one, usage and ``[DONE]`` of a stream) is released only after its record is
-written, and with durability ``call`` also synced. If the disk refuses, the client gets an error instead, and the record
-says the same; see ``store.books``.
+written. If the disk refuses the record, the client gets an error instead; see ``store.books``.
 """
 
 import asyncio
@@ -248,7 +247,8 @@ class Pipeline:
         parts = answer.parts(call.result.usage)
         large = sum(map(len, parts)) > POCKET
         if settings.durability is _EACH_CALL or large or not context.client.patient:
-            record = await self._confirmed(call, self._settle(call, status))
+            record = self._settle(call, status)
+            await self._confirmed(call, record)
             context.client.answer(whole_answer_headers(call.attempt, call.limits, call.result, record), parts)
         else:
             record = self._settle(call, status, soon=True)
@@ -286,16 +286,16 @@ class Pipeline:
         await self._confirmed(call, self._settle(call, status))
         await call.send(tail, self._deps.clock.mono(), last=True)
 
-    async def _confirmed(self, call: Call, record: Record) -> Record:
-        """Returns the record once it is as safe as set. Raises Unavailable if the answer is withheld."""
+    async def _confirmed(self, call: Call, record: Record) -> None:
+        """Wait until the record is as safe as set. Raises Unavailable if the answer is withheld."""
         try:
             if call.context.catalog.registry.settings.durability is _EACH_CALL:
-                record = await self._deps.books.confirmed(record)
+                with suppress(Unavailable):  # it is written, and no call begins until the disk syncs again
+                    await self._deps.books.synced()
         finally:
             self._deps.bus.settled(record)
         if record.code:
             raise refusal(record)
-        return record
 
     def _settle_broken(self, call: Call) -> None:
         """Settle a call that did not end properly: the client is charged for what it got.

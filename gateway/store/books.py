@@ -8,8 +8,8 @@ What a client saw and what its record says always agree, whatever the disk does:
 
 - If the record of a good answer cannot be written, the answer is withheld: its client gets an error, and the call costs
   nothing. A record that is written later contains that error; if the gateway dies first, the call counts as lost.
-- If the record was written but cannot be synced, and the owner wants it synced, the answer is withheld as well and the
-  record is replaced in place. If the disk refuses even that, the record stands and the answer goes out.
+- A record that was written stands, also if the owner wants it synced and the disk refuses that. The answer goes out,
+  and no call begins until the disk syncs again.
 - Records of failures, and of clients that have disconnected, may wait in memory: nobody relies on them.
 
 ``Holds`` keeps what running calls may cost, in memory only. ``Counters`` keeps what settled calls have cost since a
@@ -34,8 +34,7 @@ from gateway.store import sums
 from gateway.store.calls import CallLog
 from gateway.store.entities import Entities
 from gateway.store.errors import unavailable
-from gateway.store.files import reason
-from gateway.store.inflight import lost_record, withheld
+from gateway.store.inflight import lost_record
 from gateway.store.recorder import Recorder
 from gateway.store.rollup import Counts, Dimension
 from gateway.store.sums import Span
@@ -280,21 +279,6 @@ class Books:
     def kept(self, record: Record) -> Record:
         """Returns the record as ``write`` left it: itself, or (once) its replacement if the answer is withheld."""
         return self._withheld.pop(record.id, record)
-
-    async def confirmed(self, record: Record) -> Record:
-        """Wait until the record is safe from a power cut. Returns it, or its replacement if the answer is withheld.
-
-        If the disk refuses the sync, the answer is withheld, unless the record cannot be replaced: then it stands.
-        """
-        recorder = self._recorder
-        try:
-            await recorder.synced()
-        except OSError as exc:
-            new = withheld(record, reason(exc))
-            if not record.failed and recorder.amend(record, new):
-                self.counters.replace(record, new)
-                return new
-        return record
 
     def note(self, record: Record) -> None:
         """Record a call that was refused and so never held anything. Raises nothing."""

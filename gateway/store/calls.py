@@ -17,7 +17,7 @@ from gateway.domain.settings import ExpiringRecords
 from gateway.domain.units import CallId, Millis
 from gateway.domain.views import CallView, call_view
 from gateway.store import sums
-from gateway.store.files import body_of, fit, id_of, intact, pack
+from gateway.store.files import body_of, id_of, intact, pack
 from gateway.store.latency import LatencyCache, LatencyTable, book_latency
 from gateway.store.log import Log, LogLine
 from gateway.store.rollup import DAY, Counts, Dimension, Rollup, Table
@@ -71,18 +71,6 @@ class CallLog:
             line = pack(number, _encode(record))
             lines.append(LogLine(number, line, record))
         self.log.append(lines, in_new_file=in_new_file)
-
-    def amend(self, old: Record, new: Record) -> bool:
-        """Replace a record that is not yet safe from a power cut by another one of the same call.
-
-        Returns False if the old one stays, because it is safe by now or the disk refuses.
-        """
-
-        def remake(line: bytes) -> bytes | None:
-            shorter = msgspec.structs.replace(new, error="")
-            return next(filter(None, (fit(id_of(line), _encode(one), len(line)) for one in (new, shorter))), None)
-
-        return self.log.amend(b'"id":"%s"' % old.id.encode(), remake, old, new)
 
     def get(self, call_id: CallId) -> Record | None:
         """Returns the record with this id; None if it is unknown or not an id."""

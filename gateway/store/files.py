@@ -240,12 +240,6 @@ def pack(doc_id: int, body: bytes) -> bytes:
     return b'%s%s%08x"}' % (line, CRC, zlib.crc32(line))
 
 
-def fit(doc_id: int, body: bytes, size: int) -> bytes | None:
-    """Returns the line padded with spaces to an exact size in bytes; None if it is longer."""
-    missing = size - len(pack(doc_id, body))
-    return pack(doc_id, body[:-1] + b" " * missing + b"}") if missing >= 0 else None
-
-
 def intact(line: bytes) -> bool:
     """Returns whether the line is exactly as it was packed."""
     cut = line.rfind(CRC)

@@ -98,14 +98,11 @@ class SegmentView(NamedTuple):
     sums: SegmentSums
     end: int
     """The bytes of the file up to here never change again."""
-    unsynced: list[bytes]
-    """The lines after them, which may still be replaced or written again."""
 
 
-def _view(segment: Segment, tail: Tail | None) -> SegmentView:
+def _view(segment: Segment) -> SegmentView:
     sums = segment.sums.copy() if isinstance(segment.sums, Rollup) else segment.sums
-    end, unsynced = tail.safe_part() if tail else (segment.end, [])
-    return SegmentView(segment, segment.n, segment.last, sums, end, unsynced)
+    return SegmentView(segment, segment.n, segment.last, sums, segment.end)
 
 
 class Log:
@@ -134,7 +131,7 @@ class Log:
         self.damage: list[str] = []
         """The notes about calls whose cost may be missing from the sums."""
         self.lock = threading.Lock()
-        """While it is held, no segment grows and no line is replaced. Waiting for the disk happens without it."""
+        """While it is held, no segment grows. Waiting for the disk happens without it."""
         self._sync_lock = threading.Lock()
         self._closed: list[Tail] = []
         self._tail: Tail | None = None
@@ -169,19 +166,9 @@ class Log:
                     tail.segment.observe(line.doc_id, line.call)
                     self.last = line.doc_id
 
-    def amend(self, needle: bytes, remake: Callable[[bytes], bytes | None], old: Countable, new: Countable) -> bool:
-        """Replace the line that contains the needle and holds the old call; see ``Tail.amend``."""
-        with self.lock:
-            for tail in (self._tail, *self._closed):
-                if tail is not None and tail.amend(needle, remake):
-                    tail.segment.recount(old, new)
-                    return True
-        return False
-
     def views(self) -> list[SegmentView]:
         """Returns the segments as they are now. The caller holds the lock."""
-        growing = {tail.segment.name: tail for tail in (*self._closed, self._tail) if tail}
-        return [_view(segment, growing.get(segment.name)) for segment in self.segments]
+        return [_view(segment) for segment in self.segments]
 
     def sync(self) -> None:
         """Make everything appended before survive a power cut.

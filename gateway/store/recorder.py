@@ -177,14 +177,6 @@ class Recorder:
         if self._syncer and not self._syncer.dirty:
             self._syncer.wake()
 
-    def amend(self, old: Record, new: Record) -> bool:
-        """Replace a written record that could not be synced. Returns False if the old one stays."""
-        with self.lock:
-            amended = self._calls.amend(old, new)
-        if self._syncer and not self._syncer.dirty:
-            self._syncer.wake()
-        return amended
-
     def forget(self, call_ids: Iterable[CallId]) -> None:
         """Remove calls that have their records from the running ones, at the next sync."""
         with self.lock:

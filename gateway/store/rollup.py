@@ -139,13 +139,6 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
         self.lost += other.lost
         self.waited += other.waited
 
-    def take_out(self, call: Countable) -> None:
-        """Subtract one call again."""
-        one = Counts()
-        one.book(call)
-        for field in self.__struct_fields__:
-            setattr(self, field, getattr(self, field) - getattr(one, field))
-
 
 Totals = dict[str, Counts]
 """Maps a value of a dimension to its sums."""
@@ -179,12 +172,6 @@ class Rollup:
         if call.ts > self._used.get(call.token, 0):
             self._used[call.token] = call.ts
         return counts
-
-    def replace(self, old: Countable, new: Countable) -> None:
-        """Replace a record that was added by another one of the same call."""
-        self.add(new).take_out(old)
-        for channel, nanos in old.possible_elsewhere.items():
-            self._elsewhere(old, channel).possible -= nanos
 
     def _elsewhere(self, call: Countable, channel: str) -> Counts:
         """Returns the sums for what the call cost at channels other than its last."""

@@ -55,11 +55,6 @@ class Segment:
         if isinstance(self.sums, Rollup):
             self.sums.add(call)
 
-    def recount(self, old: Countable, new: Countable) -> None:
-        """Replace the count of a call whose line was replaced."""
-        if isinstance(self.sums, Rollup):
-            self.sums.replace(old, new)
-
     def scan(self) -> bool:
         """Count the intact new lines after ``end``, and move ``end`` after them.
 

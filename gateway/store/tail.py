@@ -1,13 +1,12 @@
 """The growing end of a segment, and the repair of what a crash or damage left of one.
 
-A line that anyone was told of is never written again. Before that, a failed write is undone, and ``amend`` may replace
-a line that could not be synced by one of the same size. A repair loses no byte: the file as it was found is kept beside
-the new one as ``<name>.<moment>.damaged``.
+A line that was written whole is never changed; a failed write is undone. A repair loses no byte: the file as it was
+found is kept beside the new one as ``<name>.<moment>.damaged``.
 """
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -28,7 +27,6 @@ class Mark(NamedTuple):
 
     lines: int
     end: int
-    amended: int
 
 
 class PartlyWritten(OSError):
@@ -49,16 +47,12 @@ class Tail:
         """Whether this file system counts the names of a file."""
         self._synced = segment.end
         self._unsynced: list[bytes] = []
-        self._amended = 0
-        """How many lines were replaced so far."""
         self._unsure = True
         """What an earlier process wrote has not been checked yet."""
         self._failure: OSError | None = None
         """The error of a failed sync."""
         self._torn = False
         """The remains of a failed write follow the last line."""
-        self._spoilt = False
-        """A line is damaged."""
 
     @property
     def dirty(self) -> bool:
@@ -82,36 +76,9 @@ class Tail:
         self.segment.end = end + len(body)
         self._unsynced += lines
 
-    def amend(self, needle: bytes, remake: Callable[[bytes], bytes | None]) -> bool:
-        """Replace the line that contains the needle and is not yet safe by another one of its size.
-
-        ``remake`` returns it, or None if it cannot. Returns False if the old line stays, also if the disk refuses.
-        """
-        for i, (start, _) in enumerate(_spans(self._unsynced, self._synced)):
-            old = self._unsynced[i]
-            if needle not in old:
-                continue
-            new = remake(old)
-            if new is None or len(new) != len(old) or self._fd < 0:
-                return False
-            try:
-                files.write_at(self._fd, new, start)
-            except files.ShortWrite as exc:
-                if old.startswith(new[: exc.written]):
-                    return False
-                self._spoilt = True  # it is neither the old line nor the new one
-            self._unsynced[i] = new
-            self._amended += 1
-            return True
-        return False
-
-    def safe_part(self) -> tuple[int, list[bytes]]:
-        """Returns where the lines end that are safe from a power cut, and the lines after them."""
-        return self._synced, list(self._unsynced)
-
     def mark(self) -> Mark:
         """What a sync that begins now will cover."""
-        return Mark(len(self._unsynced), self.segment.end, self._amended)
+        return Mark(len(self._unsynced), self.segment.end)
 
     def sync(self) -> None:
         """Wait for the disk. After one failure only ``rebuild`` helps: the system may have dropped unwritten data.
@@ -120,7 +87,7 @@ class Tail:
         """
         if self._failure is not None:
             raise OSError(self._failure.errno, self._failure.strerror)
-        if self._torn or self._spoilt:
+        if self._torn:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         try:
             files.sync(self._fd)
@@ -132,11 +99,10 @@ class Tail:
             raise self._failure
 
     def covered(self, mark: Mark) -> None:
-        """A sync succeeded: everything before the mark is safe, unless a line was replaced meanwhile."""
-        if mark.amended == self._amended:
-            self._synced = mark.end
-            del self._unsynced[: mark.lines]
-            self._unsure = False
+        """A sync succeeded: everything before the mark is safe."""
+        self._synced = mark.end
+        del self._unsynced[: mark.lines]
+        self._unsure = False
 
     def rebuild(self) -> None:
         """Rewrite the file and sync it: what was safe from the old file, the rest from memory."""
@@ -153,7 +119,7 @@ class Tail:
             with suppress(OSError):  # the next append tries again
                 self._fd = files.open_file(self.segment.path, os.O_RDWR)
         self._synced, self._unsure = self.segment.end, False
-        self._failure, self._torn, self._spoilt = None, False, False
+        self._failure, self._torn = None, False
         self._unsynced.clear()
 
     def close(self) -> None:

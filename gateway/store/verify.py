@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import NamedTuple
 
 from gateway.domain.budget import Amounts
@@ -181,16 +180,13 @@ def _numbers(begin: int, end: int) -> str:
 
 
 def _lines(part: SegmentView) -> Iterator[bytes] | None:
-    """Returns the lines to check: those of the file that never change again, and the others as they are in memory.
-
-    None if there is no file to check.
-    """
+    """Returns the lines to check; None if there is no file to check."""
     if part.segment.partial:
         return None
     try:
-        return chain(part.segment.every_line(part.end), part.unsynced)
+        return part.segment.every_line(part.end)
     except FileNotFoundError:
-        return None if part.segment.gone else iter(part.unsynced)
+        return None if part.segment.gone else iter(())
 
 
 def _difference(kept: object, found: object) -> str:

@@ -12,7 +12,7 @@ import pytest
 from gateway.domain.account import Account
 from gateway.domain.answer import Buffer
 from gateway.domain.budget import Budget
-from gateway.domain.call import Outcome, Record
+from gateway.domain.call import Outcome
 from gateway.domain.cost import cost
 from gateway.domain.errors import (
     BadRequest,
@@ -548,11 +548,10 @@ async def test_with_durability_call_the_end_waits_for_the_disk(
     streams(up, *GOOD_STREAM) if stream else None
     gate = asyncio.Event()
 
-    async def confirmed(record: Record) -> Record:
+    async def synced() -> None:
         await gate.wait()
-        return record
 
-    monkeypatch.setattr(up.books, "confirmed", confirmed)
+    monkeypatch.setattr(up.books, "synced", synced)
     task = up.start(stream=stream)
     await until(lambda: up.records)
     for _ in range(20):

@@ -157,30 +157,9 @@ async def test_the_rates_count_what_was_used_although_nothing_is_charged(up: Rig
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_with_durability_call_a_record_that_cannot_be_synced_withholds_the_answer(
+async def test_with_durability_call_a_record_that_cannot_be_synced_lets_the_answer_out_and_no_call_in(
     up: Rig, disk: Disk, stream: bool
 ) -> None:
-    up.put("settings", "", Settings(durability=Durability.CALL))
-    told = watched(up)
-    streams(up, *GOOD_STREAM) if stream else None
-    disk.refuse(errno.EIO, "fsync", "fdatasync")
-    if stream:
-        await up.call(stream=True)
-        error = up.client.error
-        assert (b"Hello" in up.client.body, DONE in up.client.body) == (True, False)
-    else:
-        error = await caught(up.call())
-    assert error is not None
-    assert (error.code, "(Input/output error)" in error.message) == ("store_failed", True)
-    assert (withheld(up.record), up.books.balance()) == (WITHHELD, DOLLAR)
-    assert withheld(told[0]) == WITHHELD
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_record_that_can_be_neither_synced_nor_replaced_lets_the_answer_out(
-    up: Rig, disk: Disk, stream: bool
-) -> None:
-    """After a crash it would be found as it is."""
     up.put("settings", "", Settings(durability=Durability.CALL))
     streams(up, *GOOD_STREAM) if stream else None
     settle = up.books.settle
@@ -194,6 +173,7 @@ async def test_a_record_that_can_be_neither_synced_nor_replaced_lets_the_answer_
     answered = await up.call(stream=stream)
     assert (DONE in up.client.body) if stream else answered.body
     assert (up.record.status, up.record.cost, up.client.error) == (200, GOOD_COST, None)
+    assert (await caught(up.call())).code == "store_unavailable"
 
 
 async def test_a_stream_that_runs_out_of_money_needs_its_record_as_well(up: Rig, disk: Disk) -> None:

@@ -21,7 +21,6 @@ import pytest
 from gateway.domain.call import Outcome, Record
 from gateway.domain.settings import Durability
 from gateway.store import files
-from gateway.store.calls import CallLog
 from gateway.store.files import TAIL
 from gateway.store.recorder import Backlog
 from gateway.store.store import Store
@@ -208,11 +207,6 @@ def answers_go_out_anyway(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Backlog, "_withhold", lambda *_: [])
 
 
-def records_stand(patch: pytest.MonkeyPatch) -> None:
-    """A record that could not be synced says nothing of the error that its client is shown."""
-    patch.setattr(CallLog, "amend", lambda *_: True)
-
-
 def closed_before_cut(patch: pytest.MonkeyPatch) -> None:
     """What a failed write has left is closed with braces first, and then cut off."""
 
@@ -238,7 +232,6 @@ def whole_lines_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 MUTANTS: dict[Callable[[pytest.MonkeyPatch], None], Fault] = {
     answers_go_out_anyway: Fault(name="pwrite", kind="calls", reach="disk"),
-    records_stand: Fault(name="fdatasync", kind="calls", reach="disk", durability="call"),
     closed_before_cut: Fault(name="pwrite", kind="calls", reason="short", reach="ftruncate"),
     whole_lines_forgotten: Fault(name="pwrite", kind="calls", reason="short", reach="disk"),
 }

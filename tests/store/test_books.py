@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -14,13 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from gateway.domain.budget import Amounts
 from gateway.domain.call import ACCOUNT, Outcome
 from gateway.domain.errors import InternalError, Unavailable
-from gateway.domain.price import Rates
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos
 from gateway.store import files
 from gateway.store.inflight import lost_record, refusal, withheld
 from gateway.store.store import Store
 from gateway.store.verify import verify
-from tests.store.samples import T0, grant, record, running, segments, settle, stock, store_of, token
+from tests.store.samples import T0, grant, record, running, settle, store_of, token
 
 
 @pytest.fixture
@@ -176,63 +174,20 @@ def test_the_client_gets_what_the_record_says() -> None:
     assert "(Input/output error), so its answer is withheld and nothing is charged" in kept.error
 
 
-@pytest.mark.parametrize("status", [200, 499])
-async def test_a_record_that_cannot_be_synced_is_replaced_where_it_stands(
-    store: Store, monkeypatch: pytest.MonkeyPatch, home: Path, status: int
-) -> None:
-    """What its client gets; one that has left gets nothing."""
-    settle(store, 0, status=200)
-    store.books.spent(("token", "tok_1"), Millis(T0 - 5))
-    store.books.open(running(1))
-    settled = store.books.settle(record(1, cost=500, status=status, rates=Rates(1, 1, 1, 1, 1, 1)))
-    settle(store, 2, status=200)
-    with monkeypatch.context() as patch:
-        unsynced(patch)
-        kept = await store.books.confirmed(settled)
-        image = crashed(home)
-        assert verify(store).difference == ""
-    assert (kept.status, kept.cost, kept.possible) == ((503, 0, 500) if status == 200 else (499, 500, 0))
-    assert len(stock(segments(image / "usage")[0])) == 3
-    again = store_of(image)
-    assert again.calls.get(kept.id) == msgspec.structs.replace(kept, error=again.calls.newest(2)[1].error)
-    assert (again.calls.count, verify(again).equal, again.notes) == (3, True, [])
-    assert again.books.balance() == store.books.balance()
-    again.close()
-    store.books.sync()
-    assert (await store.books.confirmed(kept), verify(store).equal) == (kept, True)
-
-
-async def test_a_record_that_can_be_neither_synced_nor_replaced_stands(
+async def test_a_record_that_cannot_be_synced_stands_and_no_call_begins(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is what a start after a crash would find: the answer goes out."""
+    """Also if the reason is a bug."""
     store.books.open(running(1))
-    settled = store.books.settle(record(1, cost=500))
-    with monkeypatch.context() as patch:
-        unsynced(patch)
-        full(patch, "write_at")
-        assert await store.books.confirmed(settled) is settled
-    assert store.books.balance() == 10 * DOLLAR - 500
-
-
-async def test_a_bug_in_syncing_withholds_the_answer_as_well(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.books.open(running(1))
-    settled = store.books.settle(record(1, cost=500, rates=Rates(1, 1, 1, 1, 1, 1)))
+    store.books.settle(record(1, cost=500))
     with monkeypatch.context() as patch:
         patch.setattr(store.calls.log, "sync", lambda: (_ for _ in ()).throw(ValueError("a bug")))
-        kept = await store.books.confirmed(settled)
-        assert (kept.status, store.calls.get(kept.id).status, store.books.healthy) == (503, 503, False)  # type: ignore[union-attr]
+        with pytest.raises(Unavailable):
+            await store.books.synced()
+        with pytest.raises(Unavailable):
+            store.books.open(running(2))
     store.books.sync()
-    assert store.books.healthy
-
-
-async def test_a_record_that_is_safe_by_now_stands(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    settled = settle(store, 1, status=200)
-    store.books.sync()
-    settle(store, 2)
-    with monkeypatch.context() as patch:
-        unsynced(patch)
-        assert await store.books.confirmed(settled) is settled
+    assert (store.books.healthy, store.books.balance(), verify(store).equal) == (True, 10 * DOLLAR - 500, True)
 
 
 def test_a_full_disk_does_not_fill_the_memory_with_refused_calls(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

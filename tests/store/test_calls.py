@@ -233,15 +233,6 @@ def test_what_earlier_tries_may_have_cost_is_of_their_channels(tmp_path: Path, s
         assert whole == sum(counts.possible for counts in rows.values())
 
 
-def test_a_record_that_is_amended_takes_its_possible_costs_along(tmp_path: Path) -> None:
-    calls = log_of(tmp_path)
-    old = record(1, error="x" * 90, possible_elsewhere={"ch_lost": Nanos(70)})
-    calls.append([old])
-    assert calls.amend(old, record(1, error="", possible_elsewhere={"ch_lost": Nanos(8)}))
-    rows = calls.sums("channel", Millis(0), Millis(FOREVER), "").rows
-    assert rows["ch_lost"].possible == 8
-
-
 def test_a_series_by_the_hour_is_in_order(calls: CallLog) -> None:
     sums = sums_of(calls, "token", "hour")
     assert [bucket.start for bucket in sums.series] == sorted(bucket.start for bucket in sums.series)

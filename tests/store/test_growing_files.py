@@ -92,18 +92,6 @@ def _sync_and_append(store: Store) -> None:
     settle(store, 40)
 
 
-def _replace(store: Store) -> None:
-    """A record that is not safe yet is replaced: its answer was withheld."""
-    assert store.calls.amend(store.calls.newest(1)[0], record(20, status=503, cost=0, error="withheld"))
-
-
-def _tear(store: Store) -> None:
-    """The disk takes half of a record that replaces another one."""
-    path = store.calls.log.segments[-1].path
-    data = path.read_bytes()
-    path.write_bytes(data[:-60] + b"x" * 30 + data[-30:])
-
-
 def _rebuild(store: Store) -> None:
     """A sync failed: the file is written again from memory."""
     path = store.calls.log.segments[-1].path
@@ -126,7 +114,7 @@ def _expire(store: Store) -> None:
     assert not store.calls.log.segments[0].path.exists()
 
 
-CHANGES = (_append, _sync_and_append, _replace, _tear, _rebuild, _seal, _expire)
+CHANGES = (_append, _sync_and_append, _rebuild, _seal, _expire)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=[change.__name__.strip("_") for change in CHANGES])

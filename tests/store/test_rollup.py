@@ -104,8 +104,6 @@ def test_refusals_for_which_another_stands_are_counted_by_themselves() -> None:
     counts.book(record(2, status=429, outcome=Outcome.REFUSED, marks=("repeated=6", "skipped=up")))
     counts.merge(counts)
     assert (counts.calls, counts.refused, counts.repeats) == (4, 2, 12)
-    counts.take_out(record(3, status=429, outcome=Outcome.REFUSED, marks=("repeated=5",)))
-    assert counts.repeats == 7
 
 
 @pytest.mark.parametrize("by", DIMENSIONS)

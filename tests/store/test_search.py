@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -278,23 +277,6 @@ def test_calls_under_other_names_are_neither_missed_nor_mistaken(tmp_path: Path,
     query = names.widened(parse(words, NOW))
     records = log.search(query, limit=99, patience=SearchDeadline()).records
     assert [int(one.ts) - T0 for one in records] == found
-
-
-@pytest.mark.parametrize(
-    "words", ["cost:=0.000000007", "!cost:7", "cost:<1", "!cost:0", "dur:=5ms", "!dur:5ms", "st:ok", "!st:ok"]
-)
-def test_a_call_that_was_amended_is_found_as_it_is_now(tmp_path: Path, words: str) -> None:
-    """Its line is filled up with blanks, which may stand behind any number."""
-    log = log_of(tmp_path)
-    bare: dict[str, Any] = {"input": 0, "output": 0, "ttft": None, "error": "something went wrong"}
-    olds = [record(1, status=502, **bare), record(2, status=200, **bare), record(3, status=200, **bare, cost=0)]
-    log.append(olds)
-    short: dict[str, Any] = {"error": "", "input": 0, "output": 0}
-    news = [record(1, status=200, **short, cost=7, ms=5), record(2, status=500, **short, cost=0, ms=5)]
-    news.append(record(3, status=500, **short, cost=0, ms=0))
-    assert all(log.amend(old, new) for old, new in zip(olds, news, strict=True))
-    query = parse(words, NOW)
-    assert log.search(query, limit=99, patience=SearchDeadline()).records == plainly(news, query)
 
 
 def paged(log: CallLog, query: Query, limit: int, seconds: float = 99) -> Iterator[list[Record]]:

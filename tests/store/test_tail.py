@@ -149,56 +149,6 @@ def test_lines_of_a_failed_write_are_never_left_behind_closing_braces(
     assert (fresh.scan(), fresh.n) == (False, 1)
 
 
-def test_a_line_that_is_not_safe_can_be_replaced_where_it_stands(tail: Tail) -> None:
-    tail.append(LINES[:1])
-    tail.covered(tail.mark())
-    tail.append(LINES[1:])
-    mark = tail.mark()
-    new = pack(3, b'{"cost":8}')
-    assert tail.amend(b'"cost":3', lambda _: new)
-    assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join([*LINES[:2], new, *LINES[3:]]) + TAIL
-    tail.covered(mark)
-    assert tail.dirty  # the sync that had begun may have covered the old line
-    tail.covered(tail.mark())
-    assert not tail.dirty
-
-
-@pytest.mark.parametrize("why", ["safe", "unknown", "longer", "refused"])
-def test_a_line_that_cannot_be_replaced_stays(tail: Tail, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
-    tail.append(LINES)
-    before = content(tail)
-    if why == "safe":
-        tail.covered(tail.mark())
-    if why == "refused":
-        monkeypatch.setattr(os, "pwrite", refuse)
-    needle = b"nothing" if why == "unknown" else b'"cost":3'
-    assert not tail.amend(needle, lambda line: line + b" " if why == "longer" else line[::-1])
-    assert content(tail) == before
-
-
-def test_a_line_of_which_nothing_was_changed_when_the_disk_refused_stays(
-    tail: Tail, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The part that was written is as it was before."""
-    tail.append(LINES)
-    before = content(tail)
-    takes_only(monkeypatch, 8)
-    assert not tail.amend(b'"cost":3', lambda _: pack(3, b'{"cost":9}'))
-    assert content(tail) == before
-
-
-def test_a_line_that_was_spoilt_while_it_was_replaced_is_rewritten(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
-    tail.append(LINES)
-    new = pack(3, b'{"cost":9}')
-    with monkeypatch.context() as patch:
-        takes_only(patch, 13)
-        assert tail.amend(b'"cost":3', lambda _: new)
-    with pytest.raises(OSError, match="Input/output"):
-        tail.sync()
-    tail.rebuild()
-    assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join([*LINES[:2], new, *LINES[3:]]) + TAIL
-
-
 @pytest.mark.parametrize("name", ["open", "fsync"])
 def test_a_file_that_cannot_be_opened_after_it_was_rewritten_is_opened_later(
     tail: Tail, monkeypatch: pytest.MonkeyPatch, name: str
