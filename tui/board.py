@@ -9,7 +9,6 @@ from gateway.domain.events import (
     Balance,
     CallLeft,
     CallProgress,
-    CallRepeated,
     CallSettled,
     CallStarted,
     CallWaiting,
@@ -72,8 +71,6 @@ class Board:
         """Apply one event."""
         if isinstance(event, CallStarted | CallProgress | CallWaiting):
             self.calls.move(event.call)
-        elif isinstance(event, CallRepeated):
-            self.calls.repeat(event.call)
         elif isinstance(event, CallLeft):
             self.calls.leave(event.call_id)
         elif isinstance(event, CallSettled):

@@ -40,8 +40,6 @@ class CallRing:
         self.version = 0
         """A number that grows with every change."""
         self._ended: deque[CallId] = deque()
-        self._repeated: set[CallId] = set()
-        """Refusals that are not recorded yet."""
         self._changed: list[CallId] | None = None
 
     @property
@@ -51,8 +49,7 @@ class CallRing:
 
     def knows(self, call: CallView) -> bool:
         """Returns whether the call is in the ring and has ended."""
-        call_id = CallId(call.id)
-        return isinstance(self.by_id.get(call_id), CallView) and call_id not in self._repeated
+        return isinstance(self.by_id.get(CallId(call.id)), CallView)
 
     def waits(self) -> Counter[str]:
         """Returns what running calls wait for, and how many."""
@@ -75,7 +72,6 @@ class CallRing:
         joins = self.below + len(self._ended) == below or next(iter(newer), None) in self._ended
         kept = [call for call in self._ended if call not in newer] if joins else []
         self.below = max(0, below - len(kept))
-        self._repeated.clear()
         self.by_id = {**{call: self.by_id[call] for call in kept}, **newer}
         self._ended = deque([*kept, *newer])
         self.running = {call.id: call for call in running if call.id not in self.by_id}
@@ -92,18 +88,6 @@ class CallRing:
             self._place(call.id)
         self.by_id[call.id] = self.running[call.id] = call
         self._touch(call.id)
-
-    def repeat(self, call: CallView) -> None:
-        """Count a repeated refusal that is not recorded yet; the count is in its marks."""
-        call_id = CallId(call.id)
-        known = self.by_id.get(call_id)
-        if known is not None and call_id not in self._repeated:
-            return
-        if known is None:
-            self._place(call_id)
-        self._repeated.add(call_id)
-        self.by_id[call_id] = call
-        self._touch(call_id)
 
     def leave(self, call_id: CallId) -> None:
         """Remove a waiting call that was not admitted; one that ended stays."""
@@ -124,11 +108,10 @@ class CallRing:
         """Add a call that ended or was rejected immediately."""
         call_id = CallId(call.id)
         known = self.by_id.get(call_id)
-        if isinstance(known, CallView) and call_id not in self._repeated:
+        if isinstance(known, CallView):
             return
         if known is None:
             self._place(call_id)
-        self._repeated.discard(call_id)
         self.running.pop(call_id, None)
         self.by_id[call_id] = call
         self._ended.append(call_id)

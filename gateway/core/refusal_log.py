@@ -20,12 +20,10 @@ from gateway.core.quota_refusals import WHILE_HELD
 from gateway.domain.budget import BALANCE_ID, budget_id
 from gateway.domain.call import EXCEEDED_MARK, REPEATED_MARK, SIZE_MARK, SKIPPED_MARK, Outcome, Record
 from gateway.domain.errors import GatewayError, NoChannel, QuotaExceeded
-from gateway.domain.events import CallRepeated
 from gateway.domain.group import Group
 from gateway.domain.text import plain
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
-from gateway.domain.views import call_view
 from gateway.inbound.api import InboundRequest
 
 GAP_S = 1.0
@@ -45,17 +43,15 @@ _OTHERS: _About = ()
 class _Repeats:
     """Refusals that were left out and share a record."""
 
-    __slots__ = ("about", "count", "first", "last", "since")
+    __slots__ = ("about", "count", "first", "last")
 
-    def __init__(self, about: _About, first: Record, since: float) -> None:
+    def __init__(self, about: _About, first: Record) -> None:
         self.about = about
         self.first = first
         """The record has its id, its moment and its retry count."""
         self.last = first
         """The last one, without the fields in which others differ."""
         self.count = 0
-        self.since = since
-        """When they were last recorded, or when the first of them came."""
 
     def add(self, record: Record, about: _About) -> None:
         self.count += 1
@@ -83,7 +79,7 @@ _NAMES = ("app", "api", "request", "model")
 class _Flood:
     """The refusals of one token for one reason."""
 
-    __slots__ = ("at", "due", "left", "recorded", "shown", "waiting")
+    __slots__ = ("at", "due", "left", "recorded", "waiting")
 
     def __init__(self, now: float) -> None:
         self.at, self.left = now, float(BURST)
@@ -92,9 +88,7 @@ class _Flood:
         self.recorded = 0
         """How many records were written since it was quiet."""
         self.due = False
-        """Whether the left-out refusals are due to be recorded."""
-        self.shown = False
-        """Whether watchers will get the counts soon."""
+        """Whether the left-out refusals will be recorded soon."""
 
     @property
     def gap_s(self) -> float:
@@ -142,26 +136,14 @@ class Refusals:
         record = self._record(visit, error, token, request, now)
         about = (record.token, record.code, record.api, record.app, record.request or record.model)
         flood = self._flood(record.token, record.code, now)
-        seen = self._seen.get(about, -LONG_GAP_S)
         repeats = flood.waiting.get(about)
-        if repeats is None and _OTHERS not in flood.waiting and flood.admits(now):
-            if now - seen >= flood.gap_s:
+        if repeats is None:
+            known = _OTHERS if _OTHERS in flood.waiting or not flood.admits(now) else about
+            if known == about and now - self._seen.get(about, -LONG_GAP_S) >= flood.gap_s:
                 self._write(record, about, flood)
                 return
-            repeats = flood.waiting[about] = _Repeats(about, record, seen)
-        elif repeats is None:
-            repeats = flood.waiting.setdefault(_OTHERS, _Repeats(about, record, now))
+            repeats = flood.waiting.setdefault(known, _Repeats(about, record))
         repeats.add(record, about)
-        if now - repeats.since >= flood.gap_s:
-            self._write_repeats(flood, about if about in flood.waiting else _OTHERS)
-        else:
-            self._wait(flood)
-
-    def _wait(self, flood: _Flood) -> None:
-        """Schedule the report and the record of left-out refusals."""
-        if self._bus.watched_by and not flood.shown and not self._closed:
-            flood.shown = True
-            self._later(0.2, lambda: self._show(flood))
         if not flood.due and not self._closed:
             flood.due = True
             self._later(flood.gap_s, lambda: self._catch_up(flood))
@@ -180,21 +162,11 @@ class Refusals:
         """Record what was left out."""
         flood.due = False
         if not self._closed:
-            for about in list(flood.waiting):
-                self._write_repeats(flood, about)
-
-    def _show(self, flood: _Flood) -> None:
-        """Report to watchers how many were left out so far."""
-        flood.shown = False
-        if not self._closed:
-            for repeats in flood.waiting.values():
-                self._bus.tell(CallRepeated(call=call_view(repeats.record())))
-
-    def _write_repeats(self, flood: _Flood, about: _About) -> None:
-        repeats = flood.waiting.pop(about)
-        if about == _OTHERS:
-            flood.admits(self._clock.mono())  # it counts as one of those recorded in this second
-        self._write(repeats.record(), repeats.about, flood)
+            waiting, flood.waiting = flood.waiting, {}
+            for known, repeats in waiting.items():
+                if known == _OTHERS:
+                    flood.admits(self._clock.mono())  # it counts as one of those recorded in this second
+                self._write(repeats.record(), repeats.about, flood)
 
     def _write(self, record: Record, about: _About, flood: _Flood) -> None:
         flood.recorded += 1

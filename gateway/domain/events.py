@@ -68,12 +68,6 @@ class CallLeft(Event, frozen=True, kw_only=True, tag="left"):
     call_id: CallId
 
 
-class CallRepeated(Event, frozen=True, kw_only=True, tag="repeated"):
-    """A refusal was repeated; this is the count so far. A ``settled`` event follows when it is recorded."""
-
-    call: CallView
-
-
 class CallProgress(Event, frozen=True, kw_only=True, tag="progress"):
     """A running call progressed: routed, first byte, tokens so far. A later one of the same call replaces it."""
 
@@ -135,7 +129,6 @@ AnyEvent = (
     | CallProgress
     | CallWaiting
     | CallLeft
-    | CallRepeated
     | CallSettled
     | EntityChanged
     | Balance

@@ -9,7 +9,6 @@ from gateway.core.event_bus import EventBus
 from gateway.core.refusal_log import BURST, GAP_S, KINDS_KEPT, LONG_GAP_S, Refusals
 from gateway.domain.call import Outcome, Record, skipped_channels
 from gateway.domain.errors import GatewayError, InvalidToken, NoChannel, NotFound, RateLimited
-from gateway.domain.events import CallRepeated
 from gateway.domain.group import Group
 from gateway.domain.token import Token
 from gateway.domain.units import CallId
@@ -97,7 +96,7 @@ def test_who_is_not_known_has_no_name(desk: Desk) -> None:
 def test_a_flood_is_recorded_once_a_second(desk: Desk) -> None:
     for _ in range(100):
         desk.refuse()
-        desk.watch.advance(0.03125)
+        desk.advance(0.03125)
     assert len(desk.records) == 4
     assert [record.marks for record in desk.records] == [(), *[("repeated=31",)] * 3]
 
@@ -227,7 +226,7 @@ def test_what_is_remembered_is_bounded(desk: Desk) -> None:
 def test_names_that_change_each_time_are_recorded_as_a_trickle(desk: Desk) -> None:
     for number in range(10_000):
         desk.refuse(NotFound("no such model", code="model_not_found"), kit.token(), model=f"made-up-{number}")
-        desk.watch.advance(0.001)
+        desk.advance(0.001)
     assert BURST + 8 <= len(desk.records) <= BURST + 10
     told = sum(int(mark.partition("=")[2]) for record in desk.records for mark in record.marks)
     assert 10_000 - len(desk.records) - told < 1100
@@ -297,24 +296,3 @@ def test_programs_that_call_themselves_otherwise_each_time_lose_their_names(desk
         desk.refuse(InvalidToken("no"), app=f"agent-{number}")
         desk.watch.advance(1)
     assert [record.app for record in desk.records].count("") == 5
-
-
-def test_watchers_see_the_count_of_a_flood_while_it_grows(desk: Desk) -> None:
-    with desk.bus.watch() as watcher:
-        for _ in range(3):
-            for _ in range(20):
-                desk.refuse()
-            desk.advance(0.2)
-        assert len(desk.records) == 1
-        desk.advance(GAP_S)
-        events = watcher._collect().notices  # noqa: SLF001 - what was offered so far
-    counts = [one.call.count for one in events if isinstance(one, CallRepeated)]
-    settled = [call_view(one).count for one in events if isinstance(one, Record)]
-    assert counts == [19, 39, 59]
-    assert settled == [1, 59]
-
-
-def test_while_nobody_watches_the_count_is_only_recorded(desk: Desk) -> None:
-    for _ in range(60):
-        desk.refuse()
-    assert len(desk.due) == 1

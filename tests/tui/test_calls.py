@@ -153,20 +153,6 @@ def test_only_an_ended_call_can_have_failed() -> None:
     assert not failed(running_view(running(1), NOW))
 
 
-def test_a_flood_of_refusals_grows_in_one_row_until_it_is_recorded() -> None:
-    ring = CallRing()
-    for number in (19, 39):
-        ring.repeat(call(7, status=429, marks=[f"repeated={number - 1}"]))
-        (row,) = ring.by_id.values()
-        assert isinstance(row, CallView)
-        assert (row.count, ring.total, ring.knows(row)) == (number, 1, False)
-    ring.settle(call(7, status=429, marks=["repeated=58"]))
-    ring.repeat(call(7, status=429, marks=["repeated=3"]))
-    (row,) = ring.by_id.values()
-    assert isinstance(row, CallView)
-    assert (row.count, ring.knows(row)) == (59, True)
-
-
 def test_a_refused_call_says_why_where_its_channel_would_be() -> None:
     refused = call(1, status=429, channel="", code="token_quota_exceeded")
     assert place_of(refused) == "(budget)"
