@@ -257,7 +257,7 @@ def _limits(engine: Engine, bound: RateScope) -> Iterator[LimitView]:
             yield LimitView(name=name, limit=reading.limit, left=reading.left, whole_in_ms=whole)
     for name, gate in (("concurrent", bound.gate), ("streams", bound.stream_gate)):
         if gate is not None:
-            left = max(0, gate.limit - engine.limiter.in_flight(gate.key))
+            left = max(0, gate.limit - engine.limiter.lines.taken(gate.key))
             yield LimitView(name=name, limit=gate.limit, left=left, whole_in_ms=Millis(0))
 
 

@@ -59,7 +59,7 @@ class ChannelTickets:
                 "full",
                 1.0,  # nobody knows when a place comes free
             )
-        if bound.rated and (over := self._limiter.against(bound, self._tokens)) is not None:
+        if bound.rated and (over := self._limiter.against((bound,), self._tokens)) is not None:
             return SkippedRoute(route.channel.name, over.reason, "limit", over.wait_s)
         return None
 

@@ -57,8 +57,7 @@ class ConcurrencyLimiter:
 
     def has_room(self, gate: ConcurrencyGate) -> bool:
         """Returns whether a new call gets a place."""
-        line = self._lines.get(gate.key)
-        return line is None or (line.taken < gate.limit and not line.turns)
+        return self.full((gate,)) is None
 
     def enter(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> None:
         """Take a place at each of them but those ``held``."""

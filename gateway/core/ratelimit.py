@@ -6,7 +6,7 @@ All limits of a call are checked and taken together; a refused call uses nothing
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple
 
 import msgspec
@@ -148,23 +148,19 @@ class Limiter:
 
         ``tokens``: what the call may use, with the output that its caps allow.
         """
-        worst: LimitReached | None = None
-        for bound in bounds:
-            over = self.against(bound, tokens)
-            if over is not None and (worst is None or _longer(over, worst)):
-                worst = over
-        if worst is not None:
-            raise worst.error()
+        over = self.against(bounds, tokens)
+        if over is not None:
+            raise over.error()
 
-    def against(self, bound: RateScope, tokens: int) -> LimitReached | None:
-        """Returns the limit of one party that stops the call for the longest time, if any does."""
+    def against(self, bounds: Iterable[RateScope], tokens: int) -> LimitReached | None:
+        """Returns the limit that stops the call for the longest time, if any does; of equals, the first."""
         now = self._mono()
-        worst: LimitReached | None = None
-        for use in self._uses(bound, now):
-            over = use.reached(bound, tokens if use.of_tokens else 1, now)
-            if over is not None and (worst is None or _longer(over, worst)):
-                worst = over
-        return worst
+        reached = [
+            use.reached(bound, tokens if use.of_tokens else 1, now)
+            for bound in bounds
+            for use in self._uses(bound, now)
+        ]
+        return max(filter(None, reached), key=lambda over: inf if over.wait_s is None else over.wait_s, default=None)
 
     def _uses(self, bound: RateScope, now: float) -> Iterator["_Use"]:
         """Yields all the limits of a party, with what is used of them."""
@@ -202,10 +198,6 @@ class Limiter:
             if bound.limits.tpm is not None:
                 entries.append(_log_of(self._tokens, bound.key, now).add(now, tokens))
         return Ticket(entries, self.lines, gates)
-
-    def in_flight(self, key: tuple[str, str]) -> int:
-        """Returns how many calls of this party run, if their number is limited."""
-        return self.lines.taken(key)
 
     def readings(self, bounds: Iterable[RateScope]) -> Readings:
         """Returns the tightest limits of requests and of tokens, for ``x-ratelimit-*`` headers."""
@@ -260,13 +252,6 @@ def _log_of(logs: dict[Scope, _Log], key: Scope, now: float) -> _Log:
     else:
         log.expire(now)
     return log
-
-
-def _longer(one: LimitReached, other: LimitReached) -> bool:
-    """Returns the limit with the longer wait. Never is longest; of equals the first stays."""
-    if one.wait_s is None or other.wait_s is None:
-        return one.wait_s is None and other.wait_s is not None
-    return one.wait_s > other.wait_s
 
 
 def _tightest(readings: list[LimitReading]) -> LimitReading | None:
