@@ -15,19 +15,17 @@ from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out_json, words
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.human_values import first_of, price_hours_of, written_tier
-from gateway.domain.money import dollars, number
+from gateway.domain.human_values import first_of, price_hours_of
+from gateway.domain.money import dollars
 from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import RATE_WORDS, VARIANTS, PriceDraft, PriceRule
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView, draft_of
 from gateway.domain.rule_text import moment_of, written_rule
-from gateway.domain.text import plain
+from gateway.domain.text import plain, word
 from gateway.domain.usage import UNITS
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-OPTIONS = {field.name: field.flags for field in PRICE}
 
 
 def rule_options(command: F) -> F:
@@ -150,25 +148,14 @@ def _usual(view: PriceView | None, model: str) -> PriceView:
 
 
 def _lost_rates(before: PriceView | None, view: PriceView) -> str:
-    """Returns a note about rates that a price lost, with the options that keep them; else nothing."""
-    if before is None:
-        return ""
-    lost = [
-        f"{OPTIONS[name]} {number(rate)}"
-        for name in ("cached_input", "cache_write", "cache_write_long", "per_call")
-        if (rate := _rate(before, name)) is not None and _rate(view, name) is None
-    ]
-    kept = {tier.above for tier in view.tier_prices}
-    lost += [f"--rate {name}={number(rate)}" for name, rate in before.extras.items() if name not in view.extras]
-    lost += [f"--rule '{written_rule(rule)}'" for rule in before.rules if rule not in view.rules]
-    lost += [f"--tier {written_tier(tier)}" for tier in before.tier_prices if tier.above not in kept]
+    """Returns a note about what a price lost, with the options that restore it; else nothing."""
+    lost: list[str] = []
+    for field in PRICE:
+        old, new = (getattr(draft_of(price), field.name) for price in (before, view))
+        several = isinstance(old, tuple | dict)
+        if any(part not in new for part in old) if several else old is not None and new is None:
+            lost += map(word, field.kind.arguments(field, new, old))
     return f"note: the whole price was replaced; what it had before and has no more: {' '.join(lost)}" if lost else ""
-
-
-def _rate(view: PriceView, name: str) -> int | None:
-    """Returns a rate beside those of input and output; None if the price lacks it."""
-    rate: int | None = getattr(view, f"{name}_nanos")
-    return None if name == "per_call" and not rate else rate
 
 
 async def _unknown_model(client: ControlClient, model: str) -> str:

@@ -130,7 +130,7 @@ def test_rates_that_a_new_price_does_not_have_any_more_are_named() -> None:
         f"PUT /prices/{quote(PRICE.model)}": replace(bare, tier_prices=[longer]),
     }
     ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=Control(answers))
-    assert ran.err.splitlines()[1].endswith("no more: --cached 0.00 --tier 200k=6/22.50")
+    assert ran.err.splitlines()[1].endswith("no more: --cached 0 --tier 200k=6/22.50 --tier 1M=6/22.50")
     kept = {**OFFERED, "GET /prices": [full], f"PUT /prices/{quote(PRICE.model)}": full}
     ran = run("price", "set", PRICE.model, "--input", "2.5", "--output", "10", control=Control(kept))
     assert "no more" not in ran.err
