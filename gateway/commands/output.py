@@ -41,7 +41,9 @@ class ListColumn(msgspec.Struct, frozen=True):
     least: int = 10
     """The width below which columns are omitted before it is cut further."""
     below: bool = False
-    """Whether it may be shown on a line of its own under the row. Only the last columns may."""
+    """Whether it is shown whole on a line of its own under the row if the table is too wide. Only the last columns
+    may.
+    """
 
     @property
     def elastic(self) -> bool:
@@ -232,7 +234,7 @@ def _draw(rows: Sequence[T], columns: Columns, width: int | None) -> tuple[str, 
         drawn.append(MARGIN.join(columns[i].draw(line[i], widths[i]) for i in shown).rstrip())
         more = MARGIN.join(line[i] for i in under if line[i] != NOTHING)
         if more and line is not lines[0]:
-            drawn.append(f"{MARGIN}{cut(more, max(10, (width or 0) - len(MARGIN)))}")
+            drawn.append(f"{MARGIN}{more}")
     return "\n".join(drawn), [column.heading for i, column in enumerate(columns) if i not in {*shown, *under, *empty}]
 
 
@@ -243,11 +245,10 @@ def _choose_columns(
     shown, under = list(range(len(columns))), list[int]()
     if _total(widths, shown) > width:
         shown = [i for i in shown if i not in empty]
-    excess = max(0, widths[-1] - 40)  # the last column may be cut so far
     for last in [i for i in reversed(shown) if columns[i].below]:
-        if _total(widths, shown) > width + excess:
+        if _total(widths, shown) > width:
             shown.remove(last)
-            under, excess = [last, *under], 0
+            under = [last, *under]
     least = [min(widths[i], floors[i]) if column.elastic else widths[i] for i, column in enumerate(columns)]
     for turn in sorted({column.drop for column in columns} - {0}):
         if _total(least, shown) > width:

@@ -11,7 +11,7 @@ from gateway.commands.base import Command
 from gateway.commands.completion import MODELS, TOKENS
 from gateway.commands.exit_codes import Exit, Quit, exit_for
 from gateway.commands.options import SOME, WholeNumber, json_option, now
-from gateway.commands.output import ListColumn, cells, out, out_json, out_pairs, table, terminal_width
+from gateway.commands.output import ListColumn, out, out_json, out_pairs, table, terminal_width
 from gateway.commands.session import run
 from gateway.domain.call import CHAT_API, is_call_id
 from gateway.domain.diagnosis import LimitView, PartyView, RouteView, Why, request_like, size_text
@@ -49,6 +49,7 @@ COLUMNS = [
     ListColumn(
         "Skipped because",
         lambda r: f"not skipped, because it is the only one: {r.passed}" if r.last_resort else r.passed,
+        below=True,
     ),
 ]
 
@@ -95,25 +96,11 @@ def why(token: str, model: str | None, *, as_json: bool, **given: Any) -> None:
     else:
         out_pairs([("request", note), *_pairs(answer)])
         if answer.routes:
-            out("\n" + _routes(answer, terminal_width()))
+            columns = [column for column in COLUMNS if column != REQUEST or answer.api != CHAT_API]
+            out("\n" + table(answer.routes, columns, terminal_width()))
     if not answer.works:
         refused = f"a call would be rejected with {answer.status} {answer.code}: {answer.fix or answer.message}"
         raise Quit(refused, exit_for(error_class(answer.status, answer.code), answer.code))
-
-
-def _routes(answer: Why, width: int | None) -> str:
-    """The table; where it is too wide, the reasons for skipping a channel are lines below it, whole."""
-    columns = COLUMNS if answer.api != CHAT_API else [column for column in COLUMNS if column != REQUEST]
-    drawn = table(answer.routes, columns)
-    if width is None or max(map(cells, drawn.splitlines())) <= width:
-        return drawn
-    *others, reason = columns
-    reasons = [
-        f"{plain(route.channel)}: {'' if route.last_resort else 'skipped: '}{plain(reason.cell(route))}"
-        for route in answer.routes
-        if reason.cell(route)
-    ]
-    return "\n".join([table(answer.routes, others, width), *reasons])
 
 
 def _pairs(answer: Why) -> Iterator[tuple[str, str]]:

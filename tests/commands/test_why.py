@@ -197,4 +197,4 @@ def test_on_a_narrow_terminal_the_reasons_are_whole_and_below(monkeypatch: pytes
     begin = next(i for i, line in enumerate(lines) if line.startswith("Channel"))
     assert max(map(len, lines[begin:])) <= 60
     assert "Model" in lines[begin].split()
-    assert lines[-1] == "slow: skipped: paused for 30 s: 429"
+    assert lines[-1] == "  paused for 30 s: 429"
