@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import click
 from click import shell_completion
@@ -112,14 +112,7 @@ def register() -> None:
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-class HasName(Protocol):
-    """Anything with a name."""
-
-    @property
-    def name(self) -> str: ...
-
-
-def names_of(ask: Callable[[ControlClient], Awaitable[Sequence[HasName]]]) -> Completer:
+def names_of(ask: Callable[[ControlClient], Awaitable[Sequence[Any]]]) -> Completer:
     """Completes names that a client can list; nothing if it cannot."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -67,7 +67,7 @@ def _entries(text: str, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if suffix == ".toml":
         yield from _of_document(_document(tomllib.loads, text, "TOML"))
     elif suffix == ".json" or (suffix != ".csv" and start in ("{", "[")):
-        yield from _of_document(_document(_json, text, "JSON"))
+        yield from _of_document(_document(json.loads, text, "JSON"))
     else:
         rows = csv.DictReader(text.splitlines(), delimiter=_delimiter(text), skipinitialspace=True, strict=True)
         try:
@@ -77,17 +77,6 @@ def _entries(text: str, suffix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 yield f"line {rows.line_num}", {_word(name): value for name, value in row.items() if value}
         except csv.Error as exc:
             raise click.BadParameter(f"line {rows.line_num}: {exc}") from exc
-
-
-def _json(text: str) -> Any:
-    """Reads one document, or one object a line."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        lines = [line for line in text.splitlines() if line.strip()]
-        if len(lines) < 2 or not lines[0].rstrip().endswith("}"):
-            raise
-        return [json.loads(line) for line in lines]
 
 
 def _delimiter(text: str) -> str:

@@ -24,7 +24,6 @@ TWO = {"a": {"input": 2_500_000_000, "output": 10 * M}, "b/c": {"input": M, "out
         ("p.tsv", "name\tinput\toutput\tcached_input\na\t2.5\t10\t\nb/c\t1\t2\t0.5\n", TWO),
         ("p.json", '[{"model":"a","input":2.5,"output":10},{"id":"b/c","input":"1","output":2,"cached":0.5}]', TWO),
         ("p.json", '{"a":{"input":2.5,"output":10},"b/c":{"input":1,"output":2,"cached_input":0.5}}', TWO),
-        ("-", '{"model":"a","input":2.5,"output":10}\n{"model":"b/c","input":1,"output":2,"cached":0.5}\n', TWO),
         ("p.toml", '[prices.a]\ninput = 2.5\noutput = 10\n["prices"."b/c"]\ninput=1\noutput=2\ncached=0.5\n', TWO),
         ("p.toml", '[a]\ninput = 2.5\noutput = 10\n["b/c"]\ninput=1\noutput=2\ncached=0.5\n', TWO),
         ("p.csv", "model,like,free\nx,gpt-4o,\ny,,yes\n", {"x": {"like": "gpt-4o"}, "y": {"input": 0, "output": 0}}),
