@@ -1,8 +1,8 @@
 """Doctor: why does my call not work? The questions follow the path of a call and end in real calls through /v1.
 
-The first question that fails is the one to fix. Later ones are skipped, because their answers would mislead. Four lead
-from a client's key to the channels that may answer it. The next three ask the gateway what it would do with the call
-that the last one makes, so nothing is decided here. Then it checks every channel and the machine, whatever came before.
+The first question that fails is the one to fix. Later ones are skipped, because their answers would mislead. Three lead
+from a client's key to the channels that may answer it. The others ask the gateway what it would do with the call that
+the last one makes, so nothing is decided here. Then it checks every channel and the machine, whatever came before.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,7 +29,7 @@ from gateway.domain.errors import GatewayError, QuotaExceeded, RateLimited, erro
 from gateway.domain.human_values import brief_multiplier, count_text
 from gateway.domain.key_owners import hint
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.patterns import is_embedding_model, near_names
+from gateway.domain.patterns import is_embedding_model
 from gateway.domain.text import plain, word
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.views import Step, TokenView
@@ -156,38 +156,20 @@ async def check_token(case: Case) -> str:
 
 
 async def check_model(case: Case) -> str:
-    """Checks that a channel serves that model, or a fallback answers instead."""
-    models = {model.name: model for model in await case.client.models() if model.channels}
-    case.model = case.model or _model_to_test(case, case.sees or list(models))
+    """Checks that the token's group leads to a channel with the model, by the gateway's own decision."""
+    if not case.model:
+        offered = [model.name for model in await case.client.models() if model.channels]
+        case.model = _model_to_test(case, case.sees or offered)
     if not case.model:
         fix = "add a channel: 'tollkeeper channel add NAME --base-url URL --key KEY'"
         raise _missing("no channel offers a model", fix)
-    name = plain(case.model)
-    if case.model in models:
-        channels = models[case.model].channels
-        by_whom = ", ".join(map(plain, channels))
-        if case.model in case.sees or await _any_enabled(case, channels):
-            return f"'{name}' is served by {by_whom}"
-        fix = f"'tollkeeper channel enable {word(channels[0])}'"
-        raise _missing(f"'{name}' is served by {by_whom} only, which is disabled", fix)
-    if case.model in case.sees:
-        return f"no channel serves '{name}', but other models answer instead"
-    near = ", ".join(f"'{plain(name)}'" for name in near_names(case.model, case.sees or models))
-    meant = f"; did you mean {near}?" if near else ""
-    fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
-    raise _missing(f"no channel serves a model named '{name}'{meant}", fix)
-
-
-async def check_group(case: Case) -> str:
-    """Checks that the token's group leads there, by the gateway's own decision."""
     case.why = await _why(case, case.api or CHAT_API)
     if not case.why.visible:
         raise _missing(case.why.rule, case.why.fix)
     if not case.api:
         case.api = api_for(case.model, *(route.upstream_model for route in case.why.routes if route.place))
         case.why = case.why if case.api == CHAT_API else await _why(case, case.api)
-    way = " or ".join(dict.fromkeys(f"channel '{plain(route.channel)}'" for route in case.why.routes if route.place))
-    return f"token '{plain(case.why.token)}' > group '{plain(case.why.group)}' > {way}"
+    return f"token '{plain(case.why.token)}' sees '{plain(case.model)}': {case.why.rule}"
 
 
 async def _why(case: Case, api: str) -> Why:
@@ -207,10 +189,6 @@ def _model_to_test(case: Case, names: list[str]) -> str:
 
 def _missing(text: str, fix: str) -> CheckFailed:
     return CheckFailed(text, fix, code="model_not_found", status=404)
-
-
-async def _any_enabled(case: Case, names: list[str]) -> bool:
-    return any(channel.enabled for channel in await case.client.channels() if channel.name in names)
 
 
 async def _chosen_token(case: Case) -> TokenView:
@@ -312,8 +290,7 @@ def _remaining_text(limit: LimitView) -> str:
 QUESTIONS: tuple[tuple[str, Question], ...] = (
     ("the gateway answers", check_gateway),
     ("the token is accepted", check_token),
-    ("the model exists", check_model),
-    ("the group includes it", check_group),
+    ("the model is offered", check_model),
     ("the quota is enough", check_quota),
     ("no limit is reached", check_limits),
     ("a channel is ready", check_channels),

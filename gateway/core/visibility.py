@@ -9,7 +9,7 @@ from gateway.core.group_policy import models_after
 from gateway.domain.channel import Channel
 from gateway.domain.diagnosis import UnusedFallback
 from gateway.domain.group import Group
-from gateway.domain.patterns import matches
+from gateway.domain.patterns import matches, near_names
 from gateway.domain.text import plain, word
 from gateway.domain.token import Token
 
@@ -34,7 +34,8 @@ def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> V
     offering = [c for c in catalog.registry.channels.values() if any(s.name == model for s in c.models)]
     if not offering and any(rule.model == model for rule in group.fallbacks):
         return _hidden_alias(plain(model, 80), token, group)
-    return _hidden_by(plain(model, 80), token, group, sorted(offering, key=lambda c: (-c.priority, c.name)))
+    seen = catalog.visible(token)
+    return _hidden_by(plain(model, 80), token, group, sorted(offering, key=lambda c: (-c.priority, c.name)), seen)
 
 
 def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -> list[UnusedFallback]:
@@ -76,11 +77,15 @@ def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
     return Visibility(visible=False, rule=rule, fix="see the fallbacks below")
 
 
-def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel]) -> Visibility:
-    """Yields all the rules that hide it, in the order in which the catalog applies them."""
+def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel], seen: Iterable[str]) -> Visibility:
+    """Returns all the rules that hide it, in the order in which the catalog applies them; ``seen``: what the token
+    sees.
+    """
     if not offering:
         fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
-        return Visibility(visible=False, rule=f"no channel offers a model named '{model}'", fix=fix)
+        near = " or ".join(f"'{plain(name)}'" for name in near_names(model, seen))
+        rule = f"no channel offers a model named '{model}'" + (f"; did you mean {near}?" if near else "")
+        return Visibility(visible=False, rule=rule, fix=fix)
     unfit = _unfit(model, token, group)
     found = [
         *_missing_channel(model, token, group, offering),

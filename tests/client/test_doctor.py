@@ -13,7 +13,7 @@ from tests.fakes.replies import fail
 async def test_all_is_well_and_two_real_calls_prove_it(owner: ControlClient, gateway: Gateway) -> None:
     found = await steps(owner)
     assert {step.result for step in found.values()} == {"ok"}
-    assert found["the group includes it"].text == "token 'laptop' > group 'default' > channel 'up'"
+    assert found["the model is offered"].text == "token 'laptop' sees 'm': group 'default' has it from up"
     assert "for $0.000285 together" in found["a real call works"].text
     assert [record.stream for record in await gateway.settled(2)] == [False, True]
 
@@ -34,7 +34,7 @@ async def test_a_named_token_is_used_without_its_key(owner: ControlClient, gatew
 async def test_what_follows_a_failure_is_not_asked(owner: ControlClient, gateway: Gateway) -> None:
     await owner.set_account({"status": "suspended"})
     found = await steps(owner)
-    assert [step.result for step in found.values()] == ["ok"] * 4 + ["fail"] + ["skipped"] * (len(NAMES) - 5)
+    assert [step.result for step in found.values()] == ["ok"] * 3 + ["fail"] + ["skipped"] * (len(NAMES) - 4)
     assert gateway.records == []
 
 
@@ -55,7 +55,9 @@ async def test_a_server_that_is_gone(owner: ControlClient, surface: Surface) -> 
 async def test_an_alias_of_a_group_is_answered_by_another_model(owner: ControlClient, gateway: Gateway) -> None:
     gateway.group("default", fallbacks=(Fallback(model="smart", to=("m",)),))
     found = await steps(owner, model="smart")
-    assert found["the model exists"].text == "no channel serves 'smart', but other models answer instead"
+    assert found["the model is offered"].text == (
+        "token 'laptop' sees 'smart': no channel has it, others answer for it"
+    )
     assert found["a real call works"].result == "ok"
 
 

@@ -42,9 +42,11 @@ async def test_another_model_is_taken_if_it_sees_one(
 ) -> None:
     gateway.channel(provider.base_url, EMBEDDING, "z")
     provider.on("z", upstream())
-    assert (await steps(owner))["the model exists"].text == "'z' is served by up"
+    assert (await steps(owner))["the model is offered"].text.startswith("token 'laptop' sees 'z': ")
     assert await apis(gateway, 2) == {("z", "chat")}
-    assert (await steps(owner, api="embeddings"))["the model exists"].text == f"'{EMBEDDING}' is served by up"
+    assert (await steps(owner, api="embeddings"))["the model is offered"].text.startswith(
+        f"token 'laptop' sees '{EMBEDDING}': "
+    )
 
 
 async def test_the_upstreams_name_of_a_model_tells_it_too(
@@ -60,6 +62,6 @@ async def test_what_is_wished_is_done(owner: ControlClient, gateway: Gateway, pr
     assert (step.name, "does not support chat" in step.text) == ("a real call works", True)
     gateway.channel(provider.base_url, "z")
     step = await failure(owner, api="embeddings")
-    assert (step.name, step.fix) == ("the model exists", "name the one to test: --model NAME")
+    assert (step.name, step.fix) == ("the model is offered", "name the one to test: --model NAME")
     provider.on("z", upstream())
     assert (await steps(owner, api="embeddings", model="z"))["a real call works"].result == "ok"
