@@ -109,11 +109,6 @@ def test_a_name_instead_of_a_command_is_answered_with_the_one_that_shows_it() ->
         assert "Did you mean" not in run(*words).err
 
 
-def test_a_short_option_is_answered_with_the_long_one() -> None:
-    assert run("token", "add", "x", "-g", "y").err.startswith("tollkeeper: No such option '-g'. Did you mean '--group'")
-    assert "Did you mean" not in run("token", "add", "-z").err
-
-
 def test_the_home_before_a_command_of_a_noun_is_not_a_command() -> None:
     for args in (("token", "--home", "/a"), ("token", "--home=/a"), ("token", "--home", "/a", "ls")):
         assert run(*args, control=Control({"GET /tokens": [TOKEN]})).out.startswith("Name")

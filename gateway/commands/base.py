@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gateway.domain.key_owners import handles_in, without_keys
-from gateway.domain.text import plain, word
+from gateway.domain.text import word
 
 COMPLETE = "_TOLLKEEPER_COMPLETE"
 """The variable that a shell's script sets when it asks the program for completions."""
@@ -99,25 +99,12 @@ class Command(click.Command):
             refuse_repeated(self, ctx, args)
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if meant := self._beginning_with(error.option_name):
-                text = f"No such option '{error.option_name}'. Did you mean {' or '.join(map(repr, meant))}?"
-                raise click.UsageError(text, error.ctx) from error
             if error.possibilities:
                 error.possibilities[:] = [name for name in error.possibilities if name not in DESTRUCTIVE_OPTIONS]
             raise
-        if not ctx.resilient_parsing:
-            if self.name not in TAKE_KEYS:
-                _hide_keys(ctx)
-            for param in self.params:
-                if not isinstance(param.type, click.Path):  # file names need not be text
-                    _check_text(ctx.params.get(param.name or ""), param, ctx)
+        if not ctx.resilient_parsing and self.name not in TAKE_KEYS:
+            _hide_keys(ctx)
         return rest
-
-    def _beginning_with(self, name: str) -> list[str]:
-        """Returns the long options with the first letter of a short one, such as ``-m``."""
-        names = [name for param in self.params if isinstance(param, click.Option) for name in param.opts]
-        fitting = [long for long in names if len(name) == 2 and long.startswith(f"-{name}")]
-        return [long for long in fitting if long not in DESTRUCTIVE_OPTIONS]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):
@@ -146,15 +133,6 @@ def refuse_repeated(command: click.Command, ctx: click.Context, args: Sequence[s
         if takes_one and order.count(param) > 1 and (param.secondary_opts or not getattr(param, "is_flag", False)):
             name = " / ".join(max(names, key=len) for names in (param.opts, param.secondary_opts) if names)
             raise click.UsageError(f"{name} is given {order.count(param)} times; it takes one value", ctx)
-
-
-def _check_text(value: object, param: click.Parameter, ctx: click.Context) -> None:
-    """Raises BadParameter for bytes that are not UTF-8, which Python represents as halves of surrogate pairs."""
-    if isinstance(value, tuple | list):
-        for item in value:
-            _check_text(item, param, ctx)
-    elif isinstance(value, str) and not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-        raise click.BadParameter(f"'{plain(value, 60)}' is not UTF-8 text", ctx, param)
 
 
 class Noun(click.Group):
