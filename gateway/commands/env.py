@@ -79,13 +79,13 @@ def env(
         known = _key_of(known, token, given=key is not None)
         note = "" if known or app else _where_the_key_is(token)
         if app is not None:
-            snippets = _snippets(app, known, token, model)
-            chosen = _choose_snippets(snippets, only, app)
+            chosen = _choose_snippets(_snippets(app, known, token, model), only, app)
             _print_guide(chosen, kind, as_json=as_json)
-            if known:
-                note = _missing_key(known if key == "-" else "", chosen, snippets, kind)
-            else:
-                note = _key_of_app("\n".join(snippet.lines(kind) for snippet in chosen), app, token, only)
+            printed = "\n".join(snippet.lines(kind) for snippet in chosen)
+            if not known:
+                note = _key_of_app(printed, app, token, only)
+            elif key == "-" and known not in printed:  # a pipe cannot be read again
+                note = f"what was printed does not contain the key; save it now: {known}"
         elif as_json:
             out_json({URL_VARIABLE: _address(), KEY_VARIABLE: known or None})
         else:
@@ -104,14 +104,6 @@ def _saved_from_loss(key: str) -> Iterator[None]:
         if key.startswith(PREFIX):
             words(f"nothing was printed for this key; save it now: {plain(key)}")
         raise
-
-
-def _missing_key(key: str, chosen: Sequence[Snippet], snippets: Sequence[Snippet], shell: Shell) -> str:
-    """Returns a note with the piped key if the output lacks it, because a pipe cannot be read again; else empty."""
-    if not key or any(key in snippet.lines(shell) for snippet in chosen):
-        return ""
-    lines = [line for snippet in snippets for line in snippet.lines(shell).splitlines() if key in line]
-    return f"what was printed does not contain the key; save it now: {lines[0].strip() if lines else key}"
 
 
 def target_of(models: Sequence[ModelView], *, base_url: str, key: str, model: str | None) -> AppTarget:
