@@ -112,6 +112,8 @@ def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:
         done = f"{'enabled' if alike == {'enabled': True} else 'disabled'} {count}{listed}"
     elif alike is not None and [*alike] == ["group"]:
         done = f"moved {count} to group '{plain(str(alike['group']))}'{listed}"
+    elif alike is not None and [*alike] == ["name"]:
+        done = f"renamed {count} to '{plain(str(alike['name']))}'"
     else:
         changed = sorted({plain(name, 40) for patch in patches for name in patch})
         verb = "set" if asked.kind == "prices" else f"changed {', '.join(changed)} of"

@@ -53,7 +53,7 @@ async def test_a_batch_that_changes_nothing_is_not_in_the_history(owner: Control
 
 
 async def test_a_single_edit_is_named_and_may_rename(owner: ControlClient) -> None:
-    assert await owner.batch("tokens", {"a": {"name": "z"}}) == "changed name of token 'a'"
+    assert await owner.batch("tokens", {"a": {"name": "z"}}) == "renamed token 'a' to 'z'"
     assert [token.name for token in await owner.tokens()] == ["b", "c", "laptop", "z"]
     assert (await owner.undo(accept=True)).text == "token 'a' is as before"
 
