@@ -31,7 +31,7 @@ from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
 from gateway.domain.incidents import reason_text
 from gateway.domain.money import brief_dollars, dollars
-from gateway.domain.quoting import quote_name
+from gateway.domain.offering import offering_of, offering_words
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import SavedChannel
 from gateway.domain.urls import base_url_warning
@@ -148,10 +148,7 @@ async def _add_with_all(client: ControlClient, body: options.Patch) -> tuple[Sav
         if error.code != "no_model_list":
             raise
     saved = await client.add_channel(body)
-    mapped = ",".join(
-        f"{quote_name(m.name, '=')}={quote_name(m.upstream)}" if m.upstream else quote_name(m.name, "=")
-        for m in saved.models
-    )
+    mapped = ",".join(offering_words(offering_of(saved)))
     more = f"tollkeeper channel edit {word(saved.name)} --models {word(f'{mapped},MODEL')}"
     return saved, f"note: it returned no list of models, so it offers only the names of --map; add others: {more}"
 

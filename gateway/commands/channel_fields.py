@@ -4,7 +4,7 @@ All others come from the table of fields. Key and proxy may come from stdin; mod
 patterns in one option, as in the console's form.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -18,8 +18,8 @@ from gateway.commands.output import words
 from gateway.domain.channel import ChannelFields, Dialect, ServedModel
 from gateway.domain.field_kinds import once
 from gateway.domain.fields import CHANNEL
-from gateway.domain.patterns import is_pattern
-from gateway.domain.quoting import listed_names, model_pair
+from gateway.domain.offering import Offering, offering_of, read_offering
+from gateway.domain.quoting import listed_names
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.views import ChannelView
 
@@ -44,7 +44,7 @@ _OPTIONS: Sequence[Callable[[F], F]] = (
         multiple=True,
         metavar="NAMES",
         help="Models to offer: a,b,c; under another name: fast=gpt-4o-mini; or patterns of the upstream's models: "
-        "'gpt-*,!*-preview'.",
+        "'gpt-*,!*-preview'. A name with a space needs double quotes.",
     ),
     click.option(
         "--map",
@@ -131,42 +131,26 @@ def channel_patch(given: Mapping[str, Any], before: ChannelFields) -> Patch:
 
 def _models(models: Sequence[str], maps: Pairs, before: ChannelFields) -> Patch:
     """Returns the models. ``--models`` replaces names and patterns, ``--map`` alone adds to them."""
-    listed = [model_pair(word) for word in listed_names(models)]
-    patterns = [name for name, upstream in listed if not upstream and is_pattern(name)]
-    named = [name for name, upstream in listed if upstream or not is_pattern(name)]
-    mapping = once([*(pair for pair in listed if pair[1]), *maps], "--models and --map")
-    if listed == [(NO_MATTER, "")]:
+    if not (models or maps):
+        return {}
+    offered = read_offering(",".join(models), before.models) if models else offering_of(before)
+    typed = [(model.name, model.upstream) for model in offered.models] if models else []
+    if typed == [(NO_MATTER, "")]:
         text = "--models none is not clear: '*' is for all models; to offer none, disable the channel"
         raise click.UsageError(text, click.get_current_context())
-    if unclear := next((name for name, upstream in listed if upstream.lower() == NO_MATTER), ""):
+    if unclear := next((name for name, upstream in typed if upstream.lower() == NO_MATTER), ""):
         raise click.UsageError(f"--models {plain(unclear)}=none: --map removes a mapping", click.get_current_context())
-    ended = {name for name, upstream in maps if upstream.lower() == NO_MATTER}
-    if missing := ended - {model.name for model in before.models if model.upstream not in ("", model.name)}:
-        raise click.UsageError(f"no mapping '{plain(min(missing))}' to remove", click.get_current_context())
-    mapping = {name: upstream for name, upstream in mapping.items() if name not in ended}
-    patch: Patch = {}
-    if listed and (patterns or before.patterns):
-        patch["patterns"] = patterns
-    if named or maps or (listed and before.models):
-        known = [] if listed and not named else [model for model in before.models if model.name not in ended]
-        patch["models"] = msgspec.to_builtins(served_models(known, named, mapping))
-    return patch
-
-
-def served_models(known: Iterable[ServedModel], wanted: Sequence[str], mapping: Mapping[str, str]) -> list[ServedModel]:
-    """Returns the models of a channel: those wanted, by default the known ones, with their upstream names."""
-    there = {model.name: model for model in known}
-    listed = list(wanted) or list(there)
-    upstreams = {name: "" if name == upstream else upstream for name, upstream in mapping.items()}
-    models = [there.get(name, ServedModel(name=name)) for name in dict.fromkeys([*listed, *mapping])]
-    return [
-        msgspec.structs.replace(
-            model,
-            upstream=upstreams.get(model.name, model.upstream),
-            live=model.live and not wanted and model.name not in mapping,
-        )
-        for model in models
-    ]
+    once([*(pair for pair in typed if pair[1]), *maps], "--models and --map")
+    chosen = {model.name: model for model in offered.models}
+    for name, upstream in maps:
+        if upstream.lower() != NO_MATTER:
+            model = chosen.get(name, ServedModel(name=name))
+            chosen[name] = msgspec.structs.replace(model, upstream="" if name == upstream else upstream)
+        elif any(model.name == name and model.upstream not in ("", name) for model in before.models):
+            chosen.pop(name, None)
+        else:
+            raise click.UsageError(f"no mapping '{plain(name)}' to remove", click.get_current_context())
+    return Offering([*chosen.values()], offered.patterns).patch()
 
 
 def key_of(text: str) -> str:

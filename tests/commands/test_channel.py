@@ -48,6 +48,7 @@ def test_a_channel_is_added() -> None:
             "key": "env:OPENAI_API_KEY",
             "keys": [],
             "models": [{"name": "gpt-4o"}, {"name": "o3"}, {"name": "fast", "upstream": "gpt-4o-mini"}],
+            "patterns": [],
             "groups": ["default", "friends"],
             "priority": -5,
             "weight": 2,
@@ -140,7 +141,7 @@ def test_without_a_list_a_new_channel_offers_what_is_mapped_and_says_so() -> Non
     control = Control({"POST /channels": iter((missing, mapped))})
     ran = run("channel", "add", "c", "--base-url", "http://127.0.0.1:9/v1", "--map", "fast=llama", control=control)
     assert ran.code == 0
-    assert [body.get("patterns") for body in control.bodies] == [["*"], None]
+    assert [body["patterns"] for body in control.bodies] == [["*"], []]
     assert "note: it returned no list of models, so it offers only the names of --map; add others: " in ran.err
     assert "tollkeeper channel edit c --models fast=llama,MODEL\n" in ran.err
     control = Control({"POST /channels": iter((BadRequest("no", code="invalid_value"), mapped))})
@@ -172,12 +173,6 @@ def test_the_dialect_can_be_changed() -> None:
     control = Control({"GET /channels/c": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
     run("channel", "edit", "c", "--dialect", "anthropic", "--base-url", "https://x.example", control=control)
     assert control.bodies == [{"dialect": "anthropic", "base_url": "https://x.example"}]
-
-
-def test_an_edit_keeps_what_is_known_of_models() -> None:
-    control = Control({"GET /channels/openai": CHANNEL, "PATCH /channels/ch_1": CHANNEL})
-    run("channel", "edit", "openai", "--models", "fast,o3", control=control)
-    assert control.bodies == [{"models": [{"name": "fast", "upstream": "gpt-4o-mini"}, {"name": "o3"}]}]
 
 
 def test_an_edit_of_nothing_is_a_usage_error() -> None:

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.channel_fields import served_models
 from gateway.commands.exit_codes import Exit
 from gateway.domain.channel import Overrides, ServedModel
 from tests.commands.runner import Control, Ran, run
@@ -121,14 +120,7 @@ def test_mock_options_are_numbers_where_they_look_like_one(text: str, value: obj
 
 
 def test_a_mapping_to_its_own_name_is_not_a_mapping() -> None:
-    assert served_models([ServedModel(name="a", upstream="b")], [], {"a": "a"}) == [ServedModel(name="a")]
-
-
-def test_models_without_a_list_are_those_there_are() -> None:
-    assert served_models([ServedModel(name="a")], [], {"b": "c"}) == [
-        ServedModel(name="a"),
-        ServedModel(name="b", upstream="c"),
-    ]
+    assert edit("--models", "a=a,b")[1] == [{"models": [{"name": "a"}, {"name": "b"}], "patterns": []}]
 
 
 @pytest.mark.parametrize("args", [("--timeout", "head=soon"), ("--timeout", "60"), ("--map", "x"), ("--weight", "-1")])
@@ -190,7 +182,7 @@ def test_names_at_the_upstream_are_given_among_the_models_or_by_map() -> None:
     assert [body["patterns"] for body in control.bodies[:2]] == [["gpt-*"], ["gpt-*"]]
     assert control.bodies[0]["models"] == [{"name": "b"}, *mapped]
     assert sorted(control.bodies[1]["models"], key=str) == sorted(control.bodies[0]["models"], key=str)
-    assert control.bodies[2] == {"models": mapped[:1]}
+    assert control.bodies[2] == {"models": mapped[:1], "patterns": []}
 
 
 def test_a_mapping_is_removed() -> None:
@@ -198,7 +190,7 @@ def test_a_mapping_is_removed() -> None:
     mapped = replace(CHANNEL, patterns=["*"], models=models)
     control = Control({"GET /channels/x": mapped, "PATCH /channels/ch_1": mapped})
     assert run(*EDIT, "--map", "fast=none", "--map", "big=o3", control=control).code == 0
-    assert control.bodies == [{"models": [{"name": "o3", "live": True}, {"name": "big", "upstream": "o3"}]}]
+    assert control.bodies == [{"models": [{"name": "big", "upstream": "o3"}], "patterns": ["*"]}]
     ran = run(*EDIT, "--map", "o3=none", control=control)
     assert (ran.code, "no mapping 'o3' to remove" in ran.err) == (Exit.USAGE, True)
     ran = run(*EDIT, "--models", "none", control=control)
@@ -212,10 +204,9 @@ def test_names_instead_of_patterns_are_for_good() -> None:
     control = Control({"GET /channels/x": live, "PATCH /channels/ch_1": live})
     run("channel", "edit", "x", "--models", "a", control=control)
     run("channel", "edit", "x", "--map", "c=b", control=control)
-    served_live = [{"name": "a", "live": True}, {"name": "b", "live": True}]
     assert control.bodies == [
-        {"patterns": [], "models": [{"name": "a"}]},
-        {"models": [*served_live, {"name": "c", "upstream": "b"}]},
+        {"models": [{"name": "a"}], "patterns": []},
+        {"models": [{"name": "c", "upstream": "b"}], "patterns": ["*"]},
     ]
 
 

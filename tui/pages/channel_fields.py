@@ -5,21 +5,17 @@ Models are typed as names and patterns, or chosen from a list. Header values are
 are never shown.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Collection, Mapping
 
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_context, plural
 from gateway.domain.incidents import reason_text
+from gateway.domain.offering import Offering, offering_of, offering_words
 from gateway.domain.pair_kinds import HEADERS_EXAMPLE
 from gateway.domain.patterns import NOT, is_pattern, matches
-from gateway.domain.quoting import comma_list, model_pair, quote_name, split_names
 from gateway.domain.text import REFERENCE
 from gateway.domain.upstream_views import ListedModel, ListingView, SavedChannel
-from gateway.domain.urls import demand_no_url
 from gateway.domain.views import ChannelView, KeyView
 from tui import format as fmt
 from tui.session import ConsoleSession
@@ -31,69 +27,16 @@ ORDER = ("new", "gone", "kept_out", "offered")
 STATE_NAMES = {"new": "new", "gone": "gone", "kept_out": "not offered", "offered": "offered"}
 
 
-class Offering(msgspec.Struct, frozen=True):
-    """Models by name, and patterns that select from the upstream's list."""
-
-    models: list[ServedModel]
-    """The models that are listed by name. The server decides which ones the patterns select, since its list may be
-    newer."""
-    patterns: list[str]
-
-    def patch(self) -> dict[str, Any]:
-        """Returns the offering as a request body."""
-        return {"models": msgspec.to_builtins(self.models), "patterns": self.patterns}
-
-
-def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
-    """Returns the offering of ``a, name=upstream, gpt-*, !*-preview``; known data of a model that stays is kept. Raises
-    BadRequest.
-    """
-    there = {model.name: model for model in known}
-    own = {model.name for model in known if not model.live}
-    models, patterns = [], []
-    for word in dict.fromkeys(split_names(text)):
-        name, upstream = model_pair(word)
-        for one in (name, upstream):
-            demand_no_url(one)
-        if not upstream and is_pattern(name) and name not in own:
-            patterns.append(name)
-            continue
-        model = there.get(name, ServedModel(name=name))
-        models.append(msgspec.structs.replace(model, upstream="" if upstream == name else upstream, live=False))
-    return Offering(models, patterns)
-
-
-def offering_of(view: ChannelView) -> Offering:
-    """Returns the offering of a channel as its owner configured it."""
-    return Offering([model for model in view.models if not model.live], list(view.patterns))
-
-
 def offering_text(found: Offering) -> str:
     """Returns the text that a user would type for it."""
-    named = [quote_name(m.name, "=") + (f"={quote_name(m.upstream, '=')}" if m.upstream else "") for m in found.models]
-    return ", ".join([*named, *(quote_name(pattern, "=") for pattern in found.patterns)])
+    return ", ".join(offering_words(found))
 
 
-def models_options(found: Offering, known: Sequence[ServedModel] = ()) -> list[str]:
-    """Returns the option that offers the same. Raises BadRequest if none can.
-
-    The command keeps the upstream name of a model that stays; if the form drops it, ``name=name`` does so in the
-    command.
-    """
+def models_options(found: Offering) -> list[str]:
+    """Returns the option that offers the same. Raises BadRequest if none can."""
     if odd := next((model.name for model in found.models if is_pattern(model.name) and not model.upstream), None):
         raise BadRequest(f"'{odd}' is a model name, but the command line would read it as a pattern")
-    renamed = {model.name for model in known if model.upstream}
-    named = [_pair(model) if model.upstream or model.name in renamed else _single(model.name) for model in found.models]
-    return ["--models", comma_list([*named, *map(_single, found.patterns)]) or "*"]
-
-
-def _pair(model: ServedModel) -> str:
-    return f"{_single(model.name)}={_single(model.upstream_name)}"
-
-
-def _single(name: str) -> str:
-    """Returns one name of an option, where only commas separate names."""
-    return quote_name(name, "=") if "=" in name or name[0] in "\"'" else name
+    return ["--models", ",".join(offering_words(found)) or "*"]
 
 
 def listing_options(listing: ListingView) -> list[tuple[str, str]]:

@@ -11,20 +11,13 @@ import msgspec
 from gateway.domain.channel import ChannelFields, Dialect
 from gateway.domain.errors import BadRequest
 from gateway.domain.fields import CHANNEL
+from gateway.domain.offering import Offering, offering_of, read_offering
 from gateway.domain.text import REFERENCE
 from gateway.domain.upstream_views import PresetView
 from gateway.domain.urls import base_url_warning
 from gateway.domain.views import ChannelView
 from tui.entity_form import EntityForm
-from tui.pages.channel_fields import (
-    Offering,
-    has_secrets,
-    headers_hint,
-    models_options,
-    offering_of,
-    offering_text,
-    read_offering,
-)
+from tui.pages.channel_fields import has_secrets, headers_hint, models_options, offering_text
 from tui.session import ConsoleSession
 from tui.text import safe
 from tui.widgets.combobox import Suggestion
@@ -131,7 +124,7 @@ class ChannelForm(EntityForm):
             more += ["--key", key]
         if texts["models"].strip() != (offering_text(offering_of(edited)) if edited else ""):
             known = edited.models if edited else ()
-            more += models_options(read_offering(texts["models"], known), known)
+            more += models_options(read_offering(texts["models"], known))
         return super().command(texts, more)
 
 

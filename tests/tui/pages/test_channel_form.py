@@ -115,7 +115,7 @@ def test_names_with_blanks_and_marks_stay_what_they_are() -> None:
 
 def test_names_with_blanks_are_quoted_in_the_command() -> None:
     _, command = form(channel("x"), models='"a b", "pub lic"="up stream"', groups='default, "grp one"')
-    assert command == ("channel edit x --models 'a b,pub lic=up stream' --group 'default,grp one'")
+    assert command == """channel edit x --models '"a b","pub lic"="up stream"' --group 'default,grp one'"""
     with pytest.raises(BadRequest, match="contains a comma"):
         form(channel("x"), groups='"a,b"')
 

@@ -1,0 +1,54 @@
+"""Offering: the models of a channel as its owner types them, in the console's form and in ``--models``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.domain.channel import ChannelFields, ServedModel
+from gateway.domain.patterns import is_pattern
+from gateway.domain.quoting import model_pair, quote_name, split_names
+from gateway.domain.urls import demand_no_url
+
+
+class Offering(msgspec.Struct, frozen=True):
+    """Models by name, and patterns that select from the upstream's list."""
+
+    models: list[ServedModel]
+    """The models that are listed by name. The server decides which ones the patterns select, since its list may be
+    newer."""
+    patterns: list[str]
+
+    def patch(self) -> dict[str, Any]:
+        """Returns the offering as a request body."""
+        return {"models": msgspec.to_builtins(self.models), "patterns": self.patterns}
+
+
+def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
+    """Returns the offering of ``a, name=upstream, gpt-*, !*-preview``; known data of a model that stays is kept. Raises
+    BadRequest.
+    """
+    there = {model.name: model for model in known}
+    own = {model.name for model in known if not model.live}
+    models, patterns = [], []
+    for word in dict.fromkeys(split_names(text)):
+        name, upstream = model_pair(word)
+        for one in (name, upstream):
+            demand_no_url(one)
+        if not upstream and is_pattern(name) and name not in own:
+            patterns.append(name)
+            continue
+        model = there.get(name, ServedModel(name=name))
+        models.append(msgspec.structs.replace(model, upstream="" if upstream == name else upstream, live=False))
+    return Offering(models, patterns)
+
+
+def offering_of(channel: ChannelFields) -> Offering:
+    """Returns the offering of a channel as its owner configured it."""
+    return Offering([model for model in channel.models if not model.live], list(channel.patterns))
+
+
+def offering_words(found: Offering) -> list[str]:
+    """Returns the words that a user would type for it, between commas."""
+    named = [quote_name(m.name, "=") + (f"={quote_name(m.upstream, '=')}" if m.upstream else "") for m in found.models]
+    return [*named, *(quote_name(pattern, "=") for pattern in found.patterns)]
