@@ -282,24 +282,16 @@ async def _listing(client: ControlClient, ref: str, *, refresh: bool) -> Listing
 
 
 def _patch(view: ChannelView, chosen: list[ListedModel], *, replace: bool) -> Patch:
-    """Returns the patch. ``--set`` makes a fixed list, even if patterns selected before."""
-    wanted = [
+    """Returns the patch that adds models, or replaces all by them; a model that is offered already keeps all of its
+    names. ``--set`` makes a fixed list, even if patterns selected before.
+    """
+    listed = {m.name: m for m in chosen if m.state != "gone"}
+    kept = [model for model in view.models if not replace or model.upstream_name in listed]
+    there = {model.upstream_name for model in kept}
+    new = [
         ServedModel(name=m.name, context=m.context, max_output=m.max_output, told=m.told)
-        for m in chosen
-        if m.state != "gone"
+        for m in listed.values()
+        if m.name not in there
     ]
-    models = merge_models([] if replace else view.models, wanted, view.models)
     fixed: Patch = {"patterns": []} if replace and view.patterns else {}
-    return {"models": msgspec.to_builtins(models)} | fixed
-
-
-def merge_models(
-    kept: Sequence[ServedModel], added: list[ServedModel], known: Sequence[ServedModel]
-) -> list[ServedModel]:
-    """Returns kept and added models. A model that the channel knows stays as it is, with all of its names."""
-    chosen, there = list(kept), {model.upstream_name for model in kept}
-    for model in added:
-        if model.upstream_name not in there:
-            there.add(model.upstream_name)
-            chosen += [served for served in known if served.upstream_name == model.upstream_name] or [model]
-    return chosen
+    return {"models": msgspec.to_builtins([*kept, *new])} | fixed

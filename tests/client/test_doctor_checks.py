@@ -10,31 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.client.control import ControlClient
-from gateway.client.doctor import Case, CheckFailed
-from gateway.client.doctor_rounds import START, check_clock, check_everything, check_proxies
+from gateway.client.doctor_rounds import check_clock, check_everything, check_proxies
 from gateway.client.test_call import INPUT_BOUND, OUTPUT_CAP
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.errors import Unavailable
 from gateway.domain.group import Fallback
 from gateway.domain.views import Step
-from gateway.runfile import Endpoint
 from tests.client.examined import Spoil, failure, steps
 from tests.control.conftest import Surface
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import fail, reply, silence, slam, speak
-
-
-def test_an_ill_says_what_is_wrong_and_what_to_do() -> None:
-    ill = CheckFailed("nothing is left", START, code="insufficient_quota", status=429)
-    step = Step(name="", result="fail", text="nothing is left", fix=START, code="insufficient_quota", status=429)
-    assert ill.step == step
-
-
-def test_at_first_nothing_is_known() -> None:
-    case = Case(ControlClient(Endpoint(instance="i", secret="s")), key="k", token="t", model="m")
-    assert (case.token, case.sees, hasattr(case, "why")) == (None, [], False)
-
 
 PATH_FAILURES: dict[str, tuple[Spoil, dict[str, str], str, str]] = {
     "wrong key": (lambda g, o: o.tokens(), {"key": "sk-tk-wrong"}, "the token is accepted", "token rotate"),

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.commands.channel_probe import merge_models
 from gateway.commands.exit_codes import Exit
 from gateway.commands.options import now
 from gateway.domain.channel import Check, ServedModel, UpstreamPrices
@@ -236,10 +235,6 @@ def test_a_model_that_is_offered_under_several_names_keeps_them_all() -> None:
         assert run("channel", "models", "x", pattern, option, control=asked).code == 0
         assert {"o3", "quick"} <= {model["name"] for model in asked.bodies[0]["models"]}
     assert "o3           yes, quick" in run("channel", "models", "x", control=Control(control)).out
-
-
-def test_merging_takes_each_upstream_name_once() -> None:
-    assert merge_models([], [ServedModel(name="a"), ServedModel(name="a")], []) == [ServedModel(name="a")]
 
 
 def test_a_new_model_without_a_price_is_named() -> None:

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
 from gateway.commands.base import Command
-from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS, BashComplete, Completer, line_of, several
+from gateway.commands.completion import CHANNELS, GROUPS, MODELS, TOKENS, BashComplete, Completer, several
 from gateway.commands.session import CommandSession
 from gateway.domain.errors import Unavailable
 from tests import fork_server
@@ -23,24 +23,6 @@ from tests.commands.samples import CHANNEL, GROUP, MODEL, TOKEN
 from tests.house import ROOT
 
 BREAKS = " \t\n\"'@><=;|&(:"
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "word", "kept"),
-    [
-        ("tk price set ", ["tk", "price", "set"], "", ""),
-        ("tk price set qw", ["tk", "price", "set"], "qw", ""),
-        ("tk  set qwen3:8", ["tk", "set"], "qwen3:8", "qwen3:"),
-        ("tk chat --model=a:b:c", ["tk", "chat"], "--model=a:b:c", "--model=a:b:"),
-        ("tk show weird\\ n", ["tk", "show"], "weird n", ""),
-        ("tk show 'a b' \"c\\\"d:", ["tk", "show", "a b"], 'c"d:', ""),
-        ("tk show '", ["tk", "show"], "", ""),
-        ("tk show a\\:b", ["tk", "show"], "a:b", ""),
-    ],
-)
-def test_a_line_is_read_as_bash_reads_it(text: str, words: list[str], word: str, kept: str) -> None:
-    line = line_of(text, BREAKS)
-    assert (line.words, line.word, line.kept) == (words, word, kept)
 
 
 @pytest.mark.parametrize(
