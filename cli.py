@@ -22,6 +22,7 @@ from click.shell_completion import CompletionItem
 from gateway import __version__
 from gateway.commands.base import (
     COMPLETE,
+    CONSOLE,
     HELP,
     HOME,
     HOST,
@@ -33,9 +34,6 @@ from gateway.commands.base import (
 )
 from gateway.commands.exit_codes import MEANINGS, PROGRAM, report
 from gateway.domain.errors import GatewayError
-
-CONSOLE = "tollkeeper.console"
-"""The key in the context's shared notes under which ``selftest`` finds the console: only this file may know it."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("server:serve", "Run the gateway in the foreground."),

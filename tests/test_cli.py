@@ -135,9 +135,9 @@ def test_the_help_of_what_does_not_exist() -> None:
 
 @pytest.mark.parametrize("word", ["rm", "delete"])
 def test_other_words_for_commands_of_a_noun(word: str) -> None:
-    control = Control({"DELETE /prices/gpt-4o": {}})
+    control = Control({"POST /batch": {"done": "removed price 'gpt-4o'"}})
     assert run("price", word, "gpt-4o", "--yes", control=control).code == 0
-    assert [asked for asked, _ in control.asked] == ["DELETE /prices/gpt-4o"]
+    assert [asked for asked, _ in control.asked] == ["POST /batch"]
 
 
 def test_a_host_or_port_before_another_command_is_refused() -> None:

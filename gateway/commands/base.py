@@ -19,6 +19,9 @@ COMPLETE = "_TOLLKEEPER_COMPLETE"
 HOME = "tollkeeper.home"
 """The key of ``--home`` in ``click.Context.meta``, wherever on the command line it was given."""
 
+CONSOLE = "tollkeeper.console"
+"""The key of the function that draws the console once, without a terminal, and returns its text."""
+
 HANDLES = "tollkeeper.handles"
 """The key of the handles of keys on the command line, whose owners are named."""
 SEARCHED = frozenset(

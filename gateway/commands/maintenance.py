@@ -11,7 +11,7 @@ import click
 
 from gateway.client import doctor, launch
 from gateway.client.control import ControlClient
-from gateway.commands.base import Command
+from gateway.commands.base import CONSOLE, Command
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import json_option
 from gateway.commands.output import out, out_view
@@ -21,10 +21,6 @@ from gateway.domain.diagnosis import Verdict
 from gateway.domain.errors import GatewayError
 from gateway.domain.human_values import count_text
 from gateway.domain.money import dollars
-
-CONSOLE = "tollkeeper.console"
-"""The key in the context's shared notes of a function that draws the console once without a terminal and returns its
-text."""
 
 Draw = Callable[[Config], str]
 

@@ -22,7 +22,7 @@ from gateway.domain.price_view import PriceView, draft_of, example_cost
 from gateway.domain.quoting import listed_names
 from gateway.domain.rule_text import written_rule
 from gateway.domain.text import plain, word
-from gateway.domain.upstream_views import ModelRoute, PriceProposal
+from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal
 from gateway.domain.views import ChannelView, ModelView
 
 IMPORT_COLUMNS = [
@@ -211,30 +211,28 @@ def list_prices(*, unpriced: bool, as_json: bool) -> None:
 def show_price(model: str, *, as_json: bool) -> None:
     """Show the price of one model: every rate, where it is from, and an example."""
 
-    async def work(client: ControlClient) -> tuple[PriceView | None, bool]:
+    async def work(client: ControlClient) -> tuple[PriceView | None, list[ModelRoute], bool]:
         try:
-            known = (await client.model(model)).price
+            detail = await client.model(model)
+            known, routes = detail.price, _priced_routes(detail)
         except NotFound:
             known = next((view for view in await client.prices() if view.model == model and not view.channel), None)
             if known is None:
                 raise
-        return known, known is None and not as_json and (await client.settings()).refuse_unpriced
+            routes = []
+        return known, routes, known is None and not as_json and (await client.settings()).refuse_unpriced
 
-    view, refused = run(work)
+    view, routes, refused = run(work)
     if as_json:
         out_json(view)
         return
     out_pairs(_details(view, model, refused=refused))
-    if routes := run(lambda client: _priced_routes(client, model)):
+    if routes:
         out("\n" + table(routes, ROUTE_COLUMNS, terminal_width()))
 
 
-async def _priced_routes(client: ControlClient, model: str) -> list[ModelRoute]:
-    """The channels of a model, each once, if one of them has another price than the model."""
-    try:
-        detail = await client.model(model)
-    except NotFound:
-        return []
+def _priced_routes(detail: ModelDetail) -> list[ModelRoute]:
+    """Returns the channels of a model, each once, if one of them has another price than the model."""
     routes = {route.channel: route for route in detail.routes}
     return [*routes.values()] if any(route.price != detail.price for route in routes.values()) else []
 
@@ -279,10 +277,7 @@ def remove_price(models: tuple[str, ...], *, channel: str, yes: bool) -> None:
             raise NotFound(f"model '{missing[0]}' has no price; 'tollkeeper price list' shows those that have one")
         its = "Its" if len(names) == 1 else "Their"
         confirm(f"Remove the price of {_name_list(names)}? {its} calls will {_effect()}.", yes=yes)
-    if len(names) == 1:
-        run(lambda client: client.remove_price(names[0]))
-    else:
-        run(lambda client: client.batch("prices", dict.fromkeys(names)))
+    run(lambda client: client.batch("prices", dict.fromkeys(names)))
     for model in names:
         words(f"Price of '{model}' removed.")
 

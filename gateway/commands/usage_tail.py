@@ -105,12 +105,10 @@ async def _follow(client: ControlClient, feed: "EventFeed", *, as_json: bool, qu
 
 async def _check(client: ControlClient, wanted: CallQuery) -> None:
     """Raises NotFound for a name that no future call can have."""
-    for token in wanted.token:
-        await client.token(token)
-    for group in wanted.group:
-        await client.group(group)
-    for channel in wanted.channel:
-        await client.channel(channel)
+    finders = (wanted.token, client.token), (wanted.group, client.group), (wanted.channel, client.channel)
+    for refs, find_one in finders:
+        for ref in refs:
+            await find_one(ref)
 
 
 async def _events(client: ControlClient) -> AsyncGenerator[AnyEvent, None]:

@@ -278,7 +278,9 @@ def test_only_the_channel_asked_for_can_be_why_nothing_is_imported() -> None:
 
 
 def test_a_price_is_removed() -> None:
-    assert run("price", "remove", "x", "--yes", control=Control({"DELETE /prices/x": {}})).code == 0
+    assert (
+        run("price", "remove", "x", "--yes", control=Control({"POST /batch": {"done": "removed price 'x'"}})).code == 0
+    )
 
 
 def test_several_prices_are_removed_as_one_change() -> None:
