@@ -370,8 +370,8 @@ def plan_hold(
     rooms = list(_rooms(books, account, group, token, now=now))
     try:
         return HoldPlan(
-            full if free else _nanos(rooms, token, need, books),
-            _tokens(rooms, token, need, books),
+            full if free else Nanos(_affordable(rooms, token, need, books, in_tokens=False)),
+            _affordable(rooms, token, need, books, in_tokens=True),
             "; ".join(room.warning for room in rooms if room.warning),
         )
     except QuotaExceeded as error:
@@ -392,25 +392,16 @@ def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Mill
     return min(lefts, default=None)
 
 
-def _nanos(rooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBooks) -> Nanos:
-    left = need.nanos
+def _affordable(rooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBooks, *, in_tokens: bool) -> int:
+    """Returns the money or tokens to hold: what the call may need, or all that is left if that is less."""
+    left, least = (need.input + need.output, need.input + need.minimum) if in_tokens else (need.nanos, need.least)
     for room in rooms:
-        if room.nanos is not None:
-            if room.nanos <= 0 or need.least > room.nanos:
-                shortage = Shortage(token=token, held_output=need.minimum, needs=need.least)
+        has = room.tokens if in_tokens else room.nanos
+        if has is not None:
+            if has <= 0 or least > has:
+                shortage = Shortage(token=token, held_output=need.minimum, needs=least, in_tokens=in_tokens)
                 raise quota_exceeded(room, shortage, books.running_in(room.scope))
-            left = min(left, Nanos(room.nanos))
-    return left
-
-
-def _tokens(rooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBooks) -> int:
-    left, least = need.input + need.output, need.input + need.minimum
-    for room in rooms:
-        if room.tokens is not None:
-            if room.tokens <= 0 or least > room.tokens:
-                shortage = Shortage(token=token, held_output=need.minimum, needs=least, in_tokens=True)
-                raise quota_exceeded(room, shortage, books.running_in(room.scope))
-            left = min(left, room.tokens)
+            left = min(left, has)
     return left
 
 

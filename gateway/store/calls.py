@@ -152,19 +152,13 @@ class CallLog:
         Continue the search by its cursor and merge the results to get the first ones of all calls.
         """
         found: list[CallView] = []
-        for step in LogSearch(query).steps(self.log.segments[::-1], below):
-            for line in step.lines:
-                if intact(line) and id_of(line) < below:
-                    found.append(call_view(_decode(body_of(line))))
-                    patience.over()
-            if len(found) > 2 * limit:
-                found = order.best(found, limit)
-            number, back_to = step.oldest() if patience.over() else (0, Millis(0))
-            if 0 < number < below:
-                return SortedCalls(
-                    calls=order.best(found, limit), progress=_so_far(self.log.segments, [], number, back_to)
-                )
-        return SortedCalls(calls=order.best(found, limit), progress=SearchResult(records=[]))
+        size = max(2 * limit, 1000)
+        while True:
+            page = self.search(query, limit=size, below=below, patience=patience)
+            found = order.best([*found, *map(call_view, page.records)], limit)
+            if page.cursor is None or len(page.records) < size:
+                return SortedCalls(calls=found, progress=msgspec.structs.replace(page, records=[]))
+            below = page.cursor
 
     def sums(self, by: Dimension, since: Millis, until: Millis, step: Step) -> Sums:
         """Returns sums of calls that began in ``since <= ts < until``: in total, by value and over time.
