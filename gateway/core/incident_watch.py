@@ -97,7 +97,7 @@ class IncidentWatch:
         for record in records:
             self._look_at_cost(record, now)
         channels = [one for one in self._catalog().registry.channels.values() if one.enabled]
-        wrong = [*budgets, *self._channel_conditions(channels)]
+        wrong = [*budgets, *self._unset(channels), *self._channel_conditions(channels)]
         if trouble := self._trouble():
             wrong.append(Condition(reason=trouble))
         for warning in found.update(wrong, set(self._failing(channels)), now):
@@ -168,11 +168,18 @@ class IncidentWatch:
             if not token.outlived(now):  # else the program has ended
                 yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets
 
+    def _unset(self, channels: Iterable[Channel]) -> Iterator[Condition]:
+        """Yields the channels that refer to variables that are not set: in a command, those that are known."""
+        lasting = [one for one in self.incidents.newest() if one.kind is FailureKind.UNSET and one.paused]
+        known = {one.subject_id: one.reason for one in lasting}
+        for channel in channels:
+            reason = unset_text(self._variables.missing(channel)) if self.serving else known.get(channel.id, "")
+            if reason:
+                yield _condition(channel, FailureKind.UNSET, reason)
+
     def _channel_conditions(self, channels: Iterable[Channel]) -> Iterator[Condition]:
         """Yields what is wrong with channels that are in use, and with their keys."""
         for channel in channels:
-            if self.serving and (unset := unset_text(self._variables.missing(channel))):
-                yield _condition(channel, FailureKind.UNSET, unset)
             if lacks := self._health.missing(channel.id):
                 yield _condition(channel, FailureKind.MISSING, "", until=self._until(max(lacks.values())))
             yield from self._pause(channel, "", self._health.state(channel))

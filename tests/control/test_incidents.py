@@ -312,6 +312,8 @@ async def test_a_channel_with_no_key_but_one_that_is_not_set_is_one_incident(
     view = await owner.channel("up")
     assert (view.state, view.until_ms, view.keys[0].state) == ("attention", None, "unset")
     assert [(one.kind, one.paused, one.unanswered) for one in await owner.incidents()] == [(FailureKind.UNSET, True, 1)]
+    gateway.engine.incident_watch.serving = False  # a command does not know the environment of the calls
+    assert [one.paused for one in await owner.incidents()] == [True]
     await owner.edit_channel("up", {"enabled": False})
     assert [one.paused for one in await owner.incidents()] == [False]
 
