@@ -10,11 +10,9 @@ itself: after a power cut it may be too small, never too large.
 """
 
 import calendar
-import os
 import re
 import threading
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter
@@ -28,46 +26,25 @@ from gateway.store.rollup import DAY, Countable, Rollup, SegmentSums
 from gateway.store.segment import EMPTY, Segment
 from gateway.store.tail import Mark, PartlyWritten, Tail, reseal, restore
 
-_SLOT = 32
-"""Bytes of one number. Two places are written alternately, so that a torn write leaves the other one."""
-
 
 class HighWater:
     """``last`` is the number in the file when it was opened, and later the number that was last put; 0 if unknown."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd = -1
-        self._slot = 0
         data = files.read(path)
-        found = [_number(data[at : at + _SLOT]) for at in (0, _SLOT)]
-        self.last = max(found)
-        self._slot = found.index(min(found))
+        self.last = int(data) if _NUMBER.fullmatch(data) else 0
 
     def put(self, last: int) -> None:
         """Write down that all records up to this number are safe. If the disk refuses, the next call tries again."""
         if last <= self.last:
             return
         with suppress(OSError):
-            if self._fd < 0:
-                self._fd = files.open_file(self._path, os.O_RDWR | os.O_CREAT)
-            files.write_at(self._fd, _line(last), self._slot * _SLOT)
-            self.last, self._slot = last, 1 - self._slot
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            files.replace(self._path, b"%d\n" % last, durable=False)
+            self.last = last
 
 
-def _line(number: int) -> bytes:
-    digits = b"%022d" % number
-    return b"%s %08x\n" % (digits, zlib.crc32(digits))
-
-
-def _number(line: bytes) -> int:
-    digits = line[:22]
-    return int(digits) if digits.isdigit() and line == _line(int(digits)) else 0
+_NUMBER = re.compile(rb"\d{1,18}\n")
 
 
 LIMIT = 32 << 20

@@ -4,7 +4,7 @@ lock                 held by the writer while it lives; contains its process id
 config.json          TinyDB: meta, account, settings, tokens, groups, channels, prices, grants   replaced atomically
 history.json         TinyDB: the owner's changes of it                                           replaced atomically
 inflight.log         the calls that are running                                                  appended, emptied
-high-water           the number of the newest record that is safe                                written in place
+high-water           the number of the newest record that is safe                                replaced atomically
 usage/calls-*.json   TinyDB: one segment of the call log each                                    appended, then sealed
 usage/ledger.json    TinyDB: one document of sums per sealed segment                             replaced atomically
 usage/reserve        space kept back for the records of running calls
@@ -117,15 +117,13 @@ class Store:
             self.entities = Entities(self._home / "config.json", expected=_used(self._home), moment=now())
             self.incidents = IncidentFile(self._home / "incidents.json")
             self.history = History(self._home, lambda: self.entities.applied, now, self._note)
-            high_water = HighWater(self._home / "high-water")
-            ending.callback(high_water.close)
             log = Log(
                 self._home / "usage",
                 limit=segment_bytes,
                 now=now,
                 oldest=lambda: now() - self.entities.registry.settings.keep_days * DAY,
                 notes=self.notes,
-                high_water=high_water,
+                high_water=HighWater(self._home / "high-water"),
             )
             log.tell = self._note
             ending.callback(log.close)
