@@ -110,7 +110,6 @@ MOMENTS = 2 * len(Window)
 """Moments kept for each scope: the starts of its windows, and as many earlier ones."""
 
 EVER = Millis(0)
-_NEVER = Millis(sums.FOREVER)
 
 DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group": "group", "channel": "channel"}
 """Which sums of the log belong to a scope. The account's are those of all groups."""
