@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from gateway.config import Config, make_home
-from gateway.domain.incidents import LIMIT as INCIDENTS
 from gateway.domain.incidents import Incident
 from gateway.domain.units import Millis
 from gateway.store import files
@@ -48,9 +47,7 @@ class IncidentFile:
     def load(self) -> list[Incident]:
         """Returns the incidents, oldest first; none if the file is missing or damaged."""
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError), files.open_to_read(self.path) as file:
-            return msgspec.json.decode(file.read(4 << 20), type=list[Incident])[
-                -INCIDENTS:
-            ]  # a larger file is not ours
+            return msgspec.json.decode(file.read(4 << 20), type=list[Incident])  # a larger file is not ours
         return []
 
     def save(self, incidents: Sequence[Incident]) -> bool:
