@@ -220,18 +220,6 @@ async def test_a_budget_that_then_pays_for_a_smaller_call_is_not_refusing(
             assert any(found) == refuses
 
 
-async def test_a_budget_that_was_too_small_and_is_raised_refuses_no_more(
-    owner: ControlClient, gateway: Gateway, provider: Provider
-) -> None:
-    provider.on("m", speak())
-    gateway.price()
-    client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(10)),))
-    assert (await client.chat(max_tokens=1)).status == 429
-    await gateway.settled(1)
-    await owner.edit_token("tight", {"budgets": [{"window": "day", "nanos": 10**9}]})
-    assert [one.ended is None for one in await owner.incidents() if one.budget] == [False]
-
-
 async def test_refusals_that_are_recorded_late_are_before_the_raise(
     owner: ControlClient, gateway: Gateway, provider: Provider
 ) -> None:
