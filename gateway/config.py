@@ -28,7 +28,6 @@ HOME_FILES = frozenset(
         "console.toml",
         "control.sock",
         "high-water",
-        "history-keys.json",
         "history.json",
         "inflight.log",
         "last-address",

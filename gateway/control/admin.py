@@ -11,7 +11,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, patch, query, read_body, require_fields
 from gateway.control.views import account_view
 from gateway.core.auth import new_id
-from gateway.core.change_history import settings_differences
+from gateway.core.change_history import field_differences
 from gateway.domain.account import AccountFields, Grant
 from gateway.domain.config_views import FieldDifference
 from gateway.domain.diagnosis import Verdict
@@ -66,7 +66,7 @@ async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     validation.settings(settings)
     if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:
         edits.engine.catalog.token(settings.ollama_token)
-    done, undone = _settings_texts(settings_differences(edits.registry.settings, settings))
+    done, undone = _settings_texts(field_differences("settings", edits.registry.settings, settings))
     edits.commit(done, undone, Change("settings", "", settings))
     return edits.registry.settings
 

@@ -25,7 +25,7 @@ from gateway.domain.errors import BadRequest, Conflict, NotFound, UpstreamError
 from gateway.domain.history import NOTHING_CHANGED
 from gateway.domain.human_values import count_text
 from gateway.domain.price import Price
-from gateway.domain.registry import Change, Table
+from gateway.domain.registry import Change
 from gateway.domain.units import ChannelId
 from gateway.domain.upstream_views import ListingView, SavedChannel
 from gateway.domain.urls import checked_base_url
@@ -163,15 +163,15 @@ async def _saved_view(edits: ConfigEdits, id_: ChannelId, old: Channel | None) -
 async def remove_channel(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """DELETE /channels/{ref}: remove it with its prices."""
     channel = channel_of(edits, request)
-    changes = _removal_changes(edits, channel)
-    return edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", *changes)
+    change = Change("channels", channel.id, None)
+    return edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", change)
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
     """Returns, for a batch, the channel's name and the changes of an edit; without a body, those of its removal."""
     channel = edits.engine.catalog.channel(ref)
     if body is None:
-        return channel.name, _removal_changes(edits, channel)
+        return channel.name, [Change("channels", channel.id, None)]
     return channel.name, await _edit_changes(edits, channel, body)
 
 
@@ -184,11 +184,6 @@ async def _edit_changes(edits: ConfigEdits, old: Channel, body: bytes) -> list[C
     changes = await model_lists.save_changes(channel, old, edits)
     changes[0] = await _with_new_prices(_channel_of(changes), old, edits)
     return changes
-
-
-def _removal_changes(edits: ConfigEdits, channel: Channel) -> list[Change]:
-    tables: tuple[Table, ...] = ("channels", "lists") if channel.id in edits.registry.lists else ("channels",)
-    return [Change(table, channel.id, None) for table in tables]
 
 
 async def listing(edits: ConfigEdits, request: web.Request) -> ListingView:

@@ -171,8 +171,6 @@ class ImportPlan:
             return
         key = _key(section, old if new is None else new)
         self.changes.append(Change(section.name, key, cast("Entity | None", new)))
-        if key in self._before.lists and (new is None or (isinstance(new, Channel) and _moved(old, new))):
-            self.changes.append(Change("lists", key, None))
 
     def _check(self, section: Section, values: Mapping[str, Any]) -> None:
         """Check every entity that the document names, in the planned configuration. Raises BadRequest with the path."""

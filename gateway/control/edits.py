@@ -1,7 +1,7 @@
 """Edits: the owner's changes. Each is one atomic change of the engine, is added to the history, and can be undone."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import partial
 from typing import Self
@@ -61,7 +61,7 @@ class ConfigEdits:
         edits.source, edits.accepts = source, accepts
         return edits
 
-    def after(self, changes: Iterable[Change]) -> Self:
+    def after(self, changes: Sequence[Change]) -> Self:
         """Returns these edits as if the changes had been made, to plan further ones. Nothing is committed."""
         edits = copy(self)
         edits.planned = with_changes(self.registry, changes)
@@ -138,8 +138,7 @@ class ConfigEdits:
     def chosen(self, number: int = 0, *, redo: bool = False) -> HistoryEntry:
         """Returns the entry with this number, or without one the entry to undo or redo next.
 
-        Raises NotFound if the number is unknown, and Conflict if nothing can be undone or redone. What ``tollkeeper
-        run`` did with the token of its program is neither undone nor redone.
+        Raises NotFound if the number is unknown, and Conflict if nothing can be undone or redone.
         """
         entries = self.history
         if number:
@@ -148,7 +147,7 @@ class ConfigEdits:
                 raise NotFound(f"no change {number} in the history; old ones are deleted", param="id")
             return chosen
         undone = undone_entries(entries)
-        for entry in reversed([entry for entry in entries if entry.id not in undone and not entry.source.runs_program]):
+        for entry in reversed([entry for entry in entries if entry.id not in undone]):
             kind = kind_of(entry, entries)
             if kind == ("undo" if redo else "change"):
                 return entry
@@ -163,12 +162,6 @@ class ConfigEdits:
 
     def plan(self, entry: HistoryEntry) -> change_history.UndoPlan:
         """Returns the plan to undo an entry. Raises Conflict if it cannot be undone, or only after a newer one."""
-        if entry.source.runs_program:
-            raise Conflict(
-                f"change {entry.id} ({plain(entry.done)}) was made by 'tollkeeper run', whose token ends with its "
-                "program; for a token that stays: 'tollkeeper token add NAME'",
-                code="not_undoable",
-            )
         return change_history.undo_plan(entry, self.history, self.registry)
 
     async def undo(self, entry: HistoryEntry, plan: change_history.UndoPlan) -> UndoView:

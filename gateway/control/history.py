@@ -33,7 +33,7 @@ from gateway.store.sums import FOREVER
 _DIMENSIONS: dict[Table, Dimension] = {"tokens": "token", "channels": "channel", "groups": "group", "prices": "model"}
 """The dimension of calls for each table."""
 
-KNOWN_KINDS = tuple(noun for table, noun in NOUNS.items() if table not in ("lists", "retired"))
+KNOWN_KINDS = tuple(NOUNS.values())
 
 
 class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ def _concerns(entry: HistoryEntry, kinds: Collection[str], names: Collection[str
     if not kinds and not names:
         return True
     return any(
-        (not kinds or NOUNS[change.table] in kinds) and (not names or not _names(change).isdisjoint(names))
+        (not kinds or NOUNS.get(change.table) in kinds) and (not names or not _names(change).isdisjoint(names))
         for change in entry.changes
     )
 

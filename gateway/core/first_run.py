@@ -4,7 +4,6 @@ The account with ten dollars, the group ``default``, the channel ``demo`` of dia
 the server starts without any token, a first token.
 """
 
-from gateway.core.model_prices import imported_to_channels
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.group import Group
@@ -25,8 +24,8 @@ def is_fresh(registry: Registry) -> bool:
 
 
 def first_changes(registry: Registry, now: Millis) -> list[Change]:
-    """Returns what an empty home begins with; for another home, what an earlier version kept elsewhere."""
-    return beginnings(now) if is_fresh(registry) else imported_to_channels(registry)
+    """Returns what an empty home begins with; nothing for another home."""
+    return beginnings(now) if is_fresh(registry) else []
 
 
 def beginnings(now: Millis) -> list[Change]:

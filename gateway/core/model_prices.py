@@ -16,7 +16,7 @@ from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.cost import dearest
 from gateway.domain.group import Group
 from gateway.domain.price import Price, in_force, is_owners, multiply
-from gateway.domain.registry import Change, Registry
+from gateway.domain.registry import Registry
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.urls import is_near
 from gateway.upstream.vendors import LOCAL, vendor_of
@@ -91,21 +91,6 @@ def with_price(channel: Channel, prices: Mapping[str, Price | None]) -> Channel:
         for served in channel.models
     )
     return msgspec.structs.replace(channel, models=models)
-
-
-def imported_to_channels(registry: Registry) -> list[Change]:
-    """Returns the changes that move imported prices to the channels, where a home has them by model names alone."""
-    changes, moved = [], set[str]()
-    listed = {name: price for name, price in registry.prices.items() if price.as_of and not set_by_owner(price)}
-    for channel in registry.channels.values() if listed else ():
-        own: dict[str, Price | None] = {}
-        for served in channel.models:
-            price = channel_price(channel, served, registry.prices)
-            if price is not None and listed.get(price.model) is price:
-                own[served.name] = msgspec.structs.replace(price, model=served.upstream_name)
-                moved.add(price.model)
-        changes += [Change("channels", channel.id, with_price(channel, own))] if own else []
-    return [*changes, *(Change("prices", name, None) for name in sorted(moved))]
 
 
 def repriced_models(before: Registry, after: Registry) -> set[str] | None:

@@ -128,8 +128,6 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     undone: str
     """The result of undoing it: ``token 'ci' is removed``."""
     changes: list[EntityChange]
-    differences: list[Difference] = []
-    """What an earlier version kept of it for people."""
     undoes: int = 0
     """The entry that this one undoes."""
 

@@ -1,6 +1,6 @@
 """Everything the owner has configured, as one immutable value, and one change of it that can be undone."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -55,6 +55,19 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
 Table = Literal["account", "settings", "tokens", "groups", "channels", "prices", "grants", "lists", "retired"]
 Entity = Account | Settings | Token | Group | Channel | Price | Grant | UpstreamModels | RetiredKey
 
+KINDS: Mapping[Table, type[Entity]] = {
+    "account": Account,
+    "settings": Settings,
+    "tokens": Token,
+    "groups": Group,
+    "channels": Channel,
+    "prices": Price,
+    "grants": Grant,
+    "lists": UpstreamModels,
+    "retired": RetiredKey,
+}
+"""The type of each table's entities. ``account`` and ``settings`` hold one entity each."""
+
 
 class Change(msgspec.Struct, frozen=True):
     """Put (``value``) or delete (``value`` None) the entity ``key`` of a table.
@@ -68,8 +81,11 @@ class Change(msgspec.Struct, frozen=True):
     value: Entity | None
 
 
-def with_changes(registry: Registry, changes: Iterable[Change]) -> Registry:
-    """Returns the configuration after changes. Deleting what does not exist changes nothing."""
+def with_changes(registry: Registry, changes: Sequence[Change]) -> Registry:
+    """Returns the configuration after changes. Deleting what does not exist changes nothing.
+
+    What an upstream listed is deleted with its channel, and when the channel gets another address without a new list.
+    """
     tables: dict[str, Any] = {}
     for change in changes:
         present = getattr(registry, change.table)
@@ -83,4 +99,13 @@ def with_changes(registry: Registry, changes: Iterable[Change]) -> Registry:
             entities.pop(change.key, None)
         else:
             entities[change.key] = change.value
-    return msgspec.structs.replace(registry, **tables)
+    after = msgspec.structs.replace(registry, **tables)
+    fetched = {change.key for change in changes if change.table == "lists"}
+    lists = {key: listed for key, listed in after.lists.items() if key in fetched or _stays(key, registry, after)}
+    return after if len(lists) == len(after.lists) else msgspec.structs.replace(after, lists=lists)
+
+
+def _stays(key: ChannelId, before: Registry, after: Registry) -> bool:
+    """Returns whether a channel exists after a change, at the same address as before."""
+    old, new = before.channels.get(key), after.channels.get(key)
+    return new is not None and (old is None or (old.dialect, old.base_url) == (new.dialect, new.base_url))

@@ -12,31 +12,27 @@ from typing import Any
 
 import msgspec
 
-from gateway.domain.account import Account, Grant
-from gateway.domain.channel import Channel, UpstreamModels
+from gateway.domain.account import Account
 from gateway.domain.errors import InternalError
-from gateway.domain.group import Group
-from gateway.domain.price import Price
-from gateway.domain.registry import Change, Entity, Registry, RetiredKey, Table, with_changes
+from gateway.domain.registry import KINDS, Change, Entity, Registry, Table, with_changes
 from gateway.domain.settings import Settings
-from gateway.domain.token import Token
 from gateway.store import files
 from gateway.store.documents import FORMAT, AtomicStorage, Tables, layout
 from gateway.store.errors import StoreDamaged, StoreTooNew, unavailable
 from gateway.store.folder import ordinary
 
-_KINDS: dict[Table, tuple[type[Entity], str]] = {
-    "account": (Account, ""),
-    "settings": (Settings, ""),
-    "tokens": (Token, "id"),
-    "groups": (Group, "name"),
-    "channels": (Channel, "id"),
-    "prices": (Price, "model"),
-    "grants": (Grant, "id"),
-    "lists": (UpstreamModels, "channel"),
-    "retired": (RetiredKey, "digest"),
+_KEYS: dict[Table, str] = {
+    "account": "",
+    "settings": "",
+    "tokens": "id",
+    "groups": "name",
+    "channels": "id",
+    "prices": "model",
+    "grants": "id",
+    "lists": "channel",
+    "retired": "digest",
 }
-"""Maps a table to the type of its entities and to their key field. The first two tables hold one entity each."""
+"""The fields that are the keys of a table's entities; empty if it holds only one."""
 
 
 _Rows = dict[Table, dict[str, Entity]]
@@ -84,7 +80,7 @@ class Entities:
         for change in changes:
             _check(change)
         registry, ids = with_changes(self.registry, changes), dict(self._ids)
-        for table in dict.fromkeys(change.table for change in changes if _KINDS[change.table][1]):
+        for table in dict.fromkeys(change.table for change in changes if _KEYS[change.table]):
             ids[table] = _with_new(self._ids[table], [change.key for change in changes if change.table == table])
         try:
             files.replace(self._path.with_name("config.old.json"), self._storage.raw, durable=False)
@@ -97,7 +93,7 @@ class Entities:
 
 
 def _check(change: Change) -> None:
-    kind, field = _KINDS[change.table]
+    kind, field = KINDS[change.table], _KEYS[change.table]
     if change.value is None:
         if not field:
             raise InternalError(f"{change.table} cannot be deleted")
@@ -139,13 +135,13 @@ def _understand(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str
     rows: _Rows = {}
     ids: dict[Table, dict[str, int]] = {}
     for name, documents in tables.items():
-        if documents and name != "meta" and name not in _KINDS:  # the next change would drop what may be all the grants
+        if documents and name != "meta" and name not in KINDS:  # the next change would drop what may be all the grants
             raise _damage(path, f"its table {name!r} is unknown")
-    for table, (kind, field) in _KINDS.items():
+    for table, field in _KEYS.items():
         rows[table], ids[table] = {}, {}
         for number, document in tables.get(table, {}).items():
             try:
-                entity, doc_id = msgspec.convert(document, kind), int(number)
+                entity, doc_id = msgspec.convert(document, KINDS[table]), int(number)
             except ValueError as exc:
                 raise _damage(path, f"{table} {number}: {exc}") from exc
             key = getattr(entity, field) if field else ""
@@ -161,7 +157,7 @@ def _registry(rows: _Rows) -> Registry:
     """Returns the Registry. What the tables lack gets its default."""
     return msgspec.convert(
         {
-            **{table: entities for table, entities in rows.items() if _KINDS[table][1]},
+            **{table: entities for table, entities in rows.items() if _KEYS[table]},
             "account": rows["account"].get("", Account()),
             "settings": rows["settings"].get("", Settings()),
         },
@@ -177,7 +173,7 @@ def _applied_number(tables: Tables | None) -> int:
 def _documents(registry: Registry, ids: dict[Table, dict[str, int]], applied: int) -> dict[str, dict[int, object]]:
     """Returns the file's tables: entities by document id. They become JSON when they are written."""
     tables: dict[str, dict[int, object]] = {"meta": {}}
-    for table, (_, field) in _KINDS.items():
+    for table, field in _KEYS.items():
         entities = getattr(registry, table) if field else {"": getattr(registry, table)}
         tables[table] = {ids[table][key]: entity for key, entity in entities.items()}
     tables["meta"][1] = {"format": FORMAT, "crc": _checksum(tables), "history": applied}

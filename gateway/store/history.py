@@ -25,10 +25,6 @@ BYTES = 1 << 20
 """The most bytes of all entries. The newest one is kept whatever its size."""
 
 
-FORMER_KEYS = "history-keys.json"
-"""A file of an earlier version. The next change deletes it."""
-
-
 class History:
     """The entries, read on first use. ``applied`` returns the number of the newest entry in the configuration."""
 
@@ -70,17 +66,13 @@ class History:
         documents = {entry.id: entry for entry in entries}
         files.replace(self._home / "history.json", layout({"meta": {1: {"format": 1}}, "history": documents}))
         self._loaded = entries
-        with suppress(OSError):  # the next change removes it
-            (self._home / FORMER_KEYS).unlink(missing_ok=True)
 
     def _read(self) -> list[HistoryEntry]:
         path = self._home / "history.json"
         found, whole = [], True
         try:
-            raw = encode((AtomicStorage(path).read() or {}).get("history", {}))
-            for mark, key in self._former_keys().items():
-                raw = raw.replace(encode(mark)[1:-1], encode(key)[1:-1])
-            found = [*msgspec.json.decode(raw, type=dict[str, HistoryEntry]).values()]
+            tables = AtomicStorage(path).read() or {}
+            found = [*msgspec.convert(tables.get("history", {}), dict[str, HistoryEntry]).values()]
         except (StoreDamaged, ValueError, KeyError, TypeError):
             whole = False
         found.sort(key=lambda entry: entry.id)
@@ -93,14 +85,6 @@ class History:
                 left = count_text(len(entries), "change")
                 self._note(f"{ordinary(path)} {what}; {left} left in it, the original is {kept.name}")
         return entries
-
-    def _former_keys(self) -> dict[str, str]:
-        """Returns the removed keys that an earlier version kept in a file of their own, by their placeholders."""
-        try:
-            tables = AtomicStorage(self._home / FORMER_KEYS).read() or {}
-            return {str(one["id"]): str(one["key"]) for one in tables.get("keys", {}).values()}
-        except (StoreDamaged, KeyError, TypeError):
-            return {}
 
 
 def _newest(entries: list[HistoryEntry]) -> list[HistoryEntry]:

@@ -151,7 +151,7 @@ class Store:
 
 
 OWN_FILES = (
-    *("config.json", "config.old.json", "high-water", "history-keys.json", "history.json"),
+    *("config.json", "config.old.json", "high-water", "history.json"),
     *("incidents.json", "inflight.log", "lock"),
 )
 """Files beside the call log."""

@@ -91,14 +91,14 @@ def test_a_new_thing_without_a_word_has_no_fields_and_a_key_that_looks_the_same_
     assert followed("format = 1\n[groups.new]").differences()[0].fields == []
     registry = kit.registry(kit.channel("up", groups=("home",), key="old"))
     plan = followed(export_text(registry).replace("env:TOLLKEEPER_KEY_UP", "new"), registry)
-    assert plan.differences()[0].fields == [FieldDifference(field="key", before="…", after="…")]
+    assert plan.differences()[0].fields == [FieldDifference(field="keys", before="…", after="…")]
 
 
 def test_what_is_not_given_has_its_default() -> None:
     registry = kit.registry(groups=(Group(name="home", multiplier=5, limits=Limits(rpm=5)),))
     plan = followed("format = 1\n[groups.home]", registry)
     assert plan.registry.groups["home"] == Group(name="home")
-    assert [field.field for field in plan.differences()[0].fields] == ["limits", "multiplier"]
+    assert [field.field for field in plan.differences()[0].fields] == ["multiplier", "limits"]
 
 
 def test_things_that_are_there_keep_what_is_their_own() -> None:
@@ -152,7 +152,7 @@ def test_a_key_that_is_written_out_is_taken_and_shown_masked() -> None:
     plan = followed(text)
     assert plan.registry.channels[kit.channel("up").id].key == "sk-a-new-canary-1234"
     assert "canary" not in str(plan.differences())
-    assert FieldDifference(field="key", before="…nary", after="…1234") in plan.differences()[0].fields
+    assert FieldDifference(field="keys", before="…nary", after="…1234") in plan.differences()[0].fields
 
 
 LISTED = (ServedModel(name="m"), ServedModel(name="gpt-a"), ServedModel(name="gpt-b"), ServedModel(name="x"))

@@ -257,14 +257,15 @@ async def test_the_upstream_s_price_is_shown_beside_the_model(
     assert (await gateway.client.ask("GET", "/v1/models/x")).json["pricing"] == {"input": "1.00", "output": "1.00"}
 
 
-async def test_a_removed_channel_takes_its_list_along_and_brings_it_back(
+async def test_a_removed_channel_takes_its_list_along_and_fetches_it_when_it_is_back(
     owner: ControlClient, body: dict[str, object], gateway: Gateway
 ) -> None:
     channel = await owner.add_channel(body)
     await owner.remove_channel("new")
     assert gateway.engine.catalog.registry.lists == {}
     await owner.undo()
-    assert set(gateway.engine.catalog.registry.lists) == {channel.id}
+    assert (await owner.channel("new")).models == channel.models
+    assert [one.name for one in due(gateway.engine.catalog.registry, gateway.engine.now())] == ["new"]
 
 
 async def test_a_first_list_that_fails_is_waited_for(

@@ -1,14 +1,12 @@
 """Which price a model has: its own, or that of the model it stands for."""
 
 import pytest
-from msgspec.structs import replace
 
-from gateway.core.model_prices import imported_to_channels, prices_by_model, set_by_owner
+from gateway.core.model_prices import prices_by_model, set_by_owner
 from gateway.domain.group import Fallback, Group
 from gateway.domain.price import Price
-from gateway.domain.registry import with_changes
 from gateway.domain.settings import Settings
-from gateway.domain.units import Millis, Nanos
+from gateway.domain.units import Nanos
 from tests.core.kit import catalog, channel, registry
 
 LIST = "genai-prices 1"
@@ -64,24 +62,6 @@ def test_a_fallback_that_inherits_its_price_is_not_unpriced() -> None:
     strict = Settings(refuse_unpriced=True)
     found = catalog(channel("up", "fast=m", "odd", groups=("home",)), groups=(home,), settings=strict)
     assert [other.name for other in found.group_models("home")["smart"].fallbacks] == ["fast"]
-
-
-def test_prices_that_an_earlier_version_imported_go_to_the_channels_and_cost_the_same() -> None:
-    """Those set by hand stay, and so does one that no channel has; a local server asks for nothing."""
-    listed = replace(price("gpt", 5, LIST), as_of=Millis(9), context=1000)
-    odd = replace(price("odd", 7, LIST), as_of=Millis(9))
-    channels = (channel("a", "gpt", "fast=gpt", "mine"), channel("b", "gpt"), channel("c", "gpt", preset="vllm"))
-    before = registry(*channels, prices=(listed, odd, price("mine", 3)))
-    after = with_changes(before, imported_to_channels(before))
-    assert after.prices == {"odd": odd, "mine": price("mine", 3)}
-    own = {one.name: {served.name: served.price for served in one.models} for one in after.channels.values()}
-    assert own == {
-        "a": {"gpt": listed, "fast": listed, "mine": None},
-        "b": {"gpt": listed},
-        "c": {"gpt": None},
-    }
-    assert prices_by_model(after) == prices_by_model(before)
-    assert imported_to_channels(after) == []
 
 
 def test_a_copied_price_is_the_owner_s() -> None:

@@ -63,7 +63,7 @@ def everything(store: Store) -> None:
     for i in range(10, 40):
         settle(store, i)
     store.books.open(running(90))
-    entry = HistoryEntry(id=1, time=Millis(T0), source=ChangeSource(), done="a", undone="b", changes=[], differences=[])
+    entry = HistoryEntry(id=1, time=Millis(T0), source=ChangeSource(), done="a", undone="b", changes=[])
     store.history.append(entry)
     store.entities.apply([Change("grants", "g9", Grant(id="g9", nanos=Nanos(DOLLAR), time=Millis(T0)))])
     store.incidents.save([])

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 from tinydb import TinyDB
 
-from gateway.domain.config_views import Difference
 from gateway.domain.group import Group
 from gateway.domain.history import ChangeSource, EntityChange, HistoryEntry
 from gateway.domain.registry import Change
@@ -46,7 +45,6 @@ def entry(number: int, note: str) -> HistoryEntry:
         done="added group 'a'",
         undone="group 'a' is removed",
         changes=[change],
-        differences=[Difference(what="added", noun="group", name="a", fields=[])],
     )
 
 
@@ -125,20 +123,6 @@ def test_clearing_forgets_keys_as_well(home: Home) -> None:
     kept.clear()
     assert (list(home.open().entries), home.open().next_id) == ([], 2)
     assert "sk-canary" not in (home.path / "history.json").read_text()
-
-
-def test_keys_that_an_earlier_version_kept_apart_are_in_their_entries(home: Home) -> None:
-    mark = "sealed:0123456789abcdef0123456789abcdef"
-    written = msgspec.to_builtins(entry(1, mark))
-    meta = {"1": {"format": 1, "salt": "00" * 16}}
-    (home.path / "history.json").write_bytes(msgspec.json.encode({"meta": meta, "history": {"1": written}}))
-    keys = {"1": {"id": mark, "key": 'sk-"canary"'}}
-    (home.path / "history-keys.json").write_bytes(msgspec.json.encode({"meta": meta, "keys": keys}))
-    home.applied = 1
-    assert home.open().entries == [entry(1, 'sk-"canary"')]
-    second = home.add(home.open())
-    assert not (home.path / "history-keys.json").exists()
-    assert home.open().entries == [entry(1, 'sk-"canary"'), second]
 
 
 def test_an_entry_of_a_later_version_is_read_as_far_as_it_is_known(home: Home) -> None:

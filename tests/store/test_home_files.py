@@ -70,7 +70,7 @@ def folder(path: Path) -> None:
 
 KINDS = {"a symbolic link": link, "a named pipe": pipe, "a folder": folder}
 NAMES = (
-    *("config.json", "config.old.json", "high-water", "history.json", "history-keys.json", "incidents.json"),
+    *("config.json", "config.old.json", "high-water", "history.json", "incidents.json"),
     *("inflight.log", "lock", "usage/calls-20251120-0000.json", "usage/ledger.json", "usage/ledger.old.json"),
 )
 
