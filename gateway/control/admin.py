@@ -67,7 +67,7 @@ async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
     if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:
         edits.engine.catalog.token(settings.ollama_token)
     done, undone = _settings_texts(field_differences("settings", edits.registry.settings, settings))
-    edits.commit(done, undone, Change("settings", "", settings))
+    await edits.commit(done, undone, Change("settings", "", settings))
     return edits.registry.settings
 
 
@@ -99,7 +99,7 @@ async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
     """PATCH /account: edit it."""
     account = patch(edits.registry.account, await request.read(), AccountFields.__struct_fields__)
     validation.account(account)
-    edits.commit("changed the account", "the account is as before", Change("account", "", account))
+    await edits.commit("changed the account", "the account is as before", Change("account", "", account))
     return account_view(edits.engine)
 
 
@@ -116,7 +116,7 @@ async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
     if grant.nanos == 0:
         raise BadRequest("the amount must not be 0", param="nanos")
     validation.note(grant.note)
-    edits.commit(
+    await edits.commit(
         f"granted {dollars(grant.nanos)}",
         f"the grant of {dollars(grant.nanos)} is removed",
         Change("grants", grant.id, grant),

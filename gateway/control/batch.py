@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import channels, groups, prices, tokens
-from gateway.control.edits import ConfigEdits, commit_many
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import members, read_body
 from gateway.domain.errors import BadRequest, Conflict
 from gateway.domain.history import REVIVES_KEY
@@ -74,7 +74,7 @@ async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     done, undone = _sentences(asked, names)
     if asked.kind == "tokens":
         edits.accepts = REVIVES_KEY  # enabling tokens is meant to make their keys work again
-    made = await commit_many(edits, "; ".join([done, *filter(None, ends)]), undone, *changes.values())
+    made = await edits.commit("; ".join([done, *filter(None, ends)]), undone, *changes.values())
     for key in given:
         edits.engine.health.clear(key)  # sending a key, even the same one, means that it is valid
     return made

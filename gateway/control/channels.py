@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import model_lists, validation
-from gateway.control.edits import ConfigEdits, commit_many, edit_text
+from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.probe import look_at_key, probe
 from gateway.control.request_bodies import fields, members, patch, read_body, require_fields
 from gateway.control.usage import tallies
@@ -146,7 +146,7 @@ async def _commit(edits: ConfigEdits, old: Channel | None, changes: Sequence[Cha
         done = f"{done} with {count_text(len(new), 'price')} known to the program"
     if brought := sum(price.model not in had for price in new):
         undone = f"{undone}, without {count_text(brought, 'price')} it brought"
-    return (await commit_many(edits, done, undone, *changes))["done"] == NOTHING_CHANGED
+    return (await edits.commit(done, undone, *changes))["done"] == NOTHING_CHANGED
 
 
 async def _saved_view(edits: ConfigEdits, id_: ChannelId, old: Channel | None) -> SavedChannel:
@@ -164,7 +164,7 @@ async def remove_channel(edits: ConfigEdits, request: web.Request) -> dict[str, 
     """DELETE /channels/{ref}: remove it with its prices."""
     channel = channel_of(edits, request)
     change = Change("channels", channel.id, None)
-    return edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", change)
+    return await edits.commit(f"removed channel '{channel.name}'", f"channel '{channel.name}' is back", change)
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
@@ -337,7 +337,7 @@ async def _keep(
     """Commit the keys. ``new`` is the number of a new key, which is tried at the upstream; 0 without one."""
     changed = msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:])
     validation.channel(changed, edits.registry)
-    edits.commit(
+    await edits.commit(
         sentence, f"the keys of channel '{channel.name}' are as before", Change("channels", channel.id, changed)
     )
     if new:

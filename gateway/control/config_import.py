@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.channels import default_base_url
-from gateway.control.edits import ConfigEdits, commit_entry
+from gateway.control.edits import ConfigEdits
 from gateway.control.foreign_config import find_known_prices, merge_document, translate
 from gateway.control.groups import group_id
 from gateway.control.model_lists import separate_patterns
@@ -303,13 +303,12 @@ async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody
     differences = await asyncio.to_thread(plan.differences)
     changed = sum(difference.what != "kept" for difference in differences)
     done, undone = f"imported a configuration ({count_text(changed, 'change')})", "what was imported is as before"
-    entry = await asyncio.to_thread(edits.entry, done, undone, *plan.changes) if asked.apply and plan.changes else None
     if asked.apply and edits.registry is not before:
         msg = "the configuration has changed in the meantime; review the differences and try again"
         raise Conflict(msg, code="changed_meanwhile")
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
-    if entry is not None:
-        commit_entry(edits, entry, *plan.changes)
+    if asked.apply and plan.changes:
+        await edits.commit(done, undone, *plan.changes)
     return ImportView(
         applied=asked.apply,
         differences=differences,

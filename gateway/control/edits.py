@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from copy import copy
-from functools import partial
 from typing import Self
 
 import msgspec
@@ -90,12 +89,13 @@ class ConfigEdits:
         """Returns the entries that are kept, oldest first."""
         return list(self.engine.store.history.entries)
 
-    def commit(self, done: str, undone: str, *changes: Change, undoes: int = 0) -> dict[str, str]:
+    async def commit(self, done: str, undone: str, *changes: Change, undoes: int = 0) -> dict[str, str]:
         """Make the changes, all or none, and add them to the history.
 
         ``done`` says what was changed, ``undone`` what is true once that is undone. Raises Unavailable if they cannot
         be written, and Conflict ``revives_key`` if a key or token would work again and the owner has not been asked
-        yet.
+        yet. With many changes the slow parts run in threads, so that calls proceed; Conflict ``changed_meanwhile`` is
+        raised if the configuration changes in that time.
 
         What ``tollkeeper run`` does with the token of its program is bookkeeping, and not in the history. If the
         changes make no difference, nothing is written, so that every entry can be undone.
@@ -103,35 +103,49 @@ class ConfigEdits:
         if self.source.runs_program:
             self.change(*changes)
             return {"done": done}
-        return commit_entry(self, self.entry(done, undone, *changes, undoes=undoes), *changes)
-
-    def entry(self, done: str, undone: str, *changes: Change, undoes: int = 0) -> HistoryEntry:
-        """Returns the entry for the changes. For thousands of them this takes seconds, so it may be called in a thread.
-
-        Raises Conflict ``revives_key``: see ``commit``.
-        """
-        history, before = self.engine.store.history, self.registry
+        before, catalog = self.registry, None
         after = with_changes(before, changes)
         if reasons := [] if self.accepts == REVIVES_KEY else self.revivals(changes, after):
             raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
-        return HistoryEntry(
+        models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
+        if len(changes) + models < 200:  # a few changes take milliseconds
+            kept = change_history.changes_of(changes, before, after)
+        else:
+            kept = await asyncio.to_thread(change_history.changes_of, changes, before, after)
+            catalog = await asyncio.to_thread(Catalog, after, self.engine.catalog)
+        if self.registry is not before:
+            raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
+        if not (kept or undoes):
+            return {"done": NOTHING_CHANGED}
+        history = self.engine.store.history
+        entry = HistoryEntry(
             id=history.next_id,
             time=self.now,
             source=self.source,
             done=done,
             undone=undone,
-            changes=change_history.changes_of(changes, before, after),
+            changes=kept,
             undoes=undoes,
         )
+        try:
+            history.append(entry)
+            self.engine.change(changes, entry.id, catalog)
+        except OSError as exc:
+            history.discard(entry.id)
+            raise _not_written(exc) from exc
+        except BaseException:
+            history.discard(entry.id)
+            raise
+        return {"done": done}
 
     def revivals(self, changes: Iterable[Change], after: Registry) -> list[str]:
         """Returns which keys and tokens would work again after these changes."""
         return revivals(changes, self.registry, after, self.now, disabled_since(self.history))
 
-    def change(self, *changes: Change, entry: int = 0, catalog: Catalog | None = None) -> None:
-        """Make changes; without an entry they are the gateway's own. Raises Unavailable if they cannot be written."""
+    def change(self, *changes: Change) -> None:
+        """Make changes that are not in the history. Raises Unavailable if they cannot be written."""
         try:
-            self.engine.change(changes, entry, catalog)
+            self.engine.change(changes)
         except OSError as exc:
             raise _not_written(exc) from exc
 
@@ -176,7 +190,7 @@ class ConfigEdits:
             notes.append("call records that were deleted meanwhile do not come back")
         done = f"{'redid' if kind == 'redo' else 'undid'} change {root.id}: {root.done}"
         undone = root.undone if kind == "redo" else f"{root.done} again"
-        await commit_many(self, done, undone, *plan.changes, undoes=entry.id)
+        await self.commit(done, undone, *plan.changes, undoes=entry.id)
         entries = self.history
         return UndoView(
             id=entries[-1].id,
@@ -185,45 +199,6 @@ class ConfigEdits:
             target=await asyncio.to_thread(change_history.view_of, root, entries, undone_entries(entries)),
             notes=notes,
         )
-
-
-async def commit_many(edits: ConfigEdits, done: str, undone: str, *changes: Change, undoes: int = 0) -> dict[str, str]:
-    """Commit as ``ConfigEdits.commit`` does, but with many changes the slow parts run in threads, so that calls
-    proceed.
-
-    Raises Conflict ``changed_meanwhile`` if the configuration changes in that time.
-    """
-    models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
-    if edits.source.runs_program or len(changes) + models < 200:  # a few changes take milliseconds
-        return edits.commit(done, undone, *changes, undoes=undoes)
-    before = edits.registry
-    entry = await asyncio.to_thread(partial(edits.entry, done, undone, *changes, undoes=undoes))
-    catalog = await asyncio.to_thread(Catalog, with_changes(before, changes), edits.engine.catalog)
-    if edits.registry is not before:
-        raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
-    return commit_entry(edits, entry, *changes, catalog=catalog)
-
-
-def commit_entry(
-    edits: ConfigEdits, entry: HistoryEntry, *changes: Change, catalog: Catalog | None = None
-) -> dict[str, str]:
-    """Make the changes of an entry. ``catalog`` is the catalog after them, if it has been built already.
-
-    Raises Unavailable if they cannot be written.
-    """
-    if not (entry.changes or entry.undoes):
-        return {"done": NOTHING_CHANGED}
-    history = edits.engine.store.history
-    try:
-        history.append(entry)
-    except OSError as exc:
-        raise _not_written(exc) from exc
-    try:
-        edits.change(*changes, entry=entry.id, catalog=catalog)
-    except BaseException:
-        history.discard(entry.id)
-        raise
-    return {"done": entry.done}
 
 
 def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | Token) -> str:

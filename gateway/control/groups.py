@@ -34,7 +34,9 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     group = Group(id=group_id(values["name"], edits.registry.groups), created=edits.now, **values)
     validation.group(group)
     _check_unused(group.name, edits.registry)
-    edits.commit(f"added group '{group.name}'", f"group '{group.name}' is removed", Change("groups", group.name, group))
+    await edits.commit(
+        f"added group '{group.name}'", f"group '{group.name}' is removed", Change("groups", group.name, group)
+    )
     return group_view(edits.engine, group)
 
 
@@ -42,7 +44,7 @@ async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """PATCH /groups/{name}: edit it. With a new ``name``, its tokens and channels follow in the same change."""
     old, body = _group_of(edits, request), await request.read()
     group, changes = _edit_changes(edits.registry, old, body)
-    edits.commit(edit_text("group", old, group), f"group '{old.name}' is as before", *changes)
+    await edits.commit(edit_text("group", old, group), f"group '{old.name}' is as before", *changes)
     return group_view(edits.engine, group)
 
 
@@ -53,7 +55,7 @@ async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, st
     group = _group_of(edits, request)
     target = query(request.query, {"move": str}).get("move", "")
     changes = _removal_changes(edits, group, target)
-    return edits.commit(f"removed group '{group.name}'", f"group '{group.name}' is back", *changes)
+    return await edits.commit(f"removed group '{group.name}'", f"group '{group.name}' is back", *changes)
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:

@@ -115,7 +115,7 @@ async def _price_new_ones(edits: ConfigEdits, channel: Channel, before: Channel)
     if priced and current is not None:
         name, count = plain(channel.name), len(priced)
         models = f"{count:,} new {plural(count, 'model')} of channel '{name}'"
-        edits.commit(
+        await edits.commit(
             f"set the known prices of {models}",
             f"{models} {'has' if count == 1 else 'have'} no price",
             Change("channels", channel.id, with_price(current, {price.model: price for price in priced})),

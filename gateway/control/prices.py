@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 
 from gateway.control import validation
-from gateway.control.edits import ConfigEdits, commit_many
+from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, members, query, read_body, require_fields
 from gateway.control.usage import tallies, token_tallies
 from gateway.control.vendor_prices import known_prices, load
@@ -93,7 +93,7 @@ async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
     else:
         what = f"the price of '{model}' at channel '{channel.name}'"
         change = Change("channels", channel.id, with_price(_offering(channel, model), {model: price}))
-    edits.commit(f"set {what}", f"{what} is as before", change)
+    await edits.commit(f"set {what}", f"{what} is as before", change)
     return price_view(price, edits.now, channel=channel.name if channel is not None else "")
 
 
@@ -166,8 +166,7 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
             sources[price.source] = None
     if prices:
         count = count_text(sum(map(len, prices.values())), "price")
-        await commit_many(
-            edits,
+        await edits.commit(
             f"imported {count} from {first_of([*sources], 2)}",
             f"the import of {count} is reverted",
             *(Change("channels", id_, with_price(registry.channels[id_], own)) for id_, own in prices.items()),
@@ -208,8 +207,8 @@ async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, st
         if all(served.price is None for served in channel.models if served.name == model):
             raise NotFound(f"channel '{channel.name}' has no price of its own for '{plain(model)}'", param="model")
         what, change = f"the price of '{model}' at channel '{channel.name}'", with_price(channel, {model: None})
-        return edits.commit(f"removed {what}", f"{what} is back", Change("channels", channel.id, change))
-    return edits.commit(
+        return await edits.commit(f"removed {what}", f"{what} is back", Change("channels", channel.id, change))
+    return await edits.commit(
         f"removed the price of '{model}'", f"the price of '{model}' is back", *_removal_changes(edits, model)
     )
 

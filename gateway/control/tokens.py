@@ -54,7 +54,7 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     token = patch(blank, body, TokenFields.__struct_fields__)
     _check(token, edits.registry)
     changes = [Change("tokens", token.id, token), *(_long_ended(edits) if token.temporary else ())]
-    edits.commit(f"added token '{token.name}'", f"token '{token.name}' is removed", *changes)
+    await edits.commit(f"added token '{token.name}'", f"token '{token.name}' is removed", *changes)
     return NewToken(key=key, token=token_view(edits.engine, token))
 
 
@@ -63,7 +63,7 @@ async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
     old, body = _token_of(edits, request), await request.read()
     token, changes = _edit_changes(edits, old, body)
     edits.accepts = REVIVES_KEY  # enabling a token, or a later expiry, is meant to make its key work again
-    edits.commit(edit_text("token", old, token), f"token '{old.name}' is as before", *changes)
+    await edits.commit(edit_text("token", old, token), f"token '{old.name}' is as before", *changes)
     return token_view(edits.engine, edits.registry.tokens[old.id])
 
 
@@ -72,7 +72,7 @@ async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, st
     token = _token_of(edits, request)
     note = keyless_end(edits.registry, token.name)
     done = f"removed token '{token.name}'" + (f": {note}" if note else "")
-    return {**edits.commit(done, f"token '{token.name}' is back", *_removal_changes(edits, token)), "note": note}
+    return {**await edits.commit(done, f"token '{token.name}' is back", *_removal_changes(edits, token)), "note": note}
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
@@ -114,7 +114,7 @@ async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     old = _token_of(edits, request)
     token = msgspec.structs.replace(old, digest=digest(key), hint=hint(key))
     undone = f"token '{token.name}' has its old key again"
-    edits.commit(f"rotated the key of token '{token.name}'", undone, Change("tokens", token.id, token))
+    await edits.commit(f"rotated the key of token '{token.name}'", undone, Change("tokens", token.id, token))
     return NewToken(key=key, token=token_view(edits.engine, token))
 
 

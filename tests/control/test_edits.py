@@ -26,15 +26,15 @@ async def undo(edits: ConfigEdits, number: int = 0, *, redo: bool = False) -> st
     return (await edits.undo(entry, edits.plan(entry))).text
 
 
-def test_a_change_holds_at_once(edits: ConfigEdits) -> None:
-    assert edits.commit("added group 'a'", "group 'a' is removed", group("a")) == {"done": "added group 'a'"}
+async def test_a_change_holds_at_once(edits: ConfigEdits) -> None:
+    assert await edits.commit("added group 'a'", "group 'a' is removed", group("a")) == {"done": "added group 'a'"}
     assert edits.registry.groups["a"] == Group(name="a")
 
 
 async def test_undoing_goes_back_step_by_step_and_redoing_forth(edits: ConfigEdits) -> None:
     before = edits.registry
-    edits.commit("one", "not one", group("a"))
-    edits.commit("two", "not two", group("a", "changed"), group("b"))
+    await edits.commit("one", "not one", group("a"))
+    await edits.commit("two", "not two", group("a", "changed"), group("b"))
     after = edits.registry
     assert await undo(edits) == "not two"
     assert edits.registry.groups["a"].note == ""
@@ -46,16 +46,16 @@ async def test_undoing_goes_back_step_by_step_and_redoing_forth(edits: ConfigEdi
 
 
 async def test_a_new_change_ends_redoing(edits: ConfigEdits) -> None:
-    edits.commit("one", "not one", group("a"))
+    await edits.commit("one", "not one", group("a"))
     await undo(edits)
-    edits.commit("two", "not two", group("b"))
+    await edits.commit("two", "not two", group("b"))
     with pytest.raises(Conflict) as caught:
         edits.chosen(redo=True)
     assert caught.value.code == "nothing_to_redo"
 
 
 async def test_quiet_changes_are_not_in_the_history(edits: ConfigEdits) -> None:
-    edits.commit("loud", "not loud", group("a"))
+    await edits.commit("loud", "not loud", group("a"))
     edits.change(group("b"))
     assert await undo(edits) == "not loud"
 
@@ -64,10 +64,10 @@ async def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, m
     def full(changes: Sequence[Change], entry: int) -> list[Change]:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    edits.commit("kept", "not kept", group("a"))
+    await edits.commit("kept", "not kept", group("a"))
     monkeypatch.setattr(edits.engine.store.entities, "apply", full)
     with pytest.raises(Unavailable, match="No space left") as caught:
-        edits.commit("lost", "not lost", group("b"))
+        await edits.commit("lost", "not lost", group("b"))
     assert caught.value.code == "store_failed"
     assert [entry.done for entry in edits.history] == ["kept"]
     with pytest.raises(Unavailable):
@@ -76,7 +76,9 @@ async def test_a_full_disk_is_reported_and_changes_nothing(edits: ConfigEdits, m
     assert await undo(edits) == "not kept"
 
 
-def test_without_room_for_the_history_nothing_is_changed(edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_room_for_the_history_nothing_is_changed(
+    edits: ConfigEdits, monkeypatch: pytest.MonkeyPatch
+) -> None:
     replace = files.replace
 
     def full(path: Path, data: bytes, *, durable: bool = True) -> None:
@@ -86,6 +88,6 @@ def test_without_room_for_the_history_nothing_is_changed(edits: ConfigEdits, mon
 
     monkeypatch.setattr(files, "replace", full)
     with pytest.raises(Unavailable, match="No space left"):
-        edits.commit("lost", "not lost", group("b"))
+        await edits.commit("lost", "not lost", group("b"))
     assert "b" not in edits.registry.groups
     assert edits.history == []
