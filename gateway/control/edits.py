@@ -1,7 +1,7 @@
 """Edits: the owner's changes. Each is one atomic change of the engine, is added to the history, and can be undone."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
@@ -20,7 +20,6 @@ from gateway.domain.history import (
     HistoryEntry,
     HistoryKind,
     UndoView,
-    disabled_since,
     kind_of,
     root_of,
     undone_entries,
@@ -105,7 +104,8 @@ class ConfigEdits:
             return {"done": done}
         before, catalog = self.registry, None
         after = with_changes(before, changes)
-        if reasons := [] if self.accepts == REVIVES_KEY else self.revivals(changes, after):
+        reasons = [] if self.accepts == REVIVES_KEY else list(revivals(changes, before, after, self.now))
+        if reasons:
             raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
         models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
         if len(changes) + models < 200:  # a few changes take milliseconds
@@ -137,10 +137,6 @@ class ConfigEdits:
             history.discard(entry.id)
             raise
         return {"done": done}
-
-    def revivals(self, changes: Iterable[Change], after: Registry) -> list[str]:
-        """Returns which keys and tokens would work again after these changes."""
-        return revivals(changes, self.registry, after, self.now, disabled_since(self.history))
 
     def change(self, *changes: Change) -> None:
         """Make changes that are not in the history. Raises Unavailable if they cannot be written."""

@@ -22,6 +22,7 @@ from gateway.domain.history import (
     undone_entries,
 )
 from gateway.domain.human_values import count_text
+from gateway.domain.key_owners import revivals
 from gateway.domain.money import dollars
 from gateway.domain.registry import Change, Registry, Table
 from gateway.domain.text import plain
@@ -136,7 +137,7 @@ def _names(change: EntityChange) -> set[str]:
 
 async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> list[str]:
     """Returns the reasons to ask the owner first."""
-    reasons = [*plan.reasons, *edits.revivals(plan.changes, plan.registry)]
+    reasons = [*plan.reasons, *revivals(plan.changes, edits.registry, plan.registry, edits.now)]
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
     if expiring.records:
         days = count_text(plan.registry.settings.keep_days, "day")

@@ -188,16 +188,6 @@ class UndoDoubt(msgspec.Struct, frozen=True):
     reasons: list[str]
 
 
-def disabled_since(entries: Iterable[HistoryEntry]) -> dict[str, Millis]:
-    """Returns when tokens were last disabled, by id. ``entries``: oldest first."""
-    return {
-        change.key: entry.time
-        for entry in entries
-        for change in entry.changes
-        if change.table == "tokens" and change.after is not None and change.after.get("enabled") is False
-    }
-
-
 def undone_entries(entries: Iterable[HistoryEntry]) -> dict[int, int]:
     """Returns which entries were undone, and by which other one. ``entries``: oldest first."""
     undone: dict[int, int] = {}

@@ -187,47 +187,31 @@ def _secrets(channel: Channel) -> list[str]:
     return [key for key in channel.all_keys if not key.startswith(REFERENCE)]
 
 
-def revivals(
-    changes: Iterable[Change], before: Registry, after: Registry, now: Millis, disabled: dict[str, Millis]
-) -> list[str]:
-    """Returns what a change makes work again: replaced keys, and tokens that were removed, disabled or expired.
-
-    ``disabled``: since when tokens are disabled, by id, as far as is known.
+def revivals(changes: Iterable[Change], before: Registry, after: Registry, now: Millis) -> Iterator[str]:
+    """Yields a sentence for each key that works again: one that was replaced, or that of a token that was removed,
+    disabled or expired.
     """
-    lines: list[str] = []
     for table, id_ in dict.fromkeys((change.table, change.key) for change in changes):
-        if table == "tokens":
-            lines += _token_revivals(id_, before, after, now, disabled)
-        elif table == "channels":
-            lines += _channel_revivals(id_, before, after, now)
-    return lines
+        if table not in ("tokens", "channels"):
+            continue
+        old, new = getattr(before, table).get(id_), getattr(after, table).get(id_)
+        had = {key.digest: _refused_state(old, now) for key in _keys(old, now)}
+        for key in _keys(new, now):
+            retired = before.retired.get(key.digest)
+            if had.get(key.digest) == "" or _refused_state(new, now):
+                continue
+            if retired is not None and retired.owner == id_ and (table == "tokens" or not retired.removed):
+                why = f"the {key.noun} was removed" if retired.removed else "it was replaced"
+                yield f"{_owned(key)} works again; {why} {since_text(retired.since, now)}."
+            elif key.digest in had:
+                yield f"{_owned(key)} works again; the token is {had[key.digest]} now."
 
 
-def _token_revivals(
-    id_: str, before: Registry, after: Registry, now: Millis, disabled: dict[str, Millis]
-) -> Iterator[str]:
-    old, new = (registry.tokens.get(TokenId(id_)) for registry in (before, after))
-    if new is None or state_of(new, now) is not TokenState.ACTIVE:
-        return
-    name, retired = plain(new.name), before.retired.get(new.digest)
-    if retired is not None and (old is None or old.digest != new.digest):
-        since = since_text(retired.since, now)
-        if old is None:
-            yield f"Token '{name}' was removed {since}; its key {retired.hint} works again."
-        else:
-            yield f"The old key {retired.hint} of token '{name}' works again; it was replaced {since}."
-    elif old is not None and (state := state_of(old, now)) is not TokenState.ACTIVE:
-        began = old.expires if state is TokenState.EXPIRED else disabled.get(id_)
-        when = "" if began is None else f" since {since_text(began, now)}"
-        yield f"Token '{name}' has been {state.value}{when}; its key {new.hint} works again."
+def _owned(key: RetiredKey) -> str:
+    return f"The key {key.hint} of {key.noun} '{plain(key.name)}'"
 
 
-def _channel_revivals(id_: str, before: Registry, after: Registry, now: Millis) -> Iterator[str]:
-    channel = after.channels.get(ChannelId(id_))
-    if channel is None:
-        return
-    for key in _secrets(channel):
-        retired = before.retired.get(digest(key))
-        if retired is not None and retired.owner == id_ and not retired.removed:
-            since = since_text(retired.since, now)
-            yield f"The old key {mask(key)} of channel '{plain(channel.name)}' is used again; it was replaced {since}."
+def _refused_state(entity: Token | Channel | None, now: Millis) -> str:
+    """Returns why an entity's keys do not work: ``disabled`` or ``expired``; empty if they do."""
+    state = state_of(entity, now) if isinstance(entity, Token) else TokenState.ACTIVE
+    return "" if state is TokenState.ACTIVE else state.value
