@@ -12,7 +12,7 @@ from gateway.control.request_bodies import fields, members, query, read_body, re
 from gateway.control.usage import tallies, token_tallies
 from gateway.control.vendor_prices import known_prices, load
 from gateway.control.views import model_views, price_view
-from gateway.core.catalog import Catalog, ModelEntry, answering
+from gateway.core.catalog import ModelEntry, answering
 from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
 from gateway.core.model_prices import channel_price, in_order, set_by_owner, with_price
@@ -27,7 +27,7 @@ from gateway.domain.price import LIKE, Price
 from gateway.domain.price_view import PriceView
 from gateway.domain.registry import Change
 from gateway.domain.text import plain, word
-from gateway.domain.units import ChannelId, Millis, Nanos
+from gateway.domain.units import ChannelId, Millis
 from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal
 from gateway.domain.views import ModelView
 from gateway.upstream.vendors import vendor_of
@@ -276,30 +276,18 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
     """GET /models/{model}: the channels that serve it, in order, the tokens that see it, and what it costs."""
     engine, name = edits.engine, request.match_info["model"]
     catalog, registry = engine.catalog, engine.catalog.registry
-    entries = {
-        group: catalog.group_models(group)[name] for group in sorted(registry.groups) if _has(catalog, group, name)
-    }
     offers = [(c, m) for c in in_order(registry.channels.values()) for m in c.models if m.name == name]
+    in_groups = {group: catalog.group_models(group).get(name) for group in sorted(registry.groups)}
+    entries = {group: entry for group, entry in in_groups.items() if entry is not None}
     if not entries and not offers:
         raise _no_model(name, {m.name for c in registry.channels.values() for m in c.models})
+    (view,) = model_views(engine, await tallies(engine), only=name)
     routes = [route for group, entry in entries.items() for route in _routes_in_order(engine, group, entry)]
     used = {route.channel for route in routes}
     routes += [_model_route(engine, channel, served) for channel, served in offers if channel.name not in used]
-    first = next(iter(entries.values()), None)
-    price = catalog.price_shown(first) if first is not None else catalog.price(name)
-    target = None if first is None else answering(first)
-    known = name if target is None else target.name
-    listed = [m for c in in_order(registry.channels.values()) for m in c.models if m.name == known]
-    context = next((model.context for model in listed if model.context), None)
-    sums = (await tallies(engine)).of_model(name)
     return ModelDetail(
-        name=name,
-        price=price_view(price, edits.now, name) if price is not None else None,
-        told=next((model.told for model in listed if model.told), None),
-        context=catalog.context(known, context),
-        context_source=catalog.context_source(known, context),
-        max_output=None if target is None else target.max_output,
-        groups=list(entries),
+        **{field: getattr(view, field) for field in view.__struct_fields__},
+        max_output=next((answering(entry).max_output for entry in entries.values()), None),
         fallbacks={group: [other.name for other in entry.fallbacks] for group, entry in entries.items()},
         tokens=sorted(
             token.name
@@ -307,13 +295,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
             if name in catalog.visible(token) and not token.outlived(edits.now)
         ),
         routes=routes,
-        calls=sums.admitted,
-        spent_nanos=Nanos(sums.cost),
     )
-
-
-def _has(catalog: Catalog, group: str, model: str) -> bool:
-    return model in catalog.group_models(group)
 
 
 def _no_model(name: str, known: Collection[str]) -> NotFound:

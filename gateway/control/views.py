@@ -222,9 +222,9 @@ def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "")
     )
 
 
-def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) -> list[ModelView]:
-    """Returns every model that a channel serves or that is another name in a group, or only what one token sees, by
-    name.
+def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *, only: str = "") -> list[ModelView]:
+    """Returns every model that a channel serves or that is another name in a group, or only what one token sees, or
+    one of them, by name.
 
     The prices for a token are those that it pays.
     """
@@ -242,7 +242,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None) ->
     payer = None if token is None else registry.groups.get(token.group)
     aliases = {name: stands_for(entry) for name, entry in entries.items() if name not in served}
     views = []
-    for name in sorted(names):
+    for name in [only] if only else sorted(names):
         target = aliases.get(name, "")
         offers = served.get(target or name, [])
         price = catalog.price(target or name)

@@ -5,8 +5,8 @@ import msgspec
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.limits import Limits
 from gateway.domain.price_view import PriceView
-from gateway.domain.units import Millis, Nanos
-from gateway.domain.views import ChannelView
+from gateway.domain.units import Millis
+from gateway.domain.views import ChannelView, ModelView
 
 
 class PresetView(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,27 +87,16 @@ class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
     """The price of calls that this channel answers."""
 
 
-class ModelDetail(msgspec.Struct, frozen=True, kw_only=True):
+class ModelDetail(ModelView, frozen=True, kw_only=True):
     """Everything about one public model name."""
 
-    name: str
-    price: PriceView | None
-    told: UpstreamPrices | None
-    """The price published by the upstream that is tried first."""
-    context: int | None
     max_output: int | None
     """The highest limit of its channels; None: unknown at some channel."""
-    groups: list[str]
-    """The groups that show it."""
     fallbacks: dict[str, list[str]]
     """By group, the models that answer if no channel can serve it; for an alias, the ones it stands for."""
     tokens: list[str]
     """Names of the tokens that see it."""
     routes: list[ModelRoute]
-    calls: int
-    spent_nanos: Nanos
-    context_source: str = ""
-    """As in a ``ModelView``."""
 
 
 class PriceProposal(msgspec.Struct, frozen=True, kw_only=True):
