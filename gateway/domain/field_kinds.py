@@ -72,7 +72,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     placeholder: str = ""
     """An example that a form shows while the input is empty."""
     part: str = ""
-    """The id of a further input, if an attribute has several; it is not shown by itself."""
+    """The id of a further input, if an attribute has several, and its option's name; it is not shown by itself."""
     advanced: bool = False
     """Whether a form hides it until it is needed."""
     section: Section = ""
@@ -125,7 +125,7 @@ class Kind(Generic[T]):
     def option(self, field: Field, **changes: Any) -> Option:
         """Returns the option with the field's flags, changed in this way."""
         usual: dict[str, Any] = {
-            "name": field.name,
+            "name": field.id,
             "metavar": self.metavar,
             "read": self.read,
             "completes": self.completes,
@@ -134,14 +134,14 @@ class Kind(Generic[T]):
 
     def change(self, field: Field, given: Mapping[str, Any], before: T) -> Any:
         """Returns the value that the options set; UNSET if none was given."""
-        value = given.get(field.name)
+        value = given.get(field.id)
         if value is None:
             return msgspec.UNSET
-        return value[0] if isinstance(value, tuple) else value
+        return self.put(before, value[0] if isinstance(value, tuple) else value)
 
     def text(self, value: T) -> str:
         """Returns the value as it is typed."""
-        return str(value)
+        return str(self.part(value))
 
     def read(self, text: str, now: Millis) -> Any:
         """Returns the value of a typed text."""
@@ -160,7 +160,8 @@ class Kind(Generic[T]):
         return [] if before == after else [field.flags, self.text(after) or self.none]
 
     def show(self, value: T) -> str:
-        return str(value)
+        """Returns the value as details show it; empty: nothing to show."""
+        return self.text(value)
 
 
 def json_value(value: Any) -> Any:
@@ -231,19 +232,16 @@ class Choice(Kind[Any]):
 
     def options(self, field: Field) -> Sequence[Option]:
         values = tuple(str(value) for value in self._values.values() if value is not None)
-        return [Option(flags=field.flags, name=field.name, help=field.help, choices=values)]
+        return [self.option(field, metavar="", read=None, choices=values)]
 
     def text(self, value: Any) -> str:
-        return self.show(value)
+        return self._words.get(str(value), str(value))
 
     def read(self, text: str, now: Millis) -> Any:
         return self._values[text]
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
         return [] if before == after else [field.flags, str(after)]
-
-    def show(self, value: Any) -> str:
-        return self._words.get(str(value), str(value))
 
 
 class Flag(Kind[bool]):
@@ -253,10 +251,10 @@ class Flag(Kind[bool]):
         self.choices = (off, on)
 
     def options(self, field: Field) -> Sequence[Option]:
-        return [Option(flags=field.flags, name=field.name, help=field.help)]
+        return [self.option(field, metavar="", read=None)]
 
     def text(self, value: bool) -> str:  # noqa: FBT001 - the value itself
-        return self.choices[value]
+        return self.choices[bool(self.part(value))]
 
     def read(self, text: str, now: Millis) -> bool:
         return text == self.choices[True]
@@ -264,9 +262,6 @@ class Flag(Kind[bool]):
     def arguments(self, field: Field, before: bool, after: bool) -> Sequence[str]:  # noqa: FBT001 - the values
         on, off = field.flags.split("/")
         return [] if before == after else [on if after else off]
-
-    def show(self, value: bool) -> str:  # noqa: FBT001 - the value itself
-        return self.text(value)
 
 
 class Number(Kind[int]):

@@ -87,16 +87,15 @@ class Budgets(Pairs[tuple[Budget, ...]]):
     def __init__(self, unit: Literal["nanos", "tokens"]) -> None:
         self._unit = unit
         self._read = nanos_of if unit == "nanos" else count_of
-        self._parameter = "dollar_budgets" if unit == "nanos" else "token_budgets"
         self.merges = NONE
         self.metavar = "WINDOW=DOLLARS" if unit == "nanos" else "WINDOW=COUNT"
 
     def options(self, field: Field) -> Sequence[Option]:
-        return [self.option(field, name=self._parameter, read=self._given, multiple=True)]
+        return [self.option(field, read=self._given, multiple=True)]
 
     def change(self, field: Field, given: Mapping[str, Any], before: tuple[Budget, ...]) -> Any:
         """Returns the budgets with the given amounts. ``none`` for all windows forgets the earlier ones."""
-        pairs = once([*chain.from_iterable(given.get(self._parameter) or ())], field.flags)
+        pairs = once([*chain.from_iterable(given.get(field.id) or ())], field.flags)
         kept = {} if None in pairs else self.part(before)
         changed = {window: amount for window, amount in pairs.items() if window is not None}
         return self.put(before, kept | changed) if pairs else msgspec.UNSET
@@ -142,7 +141,13 @@ class RateLimits(Pairs[Limits]):
 
     def options(self, field: Field) -> Sequence[Option]:
         return [
-            Option(flags=_flag(name), name=name, help=_OPTION_HELP[name], metavar="COUNT", read=_reader(name))
+            Option(
+                flags=_flag(name),
+                name=name,
+                help=_OPTION_HELP[name],
+                metavar="COUNT",
+                read=lambda text, _now, name=name: _limit(name, text),  # type: ignore[misc]  # the loop's value
+            )
             for name in self._names
         ]
 
@@ -163,9 +168,7 @@ class RateLimits(Pairs[Limits]):
             name, equals, number = word.partition("=")
             if name not in self._names or not equals:
                 raise BadRequest(f"unknown limit {word!r}; use {', '.join(self._names)}, as in rpm=60")
-            values[name] = None if number in NONE_WORDS else count_of(number)
-            if values[name] == 0 and name not in MAY_BE_ZERO:
-                raise BadRequest(f"{name}=0 would block every call; leave it out for no limit")
+            values[name] = _limit(name, number)
         return values
 
     def arguments(self, field: Field, before: Limits, after: Limits) -> Sequence[str]:
@@ -220,17 +223,13 @@ def _window_amount(text: str, read: Callable[[str], int], none_words: Sequence[s
     return window, None if amount in none_words else read(amount)
 
 
-def _reader(name: str) -> Callable[[str, Millis], int | None]:
-    """Reads one limit; None removes it."""
-
-    def read(text: str, _now: Millis) -> int | None:
-        if text.strip().lower() in NONE_WORDS[1:]:
-            return None
-        if (number := count_of(text)) or name in MAY_BE_ZERO:
-            return number
-        raise BadRequest(f"{_flag(name)} must be above 0; use '{NONE}' for no limit")
-
-    return read
+def _limit(name: str, text: str) -> int | None:
+    """Returns one limit; None removes it. Raises BadRequest for one that stops every call."""
+    if text.strip().lower() in NONE_WORDS[1:]:
+        return None
+    if (number := count_of(text)) or name in MAY_BE_ZERO:
+        return number
+    raise BadRequest(f"{name} must be above 0; use '{NONE}' for no limit")
 
 
 def _flag(name: str) -> str:

@@ -230,14 +230,7 @@ class RequestOverrides(Kind[Overrides | None]):
 
 
 class SystemPrompt(Text):
-    """The system prompt of overrides."""
-
-    def options(self, field: Field) -> Sequence[Option]:
-        return [self.option(field, name="system", read=None)]
-
-    def change(self, field: Field, given: Mapping[str, Any], before: Any) -> Any:
-        system = given.get("system")
-        return msgspec.UNSET if system is None else self.put(before, system)
+    """The system prompt of overrides. Its option is among those of ``RequestOverrides``, as far as commands go."""
 
     def text(self, value: Any) -> str:
         return self.part(value).replace("\n", BREAK)
@@ -261,26 +254,11 @@ class PromptPlace(Flag):
     def __init__(self) -> None:
         super().__init__(PROMPT_PLACES[True], PROMPT_PLACES[False])
 
-    def options(self, field: Field) -> Sequence[Option]:
-        return [Option(flags=field.flags, name="replace_system", help=field.help)]
-
-    def change(self, field: Field, given: Mapping[str, Any], before: Any) -> Any:
-        replaces = given.get("replace_system")
-        return (
-            msgspec.UNSET
-            if replaces is None
-            else msgspec.structs.replace(before or Overrides(), replace_system=replaces)
-        )
-
-    def text(self, value: Any) -> str:
-        return super().text(self.part(value))
-
     def part(self, value: Any) -> bool:
         return bool(value and value.replace_system)
 
     def put(self, value: Any, part: bool) -> Any:  # noqa: FBT001 - the value itself
-        base = value or Overrides()
-        return msgspec.structs.replace(base, replace_system=part and bool(base.system)) or None
+        return msgspec.structs.replace(value or Overrides(), replace_system=part) or None
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
         return []

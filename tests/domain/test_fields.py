@@ -99,7 +99,7 @@ def test_what_cannot_be_read_says_why(name: str) -> None:
 
 def test_a_budget_without_amounts_disappears() -> None:
     given = {
-        "dollar_budgets": [[("day", None), ("month", 5)]],
+        "budgets": [[("day", None), ("month", 5)]],
         "token_budgets": [[("day", None), ("ever", None)]],
     }
     assert changes(TOKEN, given, TOKENS[1]) == {"budgets": [{"window": "month", "nanos": 5, "tokens": None}]}
@@ -112,7 +112,7 @@ def budget_readers() -> list[Callable[[str, Millis], Any]]:
 
 def test_none_removes_all_budgets_of_its_unit() -> None:
     dollars, tokens = budget_readers()
-    given = {"dollar_budgets": [dollars("none", NOW), dollars("week=2", NOW)]}
+    given = {"budgets": [dollars("none", NOW), dollars("week=2", NOW)]}
     budgets = (Budget(window=Window.DAY, nanos=Nanos(5), tokens=7), Budget(window=Window.MONTH, nanos=Nanos(9)))
     before = msgspec.structs.replace(TOKENS[1], budgets=budgets)
     assert changes(TOKEN, given, before) == {
