@@ -241,6 +241,7 @@ class PriceRequests(Caller):
 class ControlClient(AccountRequests, TokenRequests, ChannelRequests, PriceRequests):
     """All methods raise the server's error, and Unavailable if the server is gone."""
 
+    instance = fetch("/instance", str)
     status = fetch("/status", Status)
     call = fetch_one("/calls/{}", CallView)
     verify = fetch("/verify", Verdict, timeout_s=600.0)

@@ -1,6 +1,6 @@
 """Finds the running server, starts one, stops one.
 
-A server is alive when its status repeats the instance of the runfile; a process id alone proves nothing. A server that
+A server is alive when it repeats the instance of the runfile; a process id alone proves nothing. A server that
 we start outlives us: it gets its own session (a process group on Windows), so that no key press in our terminal reaches
 it. Its messages go to the log in the home, its results nowhere, because a log must not hold secrets.
 """
@@ -196,22 +196,22 @@ async def look(config: Config) -> ServerState:
     if endpoint is None:
         return ServerState()
     try:
-        status = await ControlClient(endpoint, timeout_s=ASK_S).status()
+        instance = await ControlClient(endpoint, timeout_s=ASK_S).instance()
     except GatewayError as error:
         if error.code == "too_many_files":
             raise
         silent = error.code in ("server_slow", "server_gone") and await _is_there(endpoint)
         return ServerState(silent=_silent(config, endpoint, error) if silent else None)
-    return ServerState(endpoint=endpoint if status.instance == endpoint.instance else None)
+    return ServerState(endpoint=endpoint if instance == endpoint.instance else None)
 
 
 async def answers(endpoint: Endpoint) -> bool:
     """Returns whether the server of this runfile is alive and wrote it."""
     try:
-        status = await ControlClient(endpoint, timeout_s=ASK_S).status()
+        instance = await ControlClient(endpoint, timeout_s=ASK_S).instance()
     except GatewayError:
         return False
-    return status.instance == endpoint.instance
+    return instance == endpoint.instance
 
 
 async def ensure(config: Config) -> Server:

@@ -32,6 +32,11 @@ class StopBody(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to stop without waiting for running calls."""
 
 
+async def show_instance(edits: ConfigEdits, _: web.Request) -> str:
+    """GET /instance: the identity of this server, by which a front end knows that its runfile is not an old one."""
+    return edits.engine.instance
+
+
 async def status(edits: ConfigEdits, _: web.Request) -> Status:
     """GET /status: the server's status."""
     return edits.engine.status()

@@ -51,6 +51,7 @@ _log = logging.getLogger("tollkeeper")
 Handler = Callable[[ConfigEdits, web.Request], Awaitable[object]]
 
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "/instance", admin.show_instance),
     ("GET", "/status", admin.status),
     ("POST", "/stop", admin.stop),
     ("GET", "/verify", admin.verify_books),
