@@ -9,7 +9,7 @@ from aiohttp import web
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, members, query, read_body, require_fields
-from gateway.control.usage import tallies, token_tallies
+from gateway.control.usage import tallies
 from gateway.control.vendor_prices import known_prices, load
 from gateway.control.views import model_views, price_view
 from gateway.core.catalog import ModelEntry, answering
@@ -344,4 +344,4 @@ async def list_models(edits: ConfigEdits, request: web.Request) -> list[ModelVie
     """GET /models[?token=REF]: all models, or those that one token sees, with the prices it pays and its own calls."""
     engine, ref = edits.engine, query(request.query, {"token": str}).get("token")
     token = engine.catalog.token(ref) if ref else None
-    return model_views(engine, await (token_tallies(engine, token.id) if token else tallies(engine)), token)
+    return model_views(engine, await tallies(engine, token.id if token else None), token)

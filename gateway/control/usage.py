@@ -20,7 +20,7 @@ from gateway.domain.units import Millis, Nanos, TokenId
 from gateway.domain.views import Point, Summary, SumRow
 from gateway.store.calls import CallLog, CallSelection, filtered_sums_of, has_deleted
 from gateway.store.latency import LatencyCounts, LatencyTable, percentile
-from gateway.store.rollup import Counts
+from gateway.store.rollup import Counts, Dimension
 from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER, Step, Sums
 
@@ -47,14 +47,9 @@ class Tallies(msgspec.Struct, frozen=True):
         return self.models.get(model, _NO_COUNTS)
 
 
-async def tallies(engine: Engine) -> Tallies:
-    """Returns the sums that the tables of channels and models show."""
-    return await asyncio.to_thread(_tallies, engine.store.calls)
-
-
-async def token_tallies(engine: Engine, token: TokenId) -> Tallies:
-    """Returns the sums of one token's calls by model."""
-    return await asyncio.to_thread(_token_tallies, engine.store.calls, token)
+async def tallies(engine: Engine, token: TokenId | None = None) -> Tallies:
+    """Returns the sums that the tables of channels and models show; for one token, those of its calls by model."""
+    return await asyncio.to_thread(_tallies, engine.store.calls, token)
 
 
 async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
@@ -94,14 +89,14 @@ class SummarySpan(msgspec.Struct, frozen=True):
     percentiles: bool
 
 
-def _tallies(calls: CallLog) -> Tallies:
-    channels = calls.sums("channel", Millis(0), Millis(FOREVER), "").rows
-    return Tallies(channels, calls.sums("model", Millis(0), Millis(FOREVER), "").rows)
+def _tallies(calls: CallLog, token: TokenId | None) -> Tallies:
+    def rows(dimension: Dimension) -> Mapping[str, Counts]:
+        return calls.sums(dimension, Millis(0), Millis(FOREVER), "").rows
 
-
-def _token_tallies(calls: CallLog, token: TokenId) -> Tallies:
-    rows, start = calls.sums("token|model", Millis(0), Millis(FOREVER), "").rows, f"{token}|"
-    return Tallies({}, {key.removeprefix(start): counts for key, counts in rows.items() if key.startswith(start)})
+    if token is None:
+        return Tallies(rows("channel"), rows("model"))
+    split = ((key.partition("|"), counts) for key, counts in rows(TOKEN_AND_MODEL).items())
+    return Tallies({}, {model: counts for (owner, _, model), counts in split if owner == token})
 
 
 def _summary(

@@ -8,6 +8,8 @@ from gateway.domain.account import Account
 from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, Dialect, ServedModel, Timeouts, check_overrides
 from gateway.domain.errors import BadRequest
+from gateway.domain.field_kinds import Number
+from gateway.domain.fields import SETTINGS
 from gateway.domain.group import Fallback, Group
 from gateway.domain.human_values import price_hours_of
 from gateway.domain.limits import Limits
@@ -29,10 +31,6 @@ MANY = 10_000
 
 MULTIPLIER_LIMIT = MOST_TIMES * MILLION
 
-_COUNTS = (
-    *("token_streams", "channel_calls", "queue", "queue_s"),
-    *("connections", "address_connections", "bodies_mib", "answers_mib", "responses_mib", "memory_mib"),
-)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # RFC 9110, token
 _OWN_HEADERS = frozenset(
     {
@@ -59,12 +57,10 @@ def account(value: Account) -> None:
 
 def settings(value: Settings) -> None:
     """Check numbers, hosts (without a path) and origins (with a scheme, without a path)."""
-    _demand(value.keep_days >= 1, "keep_days", "at least one day of records must be kept")
-    _demand(0 <= value.refresh_models_h <= 8760, "refresh_models_h", "must be at most a year, in hours; 0 means never")
-    for field in _COUNTS:
-        _not_negative(getattr(value, field), field)
-    _demand(value.queue_s <= 600, "queue_s", "must be at most 600 seconds")
-    _demand(0 <= value.ollama_port <= 65535, "ollama_port", "must be a port from 1 to 65535, or 0 for none")
+    for field in SETTINGS:
+        number = getattr(value, field.name)
+        if isinstance(field.kind, Number):
+            _demand(field.kind.allows(number), field.name, f"{number} must be {field.kind.bounds}")
     _demand(value.ollama_token or not value.ollama_port, "ollama_port", "needs a token for its calls: --ollama-token")
     for host in value.hosts:
         _demand(_HOST_NAME.fullmatch(host), "hosts", f"'{plain(host)}' is not a host name")

@@ -87,7 +87,7 @@ async def with_known_prices(channel: Channel, names: Collection[str], registry: 
     try:
         find: Find = await load()
     except Unavailable:
-        find = _nothing
+        find = lambda _channel, _served, _now: None  # noqa: E731 - no list, no price
     part = msgspec.structs.replace(channel, models=tuple(wanted))
     known = await asyncio.to_thread(lambda: list(known_prices([part], registry, find, now)))
     return with_price(channel, {served.name: price for _, served, price in known if not guard_of(None, price)})
@@ -101,10 +101,6 @@ def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
         for served in channel.models
         if (price := served.price) is not None and not set_by_owner(price) and price not in before
     ]
-
-
-def _nothing(_channel: Channel, _served: ServedModel, _now: Millis) -> None:
-    """Returns no price, for when no price list applies."""
 
 
 def upstream_price(

@@ -4,7 +4,6 @@ calls.
 Keys, digests and header values are left out or masked here: no view contains a secret.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,7 +37,6 @@ from gateway.domain.views import (
     ModelView,
     TokenView,
 )
-from gateway.store.rollup import Counts
 from gateway.upstream.anthropic.dialect import marks_cache
 from gateway.upstream.learned_params import NOTHING
 
@@ -121,19 +119,13 @@ def group_views(engine: Engine) -> list[GroupView]:
 
 def channel_views(engine: Engine, tallies: Tallies) -> list[ChannelView]:
     """Returns all channels, by name."""
-    busy = Counter(call.channel for call in engine.store.books.running.values())
     channels = sorted(engine.catalog.registry.channels.values(), key=lambda c: c.name)
-    return [_channel_view(engine, c, busy[c.id], tallies.of_channel(c.id)) for c in channels]
+    return [channel_view(engine, channel, tallies) for channel in channels]
 
 
 def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelView:
     """Returns one channel."""
-    busy = sum(call.channel == channel.id for call in engine.store.books.running.values())
-    return _channel_view(engine, channel, busy, tallies.of_channel(channel.id))
-
-
-def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts) -> ChannelView:
-    state = engine.channel_state(channel)
+    state, sums = engine.channel_state(channel), tallies.of_channel(channel.id)
     listed = engine.catalog.registry.lists.get(channel.id)
     return ChannelView(
         **_copy_fields(channel, ChannelFields, "key", "keys", "headers", "proxy"),
@@ -146,7 +138,7 @@ def _channel_view(engine: Engine, channel: Channel, in_flight: int, sums: Counts
         state=state.name,
         reason=state.reason,
         until_ms=until_ms(engine, state),
-        in_flight=in_flight,
+        in_flight=sum(call.channel == channel.id for call in engine.store.books.running.values()),
         calls=sums.calls,
         errors=sums.failures,
         spent_nanos=Nanos(sums.cost),

@@ -8,7 +8,7 @@ Long: what is kept of a change, what is shown of it and what undoes it have to a
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -233,10 +233,10 @@ def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Re
         if current != former:
             changes.append(Change(kept.table, kept.key, former))
     after = with_changes(registry, changes)
-    known = {problem.text for problem in _problems(registry)}
-    for problem in _problems(after):
-        if problem.text not in known:
-            raise _contradiction(problem.text, _newest(newer, problem.table, problem.key, [problem.field]))
+    known = dict(_problems(registry))
+    for problem, (table, key, field) in _problems(after):
+        if problem not in known:
+            raise _contradiction(problem, _newest(newer, table, key, [field]))
     return UndoPlan(changes, after, reasons)
 
 
@@ -298,29 +298,23 @@ def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Colle
     return next((entry for entry in reversed(newer) if any(map(fits, entry.changes))), None)
 
 
-class _Problem(NamedTuple):
-    """A field names something that does not exist, or two entities have the same name or id."""
-
-    table: Table
-    key: str
-    field: str
-    text: str
+_Problem = tuple[str, tuple[Table, str, str]]
+"""What is wrong, and the table, key and field of the entity at fault."""
 
 
 def _problems(registry: Registry) -> Iterator[_Problem]:
     """Yields names of things that do not exist, and names and ids that two entities have."""
     for token in registry.tokens.values():
         if token.group not in registry.groups:
-            text = f"token '{plain(token.name)}' is in group '{plain(token.group)}'"
-            yield _Problem("tokens", token.id, "group", text)
+            yield f"token '{plain(token.name)}' is in group '{plain(token.group)}'", ("tokens", token.id, "group")
     for channel in registry.channels.values():
         for group in channel.groups:
             if group not in registry.groups:
                 text = f"channel '{plain(channel.name)}' serves group '{plain(group)}'"
-                yield _Problem("channels", channel.id, "groups", text)
+                yield text, ("channels", channel.id, "groups")
     used = registry.settings.ollama_token
     if used and used not in {token.name for token in registry.tokens.values()}:
-        yield _Problem("settings", "", "ollama_token", f"token '{plain(used)}' is the one that Ollama's port uses")
+        yield f"token '{plain(used)}' is the one that Ollama's port uses", ("settings", "", "ollama_token")
     yield from _doubles("tokens", [(token.name, token.id) for token in registry.tokens.values()])
     yield from _doubles("channels", [(channel.name, channel.id) for channel in registry.channels.values()])
     yield from _doubles("groups", [(group.id, group.name) for group in registry.groups.values()])
@@ -331,7 +325,7 @@ def _doubles(table: Table, names: Sequence[tuple[str, str]]) -> Iterator[_Proble
     seen: dict[str, str] = {}
     for name, key in names:
         if name in seen:
-            yield _Problem(table, seen[name], "name", f"there is another {NOUNS[table]} '{plain(name)}'")
+            yield f"there is another {NOUNS[table]} '{plain(name)}'", (table, seen[name], "name")
         seen[name] = key
 
 

@@ -279,10 +279,17 @@ class Number(Kind[int]):
             return 0
         sign, digits = (-1, text.strip()[1:]) if text.strip().startswith("-") else (1, text)
         value = sign * count_of(digits)
-        if (self._least is not None and value < self._least) or (self._most is not None and value > self._most):
-            bounds = f"at least {self._least}" if self._most is None else f"from {self._least} to {self._most}"
-            raise BadRequest(f"{text!r} must be {bounds}")
+        if not self.allows(value):
+            raise BadRequest(f"{text!r} must be {self.bounds}")
         return value
+
+    @property
+    def bounds(self) -> str:
+        return f"at least {self._least}" if self._most is None else f"from {self._least} to {self._most}"
+
+    def allows(self, value: int) -> bool:
+        """Returns whether the number is within the bounds."""
+        return (self._least is None or value >= self._least) and (self._most is None or value <= self._most)
 
     def show(self, value: int) -> str:
         unit = self.unit.removesuffix("s") if value == 1 and self.unit != "s" else self.unit

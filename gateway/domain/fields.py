@@ -484,13 +484,12 @@ SETTINGS: Table = (
         "Calls of a channel at once unless it has its own limit; 0: no limit.",
     ),
     _count("Limits", "queue", "Waiting calls", "Calls that may wait for a free slot at one such limit.", zero="none"),
-    _count(
-        "Limits",
-        "queue_s",
-        "Longest wait",
-        "Seconds they may wait; 0: they are rejected immediately.",
-        unit="s",
-        zero="none",
+    Field(
+        name="queue_s",
+        kind=Number(0, 600, unit="s", zero="none"),
+        label="Longest wait",
+        help="Seconds they may wait, at most 600; 0: they are rejected immediately.",
+        section="Limits",
     ),
     _count("Load", "connections", "Connections", "Open connections of clients; 0: no limit."),
     _count(
