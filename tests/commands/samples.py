@@ -145,6 +145,7 @@ MODEL = ModelView(
 
 DETAIL = ModelDetail(
     name="gpt-4o",
+    channels=["openai"],
     price=PRICE,
     told=None,
     context=128_000,
