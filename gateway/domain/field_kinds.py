@@ -311,42 +311,57 @@ class Multiplier(Kind[int]):
         return brief_multiplier(value)
 
 
-class Names(Kind[tuple[str, ...]]):
-    """Names. A command takes them comma-separated, and has an option of its own for an empty list."""
+class Listed(Kind[T]):
+    """Several values. Each option of a command gives one or more of them; another option may remove all."""
+
+    clears: tuple[str, str] = ("", "")
+    """The option that removes all, and its help; empty: there is none."""
+
+    def options(self, field: Field) -> Sequence[Option]:
+        flag, text = self.clears
+        clearing = [Option(flags=flag, name=_parameter(flag), help=text)] if flag else []
+        return [self.option(field, read=self.read_option, multiple=True), *clearing]
+
+    def change(self, field: Field, given: Mapping[str, Any], before: T) -> Any:
+        values, flag = given.get(field.id) or (), self.clears[0]
+        cleared = bool(flag and given.get(_parameter(flag)))
+        if cleared and values:
+            raise BadRequest(f"{flag} and {field.flags} exclude each other")
+        return self.gather(field, values, before) if values or cleared else msgspec.UNSET
+
+    def read_option(self, text: str, now: Millis) -> Any:
+        """Returns what one option gives."""
+        raise NotImplementedError
+
+    def gather(self, field: Field, values: Sequence[Any], before: T) -> T:
+        """Returns the field's value after options that gave these values."""
+        raise NotImplementedError
+
+
+class Names(Listed[tuple[str, ...]]):
+    """Names. A command takes them comma-separated; without an option to remove all, ``''`` does so."""
 
     metavar = "NAMES"
     many = True
 
     def __init__(
-        self, *, none: str, none_option: str = "", none_help: str = "", completes: str = "", none_word: bool = False
+        self, *, none: str, clears: tuple[str, str] = ("", ""), completes: str = "", none_word: bool = False
     ) -> None:
         self._none = none
         """Words for an empty list."""
-        self._none_option = none_option
-        """The flag for an empty list; if empty, ``''`` stands for it."""
         self._none_word = none_word
         """Whether ``none`` stands for it too."""
-        self._none_help = none_help
+        self.clears = clears
         self.completes = completes
 
-    def options(self, field: Field) -> Sequence[Option]:
-        option = self.option(field, read=self._read_option, multiple=True)
-        return [option, *_switch(self._none_option, self._none_help)]
-
-    def _read_option(self, text: str, now: Millis) -> str:
+    def read_option(self, text: str, now: Millis) -> str:
         """Returns at least one name: an empty list, such as from an unset variable, would mean all or none."""
-        if self._none_option and not listed_names([text]):
-            raise BadRequest(f"{text!r} contains no names; use {self._none_option} for none")
+        if self.clears[0] and not listed_names([text]):
+            raise BadRequest(f"{text!r} contains no names; use {self.clears[0]} for none")
         return text
 
-    def change(self, field: Field, given: Mapping[str, Any], before: tuple[str, ...]) -> Any:
-        texts = given.get(field.name)
-        none = _is_given(self._none_option, given)
-        if none and texts:
-            raise BadRequest(f"{self._none_option} and {field.flags} exclude each other")
-        if not (none or texts):
-            return msgspec.UNSET
-        return self._meant(tuple(listed_names(texts or ())))
+    def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
+        return self._meant(tuple(listed_names(values)))
 
     def text(self, value: tuple[str, ...]) -> str:
         return names_text(value)
@@ -360,7 +375,7 @@ class Names(Kind[tuple[str, ...]]):
     def arguments(self, field: Field, before: tuple[str, ...], after: tuple[str, ...]) -> Sequence[str]:
         if before == after:
             return []
-        return [self._none_option] if self._none_option and not after else [field.flags, comma_list(after)]
+        return [self.clears[0]] if self.clears[0] and not after else [field.flags, comma_list(after)]
 
     def show(self, value: tuple[str, ...]) -> str:
         return ", ".join(value) or self._none
@@ -374,16 +389,15 @@ class Patterns(Names):
     def __init__(self, *, none: str) -> None:
         super().__init__(none=none, completes="models")
 
-    def _read_option(self, text: str, now: Millis) -> str:
+    def read_option(self, text: str, now: Millis) -> str:
         if not listed_names([text]):
             raise BadRequest(f"{text!r} contains no names; leave the option out, or use '*' for all")
         if text.strip().lower() == NONE_WORD:  # of a budget, or of models? No model is '!*'
             raise BadRequest("'none' is not clear: '*' is for all models, '!*' for no model")
         return text
 
-    def change(self, field: Field, given: Mapping[str, Any], before: tuple[str, ...]) -> Any:
-        value = super().change(field, given, before)
-        return value if value is msgspec.UNSET else tuple(name for name in value if name != "*")
+    def gather(self, field: Field, values: Sequence[str], before: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in listed_names(values) if name != "*")
 
     def read(self, text: str, now: Millis) -> tuple[str, ...]:
         value = super().read(text, now)
@@ -410,25 +424,18 @@ class Moment(Kind[Millis | None]):
         return "never" if value is None else expiry_time(value)
 
 
-class Pairs(Kind[T]):
+class Pairs(Listed[T]):
     """Several ``NAME=VALUE``. In a form they are words of one line, quoted as for a shell."""
 
     metavar = "NAME=VALUE"
     merges: str = ""
     """The value that removes one of the pairs; empty: given pairs replace all."""
-    clears: tuple[str, str] = ("", "")
-    """The option that removes all, and its help; empty: there is none."""
 
-    def options(self, field: Field) -> Sequence[Option]:
-        option = self.option(field, read=lambda text, _now: pair(text), multiple=True)
-        return [option, *_switch(*self.clears)]
+    def read_option(self, text: str, now: Millis) -> Any:
+        return pair(text)
 
-    def change(self, field: Field, given: Mapping[str, Any], before: T) -> Any:
-        pairs = given.get(field.name)
-        none = _is_given(self.clears[0], given)
-        if none and pairs:
-            raise BadRequest(f"{self.clears[0]} and {field.flags} exclude each other")
-        return self.value(once(pairs or (), field.flags), before) if pairs or none else msgspec.UNSET
+    def gather(self, field: Field, values: Sequence[Any], before: T) -> T:
+        return self.value(once(values, field.flags), before)
 
     def value(self, pairs: Mapping[str, str], before: T | None) -> T:
         """Returns the value with these pairs. ``before`` is the value an edit begins with."""
@@ -471,15 +478,6 @@ def once(pairs: Sequence[tuple[K, T]], option: str) -> dict[K, T]:
             raise BadRequest(f"{option}: '{name}' is given twice")
         values[name] = value
     return values
-
-
-def _switch(flag: str, text: str) -> list[Option]:
-    """Returns the option that empties a list; none without a flag."""
-    return [Option(flags=flag, name=_parameter(flag), help=text)] if flag else []
-
-
-def _is_given(flag: str, given: Mapping[str, Any]) -> bool:
-    return bool(flag and given.get(_parameter(flag)))
 
 
 def _parameter(flag: str) -> str:

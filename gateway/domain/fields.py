@@ -221,8 +221,7 @@ CHANNEL: Table = (
         name="groups",
         kind=Names(
             none="none: no token can use it",
-            none_option="--no-groups",
-            none_help="Serve no group: no token can use it.",
+            clears=("--no-groups", "Serve no group: no token can use it."),
             completes="groups",
         ),
         help="The groups it serves: default,friends (default for a new channel: default).",

@@ -90,15 +90,15 @@ class Budgets(Pairs[tuple[Budget, ...]]):
         self.merges = NONE
         self.metavar = "WINDOW=DOLLARS" if unit == "nanos" else "WINDOW=COUNT"
 
-    def options(self, field: Field) -> Sequence[Option]:
-        return [self.option(field, read=self._given, multiple=True)]
+    def read_option(self, text: str, now: Millis) -> Sequence[WindowAmount]:
+        """Returns an option's amounts, at least one."""
+        return [_window_amount(word, self._read) for word in _amount_words(text) or [""]]
 
-    def change(self, field: Field, given: Mapping[str, Any], before: tuple[Budget, ...]) -> Any:
+    def gather(self, field: Field, values: Sequence[Any], before: tuple[Budget, ...]) -> tuple[Budget, ...]:
         """Returns the budgets with the given amounts. ``none`` for all windows forgets the earlier ones."""
-        pairs = once([*chain.from_iterable(given.get(field.id) or ())], field.flags)
+        pairs = once([*chain.from_iterable(values)], field.flags)
         kept = {} if None in pairs else self.part(before)
-        changed = {window: amount for window, amount in pairs.items() if window is not None}
-        return self.put(before, kept | changed) if pairs else msgspec.UNSET
+        return self.put(before, kept | {window: amount for window, amount in pairs.items() if window is not None})
 
     def pairs(self, value: tuple[Budget, ...]) -> Mapping[str, str]:
         write = typed_dollars if self._unit == "nanos" else exact_count
@@ -125,10 +125,6 @@ class Budgets(Pairs[tuple[Budget, ...]]):
 
     def show(self, value: tuple[Budget, ...]) -> str:
         return "; ".join(map(budget_text, value))
-
-    def _given(self, text: str, now: Millis) -> Sequence[WindowAmount]:
-        """Returns an option's amounts, at least one."""
-        return [_window_amount(word, self._read) for word in _amount_words(text) or [""]]
 
 
 class RateLimits(Pairs[Limits]):

@@ -1,12 +1,10 @@
 """The fields of a price, and their kinds: amounts of dollars, prices for longer inputs, rates, and rules."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import NONE_WORDS, Field, Kind, Option
+from gateway.domain.field_kinds import NONE_WORDS, Field, Kind, Listed
 from gateway.domain.human_values import tier_of, written_tier
 from gateway.domain.money import dollars, nanos_of, typed_dollars
 from gateway.domain.price import RATE_NAMES, Tier
@@ -40,31 +38,29 @@ class Dollars(Kind[Nanos | None]):
         return "" if value is None else dollars(value)
 
 
-class Several(Kind[Any]):
+class Several(Listed[Any]):
     """A field with any number of values. A command takes one value an option, a form takes all of them in one text."""
 
     def __init__(
         self,
         metavar: str,
         one: Callable[[str], Any],
-        gather: Callable[[Iterable[Any]], Any],
+        build: Callable[[Iterable[Any]], Any],
         written: Callable[[Any], Sequence[str]],
         *,
         between: str = " ",
     ) -> None:
-        """``one`` reads a value, ``gather`` builds the field's value from those that were read, ``written`` returns its
-        texts.
-        """
+        """``one`` reads a value, ``build`` returns the field's value of those that were read, ``written`` its texts."""
         self.metavar = metavar
-        self._one, self._gather, self._written = one, gather, written
+        self._one, self._build, self._written = one, build, written
         self._between = between
         """The separator of the texts; if it is only a space, a comma separates them too."""
 
-    def options(self, field: Field) -> Sequence[Option]:
-        return [self.option(field, read=lambda text, _: self._one(text), multiple=True)]
+    def read_option(self, text: str, now: Millis) -> Any:
+        return self._one(text)
 
-    def change(self, field: Field, given: Mapping[str, Any], before: Any) -> Any:
-        return self._gather(given.get(field.name) or ()) or msgspec.UNSET
+    def gather(self, field: Field, values: Sequence[Any], before: Any) -> Any:
+        return self._build(values)
 
     def text(self, value: Any) -> str:
         return self._between.join(self._written(value))
@@ -73,7 +69,7 @@ class Several(Kind[Any]):
         sign = self._between.strip()
         parts = text.split(sign) if sign else text.replace(",", " ").split()
         none = text.strip().lower() in NONE_WORDS
-        return self._gather([] if none else [self._one(part) for part in parts if part.strip()])
+        return self._build([] if none else [self._one(part) for part in parts if part.strip()])
 
     def arguments(self, field: Field, before: Any, after: Any) -> Sequence[str]:
         return [] if before == after else [word for text in self._written(after) for word in (field.flags, text)]
