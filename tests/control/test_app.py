@@ -7,7 +7,7 @@ from gateway.client.control import ControlClient
 from gateway.client.http import Address, ClientRequest, request
 from gateway.control import admin
 from gateway.control.app import BODY_LIMIT
-from gateway.control.edits import ConfigEdits
+from gateway.core.engine import Engine
 from gateway.domain.errors import GatewayError, NotFound, TooLarge
 from tests.control.conftest import SECRET, Surface
 from tests.fakes.client import Client
@@ -128,11 +128,11 @@ async def test_two_changes_at_once_are_both_made(owner: ControlClient) -> None:
 
 
 async def test_a_full_disk_is_reported_as_such(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: ConfigEdits, *__: object) -> None:
+    def full(_: Engine, *__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(ConfigEdits, "change", full)
-    with pytest.raises(GatewayError):
+    monkeypatch.setattr(Engine, "change", full)
+    with pytest.raises(GatewayError, match="No space left on device"):
         await owner.add_group({"name": "x"})
 
 
