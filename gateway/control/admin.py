@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import fields, patch, query, read_body, require_fields
+from gateway.control.request_bodies import fields, patch, query, read_body
 from gateway.control.views import account_view
 from gateway.core.auth import new_id
 from gateway.core.change_history import field_differences
@@ -115,9 +115,8 @@ async def list_grants(edits: ConfigEdits, _: web.Request) -> list[Grant]:
 
 async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
     """POST /account/grants {nanos, note}: add money, or subtract it with a negative amount."""
-    body = await request.read()
-    require_fields(body, "nanos")
-    grant = Grant(id=new_id("grant"), time=edits.now, **fields(body, Grant, ("nanos", "note")))
+    values = fields(await request.read(), Grant, ("nanos", "note"), ("nanos",))
+    grant = Grant(id=new_id("grant"), time=edits.now, **values)
     if grant.nanos == 0:
         raise BadRequest("the amount must not be 0", param="nanos")
     validation.note(grant.note)

@@ -12,7 +12,7 @@ from aiohttp import web
 from gateway.control import model_lists, validation
 from gateway.control.edits import ConfigEdits, edit_text
 from gateway.control.probe import look_at_key, probe
-from gateway.control.request_bodies import fields, members, patch, read_body, require_fields
+from gateway.control.request_bodies import fields, members, missing, patch, read_body
 from gateway.control.usage import tallies
 from gateway.control.vendor_prices import new_prices, with_known_prices
 from gateway.control.views import channel_view, channel_views, price_view
@@ -66,11 +66,12 @@ async def add_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel:
     without a price get the known price, unless ``known_prices`` is false.
     """
     body = await request.read()
-    values = fields(body, Channel, (*ChannelFields.__struct_fields__, "dialect"))
+    values = fields(body, Channel, (*ChannelFields.__struct_fields__, "dialect"), ("name",))
     validation.preset(values.get("preset", ""))
     if values.get("preset") in PRESETS:
         values.setdefault("dialect", PRESETS[values["preset"]].dialect)
-    require_fields(body, "name", *(() if "dialect" in values else ("dialect",)))
+    if "dialect" not in values:
+        raise missing("dialect")
     values.setdefault("base_url", default_base_url(values["dialect"], values.get("preset", "")))
     channel = _check(Channel(id=ChannelId(new_id("ch")), created=edits.now, **values), edits)
     changes = await model_lists.save_changes(_date_models(channel, None, edits), None, edits)

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits, edit_text
-from gateway.control.request_bodies import fields, patch, query, require_fields
+from gateway.control.request_bodies import fields, patch, query
 from gateway.control.views import group_view, group_views
 from gateway.core.auth import new_id
 from gateway.domain.errors import Conflict
@@ -28,9 +28,7 @@ async def show_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 
 async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
     """POST /groups: add a group with these fields; ``name`` is required."""
-    body = await request.read()
-    require_fields(body, "name")
-    values = fields(body, Group, GroupFields.__struct_fields__)
+    values = fields(await request.read(), Group, GroupFields.__struct_fields__, ("name",))
     group = Group(id=group_id(values["name"], edits.registry.groups), created=edits.now, **values)
     validation.group(group)
     _check_unused(group.name, edits.registry)

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
-from gateway.control.request_bodies import fields, members, query, read_body, require_fields
+from gateway.control.request_bodies import fields, members, query, read_body
 from gateway.control.usage import tallies
 from gateway.control.vendor_prices import known_prices, load
 from gateway.control.views import model_views, price_view
@@ -224,8 +224,7 @@ async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
     if "like" in members(body):
         price = await _price_like(edits, model, LikeBody(**fields(body, LikeBody, ("like",))).like)
     else:
-        require_fields(body, "input", "output")
-        price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE))
+        price = Price(model=model, updated=edits.now, **fields(body, Price, EDITABLE, ("input", "output")))
     validation.price(price)
     return _with_known_context(price, edits.engine.catalog.price(model))
 

@@ -5,7 +5,7 @@ Nothing is guessed or ignored: an unknown name is refused with the known ones, a
 
 import enum
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -31,15 +31,25 @@ def members(data: bytes) -> dict[str, msgspec.Raw]:
         raise BadRequest(f"the body must be one JSON object: {exc}", code="invalid_json") from exc
 
 
-def fields(data: bytes, struct: type[msgspec.Struct], allowed: Collection[str]) -> dict[str, Any]:
+def fields(
+    data: bytes, struct: type[msgspec.Struct], allowed: Collection[str], required: Iterable[str] = ()
+) -> dict[str, Any]:
     """Returns the values of a body. Its names must be ``allowed`` fields of the struct, and have their types.
 
-    Raises BadRequest with ``param`` set to the field at fault.
+    Raises BadRequest with ``param`` set to the field at fault, or to one of the ``required`` ones that is missing.
     """
     raw = members(data)
     require_known(raw, allowed)
+    for name in required:
+        if name not in raw:
+            raise missing(name)
     hints = _hints(struct)
     return {name: _decode(name, value, hints[name]) for name, value in raw.items()}
+
+
+def missing(name: str) -> BadRequest:
+    """Returns the error of a body without a field."""
+    return BadRequest(f"the field '{name}' is missing", code="missing_required_parameter", param=name)
 
 
 @lru_cache(maxsize=64)
@@ -47,9 +57,9 @@ def _hints(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return get_type_hints(struct)
 
 
-def patch(entity: AnyStruct, data: bytes, allowed: Collection[str]) -> AnyStruct:
+def patch(entity: AnyStruct, data: bytes, allowed: Collection[str], *required: str) -> AnyStruct:
     """Returns the entity with the fields of a body. Raises BadRequest."""
-    return msgspec.structs.replace(entity, **fields(data, type(entity), allowed))
+    return msgspec.structs.replace(entity, **fields(data, type(entity), allowed, required))
 
 
 async def read_body(request: web.Request, struct: type[AnyStruct]) -> AnyStruct:
@@ -57,9 +67,8 @@ async def read_body(request: web.Request, struct: type[AnyStruct]) -> AnyStruct:
 
     Raises BadRequest.
     """
-    data = await request.read()
-    require_fields(data, *(field.name for field in msgspec.structs.fields(struct) if field.required))
-    return struct(**fields(data, struct, struct.__struct_fields__))
+    required = [field.name for field in msgspec.structs.fields(struct) if field.required]
+    return struct(**fields(await request.read(), struct, struct.__struct_fields__, required))
 
 
 def require_known(names: Mapping[str, object], allowed: Collection[str], where: str = "") -> None:
@@ -72,14 +81,6 @@ def require_known(names: Mapping[str, object], allowed: Collection[str], where: 
                 code="unknown_field",
                 param=place,
             )
-
-
-def require_fields(data: bytes, *names: str) -> None:
-    """Check that a body has these fields. Raises BadRequest."""
-    given = members(data)
-    for name in names:
-        if name not in given:
-            raise BadRequest(f"the field '{name}' is missing", code="missing_required_parameter", param=name)
 
 
 def query(given: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]:

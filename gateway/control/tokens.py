@@ -9,7 +9,7 @@ from aiohttp import web
 
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits, edit_text
-from gateway.control.request_bodies import patch, require_fields
+from gateway.control.request_bodies import patch
 from gateway.control.views import token_view, token_views
 from gateway.core.auth import new_id, new_key
 from gateway.core.engine import Engine
@@ -40,8 +40,7 @@ async def show_token(edits: ConfigEdits, request: web.Request) -> TokenView:
 
 async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     """POST /tokens: add a token with these fields; ``name`` is required."""
-    body, key = await request.read(), new_key()
-    require_fields(body, "name")
+    key = new_key()
     blank = Token(
         id=TokenId(new_id("tok")),
         name="",
@@ -51,7 +50,7 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
         created=edits.now,
         temporary=edits.source.runs_program,
     )
-    token = patch(blank, body, TokenFields.__struct_fields__)
+    token = patch(blank, await request.read(), TokenFields.__struct_fields__, "name")
     _check(token, edits.registry)
     changes = [Change("tokens", token.id, token), *(_long_ended(edits) if token.temporary else ())]
     await edits.commit(f"added token '{token.name}'", f"token '{token.name}' is removed", *changes)

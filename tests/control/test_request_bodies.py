@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from multidict import MultiDict
 
-from gateway.control.request_bodies import fields, members, patch, query, require_fields
+from gateway.control.request_bodies import fields, members, patch, query
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Channel, Dialect, Timeouts
 from gateway.domain.errors import BadRequest
@@ -112,8 +112,8 @@ def test_what_strangers_wrote_is_repeated_harmlessly() -> None:
 
 def test_missing_fields_are_named() -> None:
     with pytest.raises(BadRequest) as caught:
-        require_fields(b'{"a":1}', "a", "b")
-    assert (caught.value.code, caught.value.param) == ("missing_required_parameter", "b")
+        fields(b'{"name":"x"}', Token, ("name", "group"), ("name", "group"))
+    assert (caught.value.code, caught.value.param) == ("missing_required_parameter", "group")
 
 
 def test_parameters_of_a_url_get_their_types() -> None:
