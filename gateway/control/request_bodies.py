@@ -116,8 +116,7 @@ def _decode(name: str, raw: msgspec.Raw, hint: Any) -> object:
         loose = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise _misfit(name, str(exc), hint) from exc
-    _check_members(name, loose, hint)
-    _check_numbers(name, loose)
+    _check_inside(name, loose, hint)
     return value
 
 
@@ -140,25 +139,19 @@ def _choices(hint: Any) -> Iterator[str]:
         yield from _choices(inner)
 
 
-def _check_members(place: str, value: object, hint: Any) -> None:
-    """Check that structs inside a value have only known fields: the decoder alone would silently drop others."""
-    inner = [h for h in (hint, *get_args(hint)) if isinstance(h, type) and issubclass(h, msgspec.Struct)]
-    if not inner:
-        return
+def _check_inside(place: str, value: object, hint: Any) -> None:
+    """Check that structs inside a value have only known fields, which the decoder alone would silently drop, and that
+    numbers are within bounds.
+    """
+    inner = next((h for h in (hint, *get_args(hint)) if isinstance(h, type) and issubclass(h, msgspec.Struct)), None)
     if isinstance(value, list):
         for number, item in enumerate(value):
-            _check_members(f"{place}[{number}]", item, inner[0])
+            _check_inside(f"{place}[{number}]", item, inner)
     elif isinstance(value, dict):
-        require_known(value, inner[0].__struct_fields__, place)
-
-
-def _check_numbers(place: str, value: object) -> None:
-    if isinstance(value, dict):
+        if inner is not None:
+            require_known(value, inner.__struct_fields__, place)
         for name, item in value.items():
-            _check_numbers(f"{place}.{name}", item)
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            _check_numbers(f"{place}[{number}]", item)
+            _check_inside(f"{place}.{name}", item, None if inner is None else _hints(inner)[name])
     elif isinstance(value, int | float) and not -MOST <= value <= MOST:
         message = f"{place}: must be from -{MOST} to {MOST}"
         raise BadRequest(message, param=place.partition(".")[0].partition("[")[0])
