@@ -487,7 +487,7 @@ SETTINGS: Table = (
         name="queue_s",
         kind=Number(0, 600, unit="s", zero="none"),
         label="Longest wait",
-        help="Seconds they may wait, at most 600; 0: they are rejected immediately.",
+        help="Seconds they may wait; 0: they are rejected immediately.",
         section="Limits",
     ),
     _count("Load", "connections", "Connections", "Open connections of clients; 0: no limit."),

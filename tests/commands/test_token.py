@@ -210,7 +210,8 @@ def test_details_are_shown_by_name() -> None:
 @pytest.mark.parametrize("flag", ["--rpm", "--tpm", "--concurrent"])
 def test_a_limit_of_nothing_says_how_to_have_no_limit(flag: str) -> None:
     ran = run("token", "add", "t", flag, "0", control=Control({}))
-    assert (ran.code, f"{flag} must be above 0; use 'none' for no limit" in ran.err) == (Exit.USAGE, True)
+    name = flag.removeprefix("--")
+    assert (ran.code, f"'{flag}': {name} must be above 0; use 'none' for no limit" in ran.err) == (Exit.USAGE, True)
 
 
 def test_a_token_says_how_long_its_budgets_last() -> None:
