@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.limits import Limits
-from gateway.domain.price import Price, PriceRule, Tier
+from gateway.domain.price import Price, PriceAmounts, PriceRule, Tier
 from gateway.domain.text import mask, plain
 from gateway.domain.units import MILLION, ChannelId, Millis, Nanos
 
@@ -128,17 +128,10 @@ _DIALECTS = {
 }
 
 
-class UpstreamPrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An upstream's published price of a model, in nano-dollars per million tokens. Calls are charged at our Price."""
+class UpstreamPrices(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
+    """An upstream's published price of a model. Calls are charged at our Price."""
 
-    input: Nanos
-    output: Nanos
-    cached_input: Nanos | None = None
-    cache_write: Nanos | None = None
-    cache_write_long: Nanos | None = None
     per_call: Nanos = Nanos(0)
-    extras: dict[str, Nanos] = {}
-    """Further rates, as in ``Price``."""
     tiers: tuple[Tier, ...] = ()
     rules: tuple[PriceRule, ...] = ()
     """Prices for service tiers and hours of the day."""

@@ -50,21 +50,30 @@ RATE_WORDS: Final[Mapping[str, str]] = {
 """The names of the rates that people see."""
 
 
-class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The prices of calls whose input is longer than ``above`` tokens."""
+class PriceAmounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The rates of a price or of a part of one, in nano-dollars per million tokens."""
 
-    above: int
     input: Nanos
     output: Nanos
     cached_input: Nanos | None = None
+    """The rate of cached input; None means the input rate: a discount is never guessed."""
     cache_write: Nanos | None = None
+    """The rate of cache writes; None means the input rate."""
     cache_write_long: Nanos | None = None
+    """The rate of what the upstream's cache keeps for an hour or more; None means the rate of ``cache_write``."""
     extras: dict[str, Nanos] = {}
-    """Further rates, as in ``Price``, whose rates apply to what is missing here."""
+    """Further rates, by ``RATE_NAMES``. A part of a usage without one has the rate of the whole; a tier or rule
+    without one has that of its price."""
 
 
-class PriceRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Amounts that replace those of a price if all of its conditions hold; see ``in_force``."""
+class Tier(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
+    """The prices of calls whose input is longer than ``above`` tokens."""
+
+    above: int
+
+
+class PriceRule(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
+    """PriceAmounts that replace those of a price if all of its conditions hold; see ``in_force``."""
 
     since: Millis = Millis(0)
     """The moment from which the rule applies."""
@@ -72,16 +81,9 @@ class PriceRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The hours in which the rule applies; empty means always."""
     variant: str = ""
     """The variant that the answer must name; one of ``VARIANTS``."""
-    input: Nanos
-    output: Nanos
-    cached_input: Nanos | None = None
-    cache_write: Nanos | None = None
-    cache_write_long: Nanos | None = None
     per_call: Nanos | None = None
     """The fee per call; None means the fee without the rule."""
     tiers: tuple[Tier, ...] = ()
-    extras: dict[str, Nanos] = {}
-    """Further rates, as in ``Price``, whose rates apply to what is missing here."""
 
     def holds(self, moment: Millis) -> bool:
         """Returns whether the rule has begun, and the moment is in its hours."""
@@ -101,24 +103,14 @@ def is_owners(source: str) -> bool:
     return source == MANUAL or source.startswith(LIKE)
 
 
-class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Price(PriceAmounts, frozen=True, kw_only=True, omit_defaults=True):
     """The price of one public model name, in nano-dollars per million tokens (``per_call``: nano-dollars per call).
 
     A model whose price is all zeros is free. A model without a Price is unpriced, which is not the same.
     """
 
     model: str
-    input: Nanos
-    output: Nanos
-    cached_input: Nanos | None = None
-    """The rate of cached input; None means the input rate: a discount is never guessed."""
-    cache_write: Nanos | None = None
-    """The rate of cache writes; None means the input rate."""
-    cache_write_long: Nanos | None = None
-    """The rate of what the upstream's cache keeps for an hour or more; None means the rate of ``cache_write``."""
     per_call: Nanos = Nanos(0)
-    extras: dict[str, Nanos] = {}
-    """Further rates, by ``RATE_NAMES``. A part without one has the rate of the whole."""
     tiers: tuple[Tier, ...] = ()
     rules: tuple[PriceRule, ...] = ()
     """The rules, of which the last one that holds counts."""
@@ -137,15 +129,19 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Returns whether every rate is zero."""
         if self.input or self.output or self.per_call:
             return False
-        parts: list[Price | Tier | PriceRule] = [self, *self.tiers, *self.rules]
-        parts += [tier for rule in self.rules for tier in rule.tiers]
+        parts: list[PriceAmounts] = [
+            self,
+            *self.tiers,
+            *self.rules,
+            *(tier for rule in self.rules for tier in rule.tiers),
+        ]
         return not any(map(_costs, parts))
 
 
 Part = TypeVar("Part", Price, PriceRule, Tier)
 
 
-def _costs(at: "Price | Tier | PriceRule") -> bool:
+def _costs(at: PriceAmounts) -> bool:
     amounts = (at.input, at.output, at.cached_input, at.cache_write, at.cache_write_long, getattr(at, "per_call", 0))
     return any(amounts) or any(at.extras.values())
 

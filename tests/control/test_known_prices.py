@@ -308,7 +308,7 @@ async def test_prices_of_models_that_are_listed_later_are_in_the_history(
     (difference,) = newest.differences
     assert (difference.what, difference.noun, difference.name) == ("changed", "channel", "openai")
     (field,) = difference.fields
-    assert (field.field, field.before, field.after[:13]) == ("price of gpt-4.1-nano", "", "$0.10 / $0.40")
+    assert (field.field, field.before, field.after[:13]) == ("price of gpt-4.1-nano", "none", "$0.10 / $0.40")
     with pytest.raises(Conflict, match="It was made by the gateway itself"):
         await owner.undo()
     await owner.undo(newest.id, accept=True)
