@@ -214,7 +214,7 @@ BAD = {
     "format = 1\n[channels]\nc = 5": "channels.c: must be a table",
     "format = 1\nsettings = true": "settings: must be a table",
     "format = 1\n[settings]\nkeep_day = 5": "settings.keep_day: is unknown",
-    "format = 1\n[settings]\nkeep_days = 0": "settings.keep_days: at least one day",
+    "format = 1\n[settings]\nkeep_days = 0": "settings.keep_days: 0 must be at least 1",
     'format = 1\n[settings]\nkeep_days = "5"': "settings.keep_days: Expected `int`",
     'format = 1\n[settings]\ndurability = "never"': "settings.durability: Invalid enum value",
     'format = 1\n[settings]\nhosts = ["a b"]': "settings.hosts: 'a b' is not a host name",
