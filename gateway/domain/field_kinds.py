@@ -311,7 +311,7 @@ class Multiplier(Kind[int]):
         return brief_multiplier(value)
 
 
-class Listed(Kind[T]):
+class ListKind(Kind[T]):
     """Several values. Each option of a command gives one or more of them; another option may remove all."""
 
     clears: tuple[str, str] = ("", "")
@@ -338,7 +338,7 @@ class Listed(Kind[T]):
         raise NotImplementedError
 
 
-class Names(Listed[tuple[str, ...]]):
+class Names(ListKind[tuple[str, ...]]):
     """Names. A command takes them comma-separated; without an option to remove all, ``''`` does so."""
 
     metavar = "NAMES"
@@ -424,7 +424,7 @@ class Moment(Kind[Millis | None]):
         return "never" if value is None else expiry_time(value)
 
 
-class Pairs(Listed[T]):
+class Pairs(ListKind[T]):
     """Several ``NAME=VALUE``. In a form they are words of one line, quoted as for a shell."""
 
     metavar = "NAME=VALUE"

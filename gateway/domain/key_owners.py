@@ -202,12 +202,12 @@ def revivals(changes: Iterable[Change], before: Registry, after: Registry, now: 
                 continue
             if retired is not None and retired.owner == id_ and (table == "tokens" or not retired.removed):
                 why = f"the {key.noun} was removed" if retired.removed else "it was replaced"
-                yield f"{_owned(key)} works again; {why} {since_text(retired.since, now)}."
+                yield f"{_key_text(key)} works again; {why} {since_text(retired.since, now)}."
             elif key.digest in had:
-                yield f"{_owned(key)} works again; the token is {had[key.digest]} now."
+                yield f"{_key_text(key)} works again; the token is {had[key.digest]} now."
 
 
-def _owned(key: RetiredKey) -> str:
+def _key_text(key: RetiredKey) -> str:
     return f"The key {key.hint} of {key.noun} '{plain(key.name)}'"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.field_kinds import NONE_WORDS, Field, Kind, Listed
+from gateway.domain.field_kinds import NONE_WORDS, Field, Kind, ListKind
 from gateway.domain.human_values import tier_of, written_tier
 from gateway.domain.money import dollars, nanos_of, typed_dollars
 from gateway.domain.price import RATE_NAMES, Tier
@@ -38,7 +38,7 @@ class Dollars(Kind[Nanos | None]):
         return "" if value is None else dollars(value)
 
 
-class Several(Listed[Any]):
+class Several(ListKind[Any]):
     """A field with any number of values. A command takes one value an option, a form takes all of them in one text."""
 
     def __init__(
