@@ -360,6 +360,12 @@ ERRORS = [
         CUT,
         error="upstream_overloaded",
     ),
+    Case(
+        "finish that means a lost network",
+        ROLE + HI + event(chunk(delta(finish="network_error"))) + DONE,
+        CUT,
+        error="upstream_error",
+    ),
     Case("a page", b"<html><title>Bad gateway</title></html>", NOTHING, error="upstream_bad_response"),
     Case("words", b"internal error", NOTHING, error="upstream_stream_truncated"),
 ]
