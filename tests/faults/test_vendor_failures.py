@@ -5,7 +5,6 @@ import gzip
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Dialect
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import Doc, dumps, event, fail, reply, speak, stream_bytes
@@ -57,22 +56,6 @@ async def test_an_error_inside_of_an_answer_is_answered_by_the_next_channel(
     assert attempts == [("first", kind), ("up", None)]
 
 
-@pytest.mark.sampled(12)
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("name", INSIDE)
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
-@pytest.mark.parametrize("dialect", [Dialect.ANTHROPIC, Dialect.GEMINI])
-async def test_so_it_is_in_every_dialect(
-    gateway: Gateway, provider: Provider, path: str, dialect: Dialect, name: str, *, stream: bool
-) -> None:
-    doc, kind = INSIDE[name]
-    gateway.channel(provider.base_url, "m=bad", dialect=dialect)
-    provider.other = stream_bytes(event(doc)) if stream else reply(doc)
-    answer = await post(gateway, {**PATHS[path], "stream": stream}, path=path)
-    assert answer.status >= 400
-    assert gateway.record.attempts[0].kind is kind
-
-
 @pytest.mark.parametrize("status", [200, 400, 403, 429, 500, 503])
 async def test_a_channel_out_of_credit_is_paused_and_only_the_owner_reads_its_words(
     gateway: Gateway, provider: Provider, status: int
@@ -94,24 +77,6 @@ async def test_a_packed_error_is_read(gateway: Gateway, provider: Provider) -> N
     for _ in range(2):
         answer = await post(gateway, PATHS["/v1/chat/completions"], path="/v1/chat/completions")
         assert answer.error["code"] == "upstream_out_of_credit"
-
-
-@pytest.mark.parametrize(
-    ("headers", "said"),
-    [
-        ({"x-ratelimit-reset": "12"}, "slow down"),
-        ({"x-ratelimit-reset-requests": "12s", "x-ratelimit-remaining-requests": "0"}, "slow down"),
-        ({}, "Please retry in 12s."),
-    ],
-)
-async def test_the_pause_that_an_upstream_names_is_the_channels_and_the_clients(
-    gateway: Gateway, provider: Provider, headers: dict[str, str], said: str
-) -> None:
-    channel = gateway.channel(provider.base_url)
-    provider.on("m", fail(429, said, headers=headers))
-    answer = await post(gateway, PATHS["/v1/chat/completions"], path="/v1/chat/completions")
-    assert (answer.status, answer.head.get("retry-after")) == (429, "12")
-    assert 10 < gateway.engine.health.state(channel).left_s <= 12
 
 
 @pytest.mark.parametrize(
