@@ -14,6 +14,7 @@ from tests.conformance import nodejs
 from tests.conformance.sdk import openai
 from tests.fakes.client import Answer, Client, events
 from tests.fakes.gateway import GRANTED, Gateway
+from tests.fakes.messages import message, text_block
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import DONE, Doc, dumps, event, fail, reply, silence, stream_bytes, usage
 
@@ -104,15 +105,7 @@ async def test_streamed_choices_keep_their_numbers(gateway: Gateway, provider: P
     assert gateway.record.source is UsageSource.ESTIMATED
 
 
-CLAUDE: Doc = {
-    "id": "msg_1",
-    "type": "message",
-    "role": "assistant",
-    "model": "m",
-    "content": [{"type": "text", "text": "a chat"}],
-    "stop_reason": "max_tokens",
-    "usage": {"input_tokens": 5, "output_tokens": 3},
-}
+CLAUDE = message(text_block("a chat"), stop="max_tokens", spent={"input_tokens": 5, "output_tokens": 3})
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from gateway.domain.views import call_view
 from gateway.store.verify import verify
 from gateway.upstream import usage_report
 from tests.fakes.gateway import Gateway
+from tests.fakes.messages import message, speak_messages, text_block
 from tests.fakes.provider import Provider
-from tests.fakes.replies import Doc, dumps, reply, stream_bytes, whole
+from tests.fakes.replies import Doc, reply, whole
 
 IN, READ, SHORT, LONG = 3_000, 300, 3_750, 6_000
 """Nano-dollars a token."""
@@ -30,15 +31,7 @@ REPORT: Doc = {
     "output_tokens": 10,
     "server_tool_use": {"web_search_requests": 2},
 }
-MESSAGE: Doc = {
-    "id": "msg_1",
-    "type": "message",
-    "role": "assistant",
-    "model": "claude",
-    "content": [{"type": "text", "text": "Hi"}],
-    "stop_reason": "end_turn",
-    "usage": REPORT,
-}
+MESSAGE = message(text_block(), spent=REPORT)
 OPENAI: Doc = {
     "prompt_tokens": 1_000,
     "completion_tokens": 10,
@@ -68,23 +61,9 @@ def claude(gateway: Gateway, provider: Provider) -> Gateway:
     return gateway
 
 
-def events() -> bytes:
-    """The message as a stream."""
-    start = {"type": "message_start", "message": {**MESSAGE, "content": [], "stop_reason": None}}
-    docs: list[Doc] = [
-        start,
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 10}},
-        {"type": "message_stop"},
-    ]
-    return b"".join(f"event: {doc['type']}\n".encode() + b"data: " + dumps(doc) + b"\n\n" for doc in docs)
-
-
 @pytest.mark.parametrize("stream", [False, True])
 async def test_each_kind_of_input_has_its_price(claude: Gateway, provider: Provider, *, stream: bool) -> None:
-    provider.other = stream_bytes(events()) if stream else reply(dumps(MESSAGE))
+    provider.other = speak_messages(MESSAGE)
     assert (await claude.client.chat(stream=stream)).status == 200
     record = claude.record
     assert (record.input, record.cached, record.cache_write, record.cache_write_long) == (1_000, 100, 500, 300)
@@ -101,21 +80,6 @@ async def test_the_same_at_openai(gateway: Gateway, provider: Provider) -> None:
     assert gateway.record.marks == ("upstream_extra=service_tier:priority",)
 
 
-async def test_without_a_price_of_their_own_they_cost_what_others_do(claude: Gateway, provider: Provider) -> None:
-    claude.change("prices", "m", priced())
-    provider.other = reply(dumps(MESSAGE))
-    await claude.client.chat()
-    assert claude.record.cost == 400 * IN + 500 * SHORT + 100 * READ
-
-
-async def test_one_rounding(claude: Gateway, provider: Provider) -> None:
-    claude.group("default", multiplier=333_333)
-    provider.other = reply(dumps(MESSAGE))
-    await claude.client.chat()
-    micro = (400 * IN + 200 * SHORT + 300 * LONG + 100 * READ) * 333_333
-    assert claude.record.cost == (2 * micro + MILLION) // (2 * MILLION)
-
-
 async def test_the_hold_is_for_the_most_expensive_kind(claude: Gateway) -> None:
     price = priced(cache_write_long=nanos(LONG))
     assert highest_cost(price, 1_000, 0, MILLION) == 1_000 * LONG
@@ -123,14 +87,6 @@ async def test_the_hold_is_for_the_most_expensive_kind(claude: Gateway) -> None:
         cost(Usage(input=1_000, cache_write=1_000, cache_write_long=1_000), rates(price, 1_000, MILLION))
         == 1_000 * LONG
     )
-
-
-def test_the_iterations_of_an_answer_are_added_up() -> None:
-    steps = [REPORT, REPORT]
-    reading = usage_report.read({**REPORT, "iterations": steps})
-    assert reading is not None
-    usage = reading.usage
-    assert (usage.input, usage.cache_write, usage.cache_write_long) == (2_000, 1_000, 600)
 
 
 def test_long_tokens_are_part_of_those_written() -> None:
@@ -141,7 +97,7 @@ def test_long_tokens_are_part_of_those_written() -> None:
 
 
 async def test_the_ledger_shows_them_and_verifies(claude: Gateway, provider: Provider) -> None:
-    provider.other = reply(dumps(MESSAGE))
+    provider.other = speak_messages(MESSAGE)
     await claude.client.chat()
     exported = json.loads(json_line(call_view(claude.record)))
     assert (exported["cache_write_tokens"], exported["cache_write_long_tokens"]) == (500, 300)

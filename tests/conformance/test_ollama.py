@@ -24,6 +24,7 @@ from tests.conformance.test_completions import answered, said, spend_it_all
 from tests.conformance.test_embeddings import vectors
 from tests.fakes.client import HELLO, Answer, Client, Doc, read_answer
 from tests.fakes.gateway import Gateway
+from tests.fakes.messages import message, speak_messages, text_block
 from tests.fakes.provider import Exchange, Provider, Script
 from tests.fakes.replies import (
     DONE,
@@ -219,39 +220,14 @@ async def test_a_request_without_a_prompt_loads_the_model(
     assert (unknown.status, "not visible" in unknown.json["error"]) == (404, True)
 
 
-CLAUDE_EVENTS: list[Doc] = [
-    {
-        "type": "message_start",
-        "message": {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "claude-sonnet-4-5",
-            "content": [],
-            "stop_reason": None,
-            "usage": {"input_tokens": 5, "output_tokens": 1},
-        },
-    },
-    {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}},
-    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "Hm."}},
-    {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "abc"}},
-    {"type": "content_block_stop", "index": 0},
-    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
-    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Yes."}},
-    {"type": "content_block_stop", "index": 1},
-    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}},
-    {"type": "message_stop"},
-]
-
-
 async def test_thoughts_come_before_the_text(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(f"http://127.0.0.1:{provider.port}", "claude-sonnet-4-5", dialect=Dialect.ANTHROPIC)
-    data = b"".join(f"event: {doc['type']}\n".encode() + b"data: " + dumps(doc) + b"\n\n" for doc in CLAUDE_EVENTS)
-    provider.other = stream_bytes(data)
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "abc"}
+    provider.other = speak_messages(message(thought, text_block("Yes")))
     body = {"model": "claude-sonnet-4-5", "messages": HELLO, "think": "high"}
     found = lines(await post(gateway.client, "/api/chat", body))
     assert [line["message"].get("thinking") for line in found] == ["Hm.", None, None]
-    assert [line["message"]["content"] for line in found] == ["", "Yes.", ""]
+    assert [line["message"]["content"] for line in found] == ["", "Yes", ""]
     assert provider.last.json["thinking"]["type"] == "enabled"
 
 
