@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.domain.channel import Dialect
-from tests.fakes.client import Answer, read_answer
+from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.messages import speak_messages
 from tests.fakes.provider import Provider
@@ -44,11 +44,7 @@ def refusal(message: str) -> bytes:
 
 async def post(gateway: Gateway, body: Doc) -> Answer:
     headers = {"anthropic-version": "2023-06-01", "anthropic-beta": BETAS}
-    peer = await gateway.client.connect()
-    await peer.write(gateway.client.request("POST", "/v1/messages", dumps(body), headers))
-    answer = await read_answer(peer)
-    peer.reset()
-    return answer
+    return await gateway.client.ask("POST", "/v1/messages", dumps(body), headers)
 
 
 @pytest.mark.parametrize(

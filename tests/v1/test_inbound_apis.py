@@ -17,7 +17,7 @@ from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.v1 import endpoints
 from gateway.v1.call import answer_call
-from tests.fakes.client import Answer, read_answer
+from tests.fakes.client import Answer
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
 from tests.fakes.replies import speak
@@ -60,13 +60,7 @@ SHOUT = endpoints.EndpointRow(path=PATH, handlers={"POST": answer_call}, api=Sho
 
 
 async def shout(gateway: Gateway, headers: Mapping[str, str | None]) -> Answer:
-    peer = await gateway.client.connect()
-    body = b'{"say":"hello"}'
-    kind = {"content-type": "application/json", "content-length": str(len(body))}
-    await peer.write(gateway.client.request("POST", PATH, body, {**kind, **headers}))
-    answer = await read_answer(peer)
-    peer.reset()
-    return answer
+    return await gateway.client.ask("POST", PATH, b'{"say":"hello"}', headers)
 
 
 async def test_a_call_of_another_api(gateway: Gateway, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,11 +48,7 @@ async def post(
 ) -> Answer:
     client = at.client if isinstance(at, Gateway) else at
     data = body if isinstance(body, bytes) else dumps(HELLO if body is None else body)
-    peer = await client.connect()
-    await peer.write(client.request("POST", path, data, headers or {}))
-    answer = await read_answer(peer)
-    peer.reset()
-    return answer
+    return await client.ask("POST", path, data, headers)
 
 
 async def test_native_bytes_pass_both_ways_as_they_are(native: Gateway, provider: Provider) -> None:

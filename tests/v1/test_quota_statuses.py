@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain.budget import Budget, Window
 from gateway.domain.units import Nanos
-from tests.fakes.client import Answer, Client, read_answer
+from tests.fakes.client import Answer, Client
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import dumps, speak
@@ -26,11 +26,7 @@ def poor(gateway: Gateway, provider: Provider) -> Client:
 
 
 async def post(client: Client, path: str, headers: dict[str, str | None]) -> Answer:
-    peer = await client.connect()
-    await peer.write(client.request("POST", path, dumps(BODIES[path]), headers))
-    answer = await read_answer(peer)
-    peer.reset()
-    return answer
+    return await client.ask("POST", path, dumps(BODIES[path]), headers)
 
 
 @pytest.mark.parametrize(
