@@ -13,7 +13,7 @@ from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.anthropic.messages import TOOLS
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.usage_report import UsageReports
-from tests.cases.anthropic.streams import TWO_TOOLS, start, text
+from tests.cases.anthropic.streams import start, text
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
 from tests.upstream.makers import as_chat, attempt_fails, body_of, channel, translated
@@ -65,21 +65,6 @@ def test_every_stop_reason(reason: str, finish: str) -> None:
     assert _said(_answer({"type": "text", "text": "Hi"}, reason=reason))[1] == finish
 
 
-def test_tools_and_thoughts() -> None:
-    use = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": [1, "é"]}}
-    message, finish = _said(_answer(THOUGHT, use, reason="tool_use"))
-    assert (message["content"], message["reasoning_content"], finish) == (None, "Hm", "tool_calls")
-    assert message["thinking_blocks"] == [THOUGHT]
-    (call,) = message["tool_calls"]
-    assert (call["id"], call["type"], call["function"]["name"]) == ("toolu_1", "function", "f")
-    assert json.loads(call["function"]["arguments"]) == {"a": [1, "é"]}
-
-
-def test_thoughts_alone_are_an_answer_without_words() -> None:
-    message, finish = _said(_answer(THOUGHT, reason="max_tokens"))
-    assert (message["content"], message["reasoning_content"], finish) == ("", "Hm", "length")
-
-
 def test_a_refusal_may_say_nothing() -> None:
     assert _said(_answer(reason="refusal")) == ({"role": "assistant", "content": "", "refusal": None}, "content_filter")
 
@@ -101,11 +86,6 @@ def test_thoughts_before_a_call_are_kept_for_it() -> None:
     memory = CallMemory()
     _whole(_answer(THOUGHT, {"type": "tool_use", "id": "t", "name": "f", "input": {}}), memory)
     assert json.loads(memory.recall("", "t")) == [THOUGHT]
-
-
-def test_an_event_stream_to_a_plain_request_is_put_together() -> None:
-    message, finish = _said(TWO_TOOLS)
-    assert (message["content"], len(message["tool_calls"]), finish) == ("I look.", 2, "tool_calls")
 
 
 @pytest.mark.parametrize(

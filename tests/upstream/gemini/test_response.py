@@ -9,11 +9,11 @@ from gateway.domain.call import FailureKind
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.gemini.dialect import GeminiDialect
-from gateway.upstream.gemini.reader import logprobs_of, split
+from gateway.upstream.gemini.reader import logprobs_of
 from gateway.upstream.gemini.request import TOOLS
 from tests.cases.answers import chunks_in
 from tests.cases.conversations import function
-from tests.cases.gemini.streams import HELLO, TWO_CALLS, event, response, say, spent, think, use
+from tests.cases.gemini.streams import event, response, say, spent, use
 from tests.conformance.shapes import completion_faults
 from tests.fakes.replies import dumps
 from tests.upstream.makers import as_chat, attempt_fails, body_of, channel, translated
@@ -29,14 +29,6 @@ def _doc(body: object, **more: Any) -> Any:
     doc = json.loads(body_of(_whole(body, **more)))
     assert completion_faults(doc) == []
     return doc
-
-
-def test_text() -> None:
-    doc = _doc(response(think("Hm"), say("Hel"), say("lo"), finish="STOP", **spent(21, 5, cachedContentTokenCount=5)))
-    message = doc["choices"][0]["message"]
-    assert (message["content"], message["reasoning_content"]) == ("Hello", "Hm")
-    assert (doc["id"], doc["model"], doc["created"]) == ("r1", "mine", 77)
-    assert (doc["usage"]["prompt_tokens"], doc["usage"]["prompt_tokens_details"]["cached_tokens"]) == (21, 5)
 
 
 @pytest.mark.parametrize(
@@ -76,14 +68,6 @@ def test_calls() -> None:
     assert memory.recall("", "fc_1") == b"U0lH"
 
 
-def test_several_candidates() -> None:
-    body = response(say("a"), finish="STOP", index=0)
-    body["candidates"].append({"content": {"parts": [say("b")]}, "finishReason": "SAFETY"})
-    choices = _doc(body)["choices"]
-    found = [(choice["index"], choice["message"]["content"], choice["finish_reason"]) for choice in choices]
-    assert found == [(0, "a", "stop"), (1, "b", "content_filter")]
-
-
 def test_a_blocked_prompt_is_an_answer_without_words() -> None:
     whole = _whole({"promptFeedback": {"blockReason": "SAFETY"}, **spent(9)})
     doc = json.loads(body_of(whole))
@@ -95,15 +79,6 @@ def test_probabilities() -> None:
     body = response(say("a"), finish="STOP")
     body["candidates"][0]["logprobsResult"] = {"chosenCandidates": [{"token": "a", "logProbability": -1}]}
     assert _doc(body)["choices"][0]["logprobs"]["content"][0]["logprob"] == -1
-
-
-@pytest.mark.parametrize("body", [HELLO, [response(say("Hel")), response(say("lo \U0001f642"), finish="STOP")]])
-def test_many_responses_to_a_plain_request_are_put_together(body: object) -> None:
-    assert _doc(body)["choices"][0]["message"]["content"] == "Hello \U0001f642"
-
-
-def test_calls_in_events_are_put_together_too() -> None:
-    assert len(_doc(TWO_CALLS)["choices"][0]["message"]["tool_calls"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -158,10 +133,6 @@ def test_the_end_is_when_every_candidate_said_why() -> None:
     assert (ended.finished, ended.finish) == (True, "length")
 
 
-def test_a_blocked_prompt_ends_the_stream_without_words() -> None:
-    assert _streamed({"promptFeedback": {"blockReason": "SAFETY"}}).finish == "content_filter"
-
-
 def test_a_failed_model_is_a_failure_unless_something_came() -> None:
     with attempt_fails("MALFORMED_FUNCTION_CALL") as caught:
         _whole(response(finish="MALFORMED_FUNCTION_CALL"))
@@ -170,35 +141,13 @@ def test_a_failed_model_is_a_failure_unless_something_came() -> None:
     assert (stream.finish, stream.marks) == ("stop", ("failed_at_end",))
 
 
-def test_an_error_is_a_failure() -> None:
-    with attempt_fails() as caught:
-        _whole({"error": {"code": 429, "message": "x"}})
-    assert caught.value.kind is FailureKind.RATE
-
-
 def test_the_first_id_counts() -> None:
     first, second = ({"responseId": id, **response(say("a"), finish="STOP")} for id in ("a", "b"))
     assert _streamed({**first, "responseId": "a"}, {**second, "responseId": "b"}).upstream_id == "a"
 
 
-@pytest.mark.parametrize(("data", "count"), [(b' {"a":1}', 1), (b'[{"a":1},\n{"b":2}]', 2), (b"\xef\xbb\xbf{}", 1)])
-def test_one_or_many(data: bytes, count: int) -> None:
-    assert len(split(data)) == count
-
-
-@pytest.mark.parametrize("data", [b"", b"[1]", b'"x"', b"<html>"])
-def test_what_is_none(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"JSON|Expecting|object"):
-        split(data)
-
-
 def _message(*parts: Any, **fields: Any) -> Any:
     return _doc(response(*parts, finish="STOP"), **fields)["choices"][0]["message"]
-
-
-def test_words_and_thoughts() -> None:
-    message = _message(think("a"), say("b"), say(""), {"executableCode": {}}, think("c"), say("d"))
-    assert (message["content"], message["reasoning_content"]) == ("bd", "ac")
 
 
 def test_calls_are_numbered_across_responses() -> None:
@@ -225,11 +174,6 @@ def test_arguments_that_come_in_parts_are_put_together() -> None:
     arguments = "".join(call["function"].get("arguments", "") for call in calls)
     assert (calls[0]["id"], stream.finish) == ("a", "tool_calls")
     assert json.loads(arguments) == {"city": "New York", "days": [None, {"n": 2}], "x y": True}
-
-
-def test_an_image_is_an_image() -> None:
-    message = _message({"inlineData": {"mimeType": "image/png", "data": "aW1n"}})
-    assert message["images"] == [{"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1n"}}]
 
 
 def test_sources_are_annotations() -> None:
@@ -306,10 +250,6 @@ def test_the_end_of_a_call_that_has_ended_adds_nothing() -> None:
 def test_parts_of_tools_that_the_vendor_runs_are_named(kind: str) -> None:
     answer = _whole(response({kind: {"id": "t", "toolType": "GOOGLE_SEARCH_WEB"}}, say("Hi"), finish="STOP"))
     assert (answer.marks, json.loads(body_of(answer))["choices"][0]["message"]["content"]) == (("block_dropped",), "Hi")
-
-
-def test_a_part_that_is_nothing_but_a_signature_says_nothing() -> None:
-    assert _whole(response(say("Hi"), {"thoughtSignature": "c2ln"}, finish="STOP")).marks == ()
 
 
 def test_places_on_a_map_are_sources() -> None:
