@@ -12,7 +12,6 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import PLAIN_SEAL, Citation, Medium, Seal, join_strings, wrap
-from gateway.inbound.responses.input_text import InputText
 from gateway.inbound.responses.tools import ClientTool, ToolKind
 
 Event = tuple[bytes, bytes]
@@ -208,22 +207,23 @@ class CallItem(OutputItem):
         custom = tool.kind is ToolKind.CUSTOM
         named = {"name": tool.name, "namespace": tool.namespace} if tool.namespace else {"name": tool.name}
         super().__init__(id, "custom_tool_call" if custom else "function_call", call_id=call, **named)
-        self._unwrapped = InputText() if custom and not bare else None
+        self._wrapped = custom and not bare
         self._field = "input" if custom else "arguments"
         self._events = b"custom_tool_call_input" if custom else b"function_call_arguments"
         self._name = b"" if custom else field(b"name", rawjson.encode(tool.name))
 
     def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
-        if self._unwrapped is None:
-            return self._add(piece)
-        self.held += len(piece)
-        return self._add_text(self._unwrapped.feed(rawjson.text(piece)))
+        super().piece(piece)
+        return () if self._wrapped else self._delta(piece)
 
     def ended(self, status: str) -> Iterable[Event]:
         """See ``OutputItem``. A call without arguments gets an empty object."""
-        more = self._add_text(self._unwrapped.end()) if self._unwrapped is not None else ()
-        if not self._pieces and self._name and status == COMPLETED:
-            more = self._add(b'"{}"')
+        more: Iterable[Event] = ()
+        if self._wrapped:
+            self._pieces = [rawjson.encode(_input_in(rawjson.text(self.text)))]
+            more = self._delta(self.text) if self.text != EMPTY else ()
+        elif not self._pieces and self._name and status == COMPLETED:
+            more = self.piece(b'"{}"')
         text = field(self._field.encode(), self.text)
         return *more, (self._events + b".done", self._place + self._name + text)
 
@@ -233,12 +233,17 @@ class CallItem(OutputItem):
     def _begun(self) -> bytes:
         return rawjson.encode({**self._head, self._field: "", "status": "in_progress"})
 
-    def _add(self, piece: bytes) -> Iterable[Event]:
-        super().piece(piece)
+    def _delta(self, piece: bytes) -> tuple[Event]:
         return ((self._events + b".delta", self._place + field(b"delta", piece)),)
 
-    def _add_text(self, text: str) -> Iterable[Event]:
-        return self._add(rawjson.encode(text)) if text else ()
+
+def _input_in(text: str) -> str:
+    """Returns the text in a model's ``{"input": "..."}``, which may be cut off, or of another form."""
+    whole, ended = (part.encode("utf-8", "surrogatepass") for part in (text, text.rstrip("\\") + '"}'))
+    found = rawjson.maybe(whole) or rawjson.maybe(ended)
+    if isinstance(found, dict):
+        return next((value for value in (found.get("input"), *found.values()) if isinstance(value, str)), text)
+    return found if isinstance(found, str) else text
 
 
 class OwnToolItem(OutputItem):
