@@ -1,12 +1,9 @@
 """A chat request as a ``Conversation``, for channels of other dialects.
 
 ``developer`` is ``system``; legacy ``function_call`` and role ``function`` are tool calls and results. Whether a tool
-failed has no field in chat completions, and no word that is only used for it: a result that merely begins with "Error"
-may be a log that was read. So a result counts as failed only if the client marks it by one of the fields that servers
-and frameworks have added, or in a sentence of its own.
+failed has no field in chat completions: a result counts as failed only if the client marks it by one of the fields that
+servers and frameworks have added. The model reads what the result says in any case.
 """
-
-import re
 
 import msgspec
 
@@ -164,8 +161,7 @@ class _Reader:
         self.transcript = Transcript()
         self._functions: dict[str, str] = {}
         """The id of the last call in the legacy spelling, by the function's name."""
-        self._names: dict[str, str] = {}
-        """Names of functions by the ids of their calls."""
+        self._calls = 0
 
     def read(self, message: _Message, where: str) -> None:
         """Read a message. Raises BadRequest naming the place of what has no counterpart anywhere."""
@@ -191,7 +187,7 @@ class _Reader:
         for number, call in enumerate(message.tool_calls or ()):
             blocks.append(self._call(call, f"{where}.tool_calls[{number}]"))
         if (function := message.function_call) is not None:
-            call_id = self._functions[function.name] = f"call_legacy_{len(self._names)}"
+            call_id = self._functions[function.name] = f"call_legacy_{self._calls}"
             blocks.append(self._call(ChatTool(id=call_id, function=function), f"{where}.function_call"))
         return blocks
 
@@ -203,7 +199,7 @@ class _Reader:
             name, arguments = custom.name, b'{"input":%b}' % bytes(custom.input)
         else:
             raise BadRequest(f"{where}: only calls of functions, with an id, can be translated", param=where)
-        self._names[call.id] = name
+        self._calls += 1
         return CallPart(
             id=call.id,
             name=name,
@@ -220,45 +216,7 @@ class _Reader:
             field = "tool_call_id" if message.role == "tool" else "name"
             raise BadRequest(f"{where}.{field}: names no earlier call", param=f"{where}.{field}")
         marked = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
-        failed = marked or self._says_failed(parts, self._names.get(call_id, name))
-        return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=failed)
-
-    def _says_failed(self, parts: list[TextPart | MediaPart], name: str) -> bool:
-        """Returns whether the client's own words say that the tool failed."""
-        if not parts or not isinstance(parts[0], TextPart):
-            return False
-        raw = bytes(parts[0].raw)
-        if raw.startswith(b'"{'):
-            return _MCP in raw and _is_mcp_error(rawjson.text(raw))
-        if not raw.startswith(_SENTENCES):
-            return False
-        text = rawjson.text(raw)
-        if any(text.startswith(beginning.replace("{name}", name)) for beginning in _BEGINNINGS):
-            return True
-        return text == _DENIED or _MISTAKES.fullmatch(text) is not None
-
-
-_BEGINNINGS = (
-    "The tool call returned the following error:\n",  # goose
-    "The tool execution failed with the following error:\n<error>",  # Cline and its relatives
-    "An error occurred while running the tool. Please try again.",  # OpenAI Agents SDK
-    "An error occurred while parsing tool arguments. Please try again with valid JSON.",  # the same
-    "Error executing tool '{name}' with kwargs ",  # LangGraph
-    "Error executing tool {name}: ",  # Continue
-)
-"""Sentences with which clients begin the result of a failed tool, from their sources."""
-_MISTAKES = re.compile(r"Error: .*\n ?[Pp]lease fix your mistakes\.", re.DOTALL)
-"""LangGraph."""
-_DENIED = "Tool execution denied."
-"""The whole result; AI SDK."""
-_SENTENCES = (b'"The tool ', b'"An error ', b'"Error', b'"Tool ')
-_MCP = b'\\"isError\\"'
-
-
-def _is_mcp_error(text: str) -> bool:
-    """Returns whether a text is the whole result of a call in the Model Context Protocol, and reports an error."""
-    found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
-    return isinstance(found, dict) and found.get("isError") is True and isinstance(found.get("content"), list)
+        return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=marked)
 
 
 def _is_thought(block: msgspec.Raw) -> bool:

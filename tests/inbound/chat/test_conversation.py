@@ -238,47 +238,6 @@ def test_other_values_do_not(mark: dict[str, Any]) -> None:
     assert not _failed("no such file", **mark)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The tool call returned the following error:\nno such file",
-        "The tool execution failed with the following error:\n<error>\nno such file\n</error>",
-        "An error occurred while running the tool. Please try again. Error: no such file",
-        "Error executing tool 'read' with kwargs {} with error:\n no such file\n Please fix the error and try again.",
-        "Error executing tool read: no such file",
-        "Error: FileNotFoundError('a')\n Please fix your mistakes.",
-        "Error: KeyError('a')\n please fix your mistakes.",
-        "Tool execution denied.",
-        '{"content":[{"type":"text","text":"no such file"}],"isError":true}',
-    ],
-)
-def test_a_sentence_of_the_clients_marks_a_failed_tool(text: str) -> None:
-    assert _failed(text)
-    assert _failed([{"type": "text", "text": text}])
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Error: no such file",
-        "Error executing tool write: no such file",
-        "Error: 3 lines of a log\n Please fix your mistakes. Then more of it",
-        "a log: The tool call returned the following error:\n",
-        "Tool execution denied. Nothing was done.",
-        '{"isError":true}',
-        '{"isError":false,"content":[]}',
-        '{"content":[{"isError":true}]}',
-        '{"isError":true,"content":[]',
-        "{",
-    ],
-)
-def test_what_only_speaks_of_errors_is_a_good_result(text: str) -> None:
-    assert not _failed(text)
-    assert not _failed([])
-    assert not _failed(None)
-
-
 def test_thoughts_are_those_of_anthropic() -> None:
     thought = {"type": "thinking", "thinking": "Hm", "signature": "S"}
     (turn,) = _turns({"role": "assistant", "content": "a", "thinking_blocks": [thought, {"type": "odd"}]})
