@@ -14,35 +14,28 @@ API's events:
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
-from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
-from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.failure import Failure, UpstreamText
+from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import BLANK, RawFramer, SSEEvent, event_end, has_comment, parse
-from gateway.domain.usage import NOTHING, Usage
-from gateway.inbound.rendering import SourceFacts
+from gateway.domain.usage import Usage
+from gateway.inbound.rendering import RenderedStream, SourceFacts
 from gateway.upstream.adapter import AnswerFacts
 from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import FramedStream, WholeBody
 from gateway.upstream.learned_params import ROLE
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
 
-_NEVER_FORWARDED = re.compile(
-    r"authorization|x-api-key|api-key|x-goog-api-key|cookie2?|host|origin|referer|connection|keep-alive|te|trailer"
-    r"|transfer-encoding|upgrade|proxy-.*|content-.*|accept.*|expect|forwarded|x-forwarded-.*|x-real-ip|via"
-    r"|x-stainless-.*|user-agent|x-app|x-claude-code-.*|x-codex-.*|originator|session[-_]id|thread[-_]id"
-    r"|x-client-request-id|openai-organization|openai-project|anthropic-dangerous-direct-browser-access"
-)
-"""Headers that are the client's own, or meant for this gateway."""
 _HEADER = re.compile(r"[\x20-\x7e]*")
 
 CLIENT_STATUSES = frozenset({400, 413, 422})
@@ -57,7 +50,7 @@ def forwardable(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[st
     out: dict[str, str] = {}
     for given, value in headers.items():
         name = given.lower()
-        if not names.fullmatch(name) or _NEVER_FORWARDED.fullmatch(name) or not _HEADER.fullmatch(value):
+        if not (names.fullmatch(name) and _HEADER.fullmatch(value)):
             continue
         joined = f"{out[name]},{value}" if name in out else value
         if len(joined) <= 8192 and (name in out or len(out) < 32):  # characters, headers
@@ -194,12 +187,6 @@ class NativeReader(AnswerFacts, Protocol):
         The same for the terminal one, after which ``complete`` is true. Raises ValueError if it is invalid.
         """
 
-    def replay(self, body: bytes) -> bytes:
-        """Returns a whole answer that came instead of a stream as its events, without the terminal one.
-
-        ``complete`` is true then. Raises AttemptFailed.
-        """
-
     def cut_short(self) -> bytes:
         """Returns the events that end the answer here as at its length limit, without the terminal one."""
 
@@ -213,6 +200,7 @@ class NativeStream(SourceFacts, FramedStream):
     def __init__(self, channel: Channel, reader: NativeReader) -> None:
         super().__init__(channel, RawFramer())
         self._source = self.reader = reader
+        self._end = reader.closing
         self.tally = reader.tally
         self._terminal = b""
         """The terminal event, kept back."""
@@ -225,7 +213,7 @@ class NativeStream(SourceFacts, FramedStream):
         return self.reader.cut_short()
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        return self._terminal or self.reader.closing(usage, estimated=estimated)
+        return self._terminal or self._end(usage, estimated=estimated)
 
     def _read_rest(self, rest: bytes) -> bytes:
         event, out = parse(rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n")), b""
@@ -294,34 +282,20 @@ class NativeStream(SourceFacts, FramedStream):
             self._leading += block
         return b""
 
+
+class RenderableStream(NativeStream):
+    """A native stream that renders a whole answer which comes instead of events: a client that gets it unchanged would
+    call again, and pay twice.
+    """
+
+    def __init__(self, channel: Channel, reader: NativeReader, rendered: Callable[[], RenderedStream]) -> None:
+        super().__init__(channel, reader)
+        self._rendered = rendered
+
     def _read_body(self, body: WholeBody) -> bytes:
-        """Reads a whole answer that came instead of events: a client that gets it unchanged would call again, and pay
-        twice.
-        """
-        data = body.take()
         self.held = 0
-        try:
-            refuse_many_elements(data)
-            out = self.reader.replay(data)
-        except TooManyElements as error:
-            self.failure = bad_response(self._channel, str(error))
-        except ValueError:
-            self.failure = bad_response(self._channel, "it is not an answer of this API")
-        except AttemptFailed as failed:
-            self.failure = failed.failure
-        else:
-            self.started = self.finished = True
-            return out
-        return b""
-
-
-def events_in(body: bytes, stream: NativeStream) -> Iterator[Any]:
-    """Returns the decoded events of a stream that was not requested. Raises AttemptFailed if it is incomplete."""
-    events = stream.feed(body) + stream.end()
-    if stream.failure is not None:
-        raise AttemptFailed(stream.failure)
-    events += stream.tail(stream.reported or NOTHING, estimated=stream.reported is None)
-    for part in events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK):
-        event = parse(part)
-        if event is not None and event.data != b"[DONE]":
-            yield rawjson.value(event.data)
+        self._source = stream = self._rendered()
+        out = stream.read_whole(body.take(), split=True)
+        self.tally, self._end = stream.tally, stream.tail
+        self.started, self.finished, self.failure = stream.started, stream.finished, stream.failure
+        return out

@@ -17,6 +17,7 @@ from gateway.domain.answer import (
     AnswerEvent,
     AnswerPart,
     Medium,
+    ReasoningPiece,
     TextPiece,
     ToolCallBegan,
 )
@@ -27,7 +28,7 @@ from gateway.domain.order import Order
 from gateway.domain.sse import SSEEvent, event_end, has_comment, is_stream, parse
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
-from gateway.upstream.adapter import AnswerFacts, AnswerReader, DialectAdapter, WholeAnswer, whole_of
+from gateway.upstream.adapter import AnswerFacts, AnswerReader, AnswerStream, DialectAdapter, WholeAnswer, whole_of
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
@@ -35,6 +36,8 @@ from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import FramedStream, WholeBody, is_long, pieces
 
 _SHOWN = (Medium, TextPiece, ToolCallBegan)
+_SLICE = 1 << 20
+"""Bytes of a streamed answer to a plain request that are read at once."""
 
 
 class SourceFacts:
@@ -269,7 +272,8 @@ def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
 
 def _pieces_of(part: AnswerPart) -> Iterator[AnswerPart]:
     """Yields a long text as several, so that only a piece of an answer is ever copied."""
-    if isinstance(part, TextPiece) and is_long(part.piece) and not part.logprobs:
+    whole = isinstance(part, TextPiece) and part.logprobs
+    if isinstance(part, TextPiece | ReasoningPiece) and is_long(part.piece) and not whole:
         for piece in pieces(part.piece):
             yield msgspec.structs.replace(part, piece=piece)
     else:
@@ -290,7 +294,11 @@ class RenderingAdapter:
         self.recalled = dialect.recalled
         self.failure = dialect.failure
 
-    def stream(self, order: Order, channel: Channel) -> RenderedStream:
+    def stream(self, order: Order, channel: Channel) -> AnswerStream:
+        return self.rendered(order, channel)
+
+    def rendered(self, order: Order, channel: Channel) -> RenderedStream:
+        """Returns the stream that renders an answer of the dialect."""
         return self._rendered(order, channel, self._renderer(order))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
@@ -298,7 +306,9 @@ class RenderingAdapter:
         stream = self._rendered(order, channel, self._whole(order))
         streamed = is_stream(body)
         if streamed:
-            stream.feed(body)
+            view = memoryview(body)
+            for start in range(0, len(body), _SLICE):
+                stream.feed(bytes(view[start : start + _SLICE]))
             stream.end()
         else:
             stream.read_whole(body)

@@ -8,12 +8,23 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Overrides
-from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
+from gateway.domain.failure import Failure, UpstreamText
 from gateway.domain.sse import RawFramer, SSEEvent
 from gateway.domain.usage import NOTHING, Usage
-from gateway.inbound.relay import NativeStream, edit_request, forwardable, native_body, native_failure, native_headers
+from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
+from gateway.inbound.relay import (
+    NativeStream,
+    RenderableStream,
+    edit_request,
+    forwardable,
+    native_body,
+    native_failure,
+    native_headers,
+)
+from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.failures import bad_response
+from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.upstream.makers import channel, order
 
 
@@ -42,12 +53,6 @@ class LineReader:
         self.complete = event.data == b"end"
         return b"data: ours\n\n" if event.data == b"theirs" else None
 
-    def replay(self, body: bytes) -> bytes:
-        if body == b"{}":
-            raise AttemptFailed(bad_response(channel(), "nothing"))
-        self.complete = True
-        return b"data: replayed\n\n"
-
     def cut_short(self) -> bytes:
         return b"data: cut\n\n"
 
@@ -56,7 +61,8 @@ class LineReader:
 
 
 def native() -> NativeStream:
-    return NativeStream(channel(), LineReader())
+    chat = RenderingAdapter(OpenAIDialect(), ChatRenderer, WholeChatRenderer)
+    return RenderableStream(channel(), LineReader(), lambda: chat.rendered(order(), channel()))
 
 
 ENDS = ["\n", "\r\n", "\r"]
@@ -122,10 +128,12 @@ def test_a_last_event_counts_without_its_blank_line() -> None:
     assert out == b'data: one\n\ndata: "two"\n\n'
 
 
-def test_a_body_that_came_instead_of_events_is_replayed() -> None:
+def test_a_body_that_came_instead_of_events_is_rendered() -> None:
     stream = native()
-    assert stream.feed(b' {"a":') + stream.feed(b"1}") + stream.end() == b"data: replayed\n\n"
-    assert (stream.finished, stream.tail(NOTHING, estimated=False)) == (True, b"data: closing\n\n")
+    body = b'{"choices":[{"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}'
+    assert b'"content":"Hi"' in stream.feed(b" " + body[:9]) + stream.feed(body[9:]) + stream.end()
+    assert (stream.finished, stream.finish) == (True, "stop")
+    assert stream.tail(NOTHING, estimated=False).endswith(b"data: [DONE]\n\n")
 
 
 def test_a_body_that_is_not_an_answer_is_a_failure() -> None:
@@ -153,14 +161,9 @@ def test_a_framer_keeps_blank_lines() -> None:
     assert (framer.held, framer.end()) == (2, b"da")
 
 
-def test_only_named_headers_go_on_and_never_the_clients_own() -> None:
-    headers = {
-        "Anthropic-Version": "v",
-        "anthropic-dangerous-direct-browser-access": "1",
-        "Cookie": "c",
-        "x-api-key": "k",
-    }
-    assert forwardable(headers, re.compile("anthropic-.*|cookie|x-api-key")) == {"anthropic-version": "v"}
+def test_only_named_headers_go_on() -> None:
+    headers = {"Anthropic-Version": "v", "anthropic-beta": "a", "Anthropic-Beta": "b", "Cookie": "c", "x-api-key": "k"}
+    assert forwardable(headers, re.compile("anthropic-.*")) == {"anthropic-version": "v", "anthropic-beta": "a,b"}
 
 
 def test_a_channels_own_headers_win() -> None:

@@ -5,8 +5,10 @@ the very chunks, with the edits they need. Cheapest checks first: whole reads by
 events opened one level at a time. Most whole answers need no edit: one typed decode of their choices shows it.
 """
 
-from collections.abc import Iterable, Iterator
-from io import BytesIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import (
@@ -25,13 +27,14 @@ from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
-from gateway.domain.sse import BLANK, SSEEvent, event_end, is_stream
-from gateway.domain.usage import as_object
+from gateway.domain.screen import Screen
+from gateway.domain.sse import BLANK, SSEEvent, is_stream
 from gateway.inbound.chat.edits import COMPLETION, ChunkEditor, Doc, TakenCall, identity, mend_head, mend_message
-from gateway.inbound.chat.whole import chunks_of, finish_of_regular, join_chunks
-from gateway.inbound.rendering import RenderedStream
+from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
+from gateway.inbound.rendering import RenderedStream, RenderingAdapter
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_of
 from gateway.upstream.call_book import Arguments
+from gateway.upstream.finish_words import REASONS
 from gateway.upstream.framing import FramedStream, WholeBody
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, upstream_id
@@ -42,9 +45,6 @@ LESSONS = 12
 """How many templates may fail before no more are learned."""
 PATTERN_LIMIT = 256 << 10
 """The most bytes of a text from which a template may be learned."""
-_SLICE = 1 << 20
-"""Bytes of a streamed answer that are read at once when it is assembled."""
-
 _FEW = 2
 """The fewest parts of an event with more than one."""
 _BESIDE = (UpstreamNamed, UsageSeen, AnswerMark)
@@ -100,12 +100,11 @@ class NativeChatStream(RenderedStream):
         return answer
 
     def _read_body(self, body: WholeBody) -> bytes:
-        """Returns the body as events, built in one place, without a further copy."""
-        out, answer = BytesIO(), self.read_answer(body.take())
-        self.held = body.size
-        for chunk in chunks_of(answer) if answer else ():
-            out.write(self._editor.event(chunk))
-        return out.getvalue()
+        """See ``RenderedStream``: the chunks of a whole answer are rendered, as for other dialects."""
+        self.renderer = ChatRenderer(self._order)
+        out = super()._read_body(body)
+        self._forget()
+        return out
 
     def _read_events(self, block: bytes) -> bytes:
         """Reads the events; the last one may lack its blank line."""
@@ -175,7 +174,8 @@ class NativeChatStream(RenderedStream):
 
     def _conclude(self, *, done: bool) -> bytes:
         """See ``RenderedStream``. If every choice has ended, the client knows all."""
-        if not (self._state.complete and done) or self._chat.watches:
+        edits = self.renderer is self._editor
+        if not (edits and self._state.complete and done) or self._chat.watches:
             return super()._conclude(done=done)
         self.finished = not self.failure
         return b""
@@ -217,23 +217,22 @@ class NativeChatStream(RenderedStream):
         self._said.clear()
 
 
-class NativeChat:
-    """How a channel that speaks chat completions is called. Implements ``adapter.Adapter``."""
+class NativeChat(RenderingAdapter):
+    """How a channel that speaks chat completions is called. Implements ``adapter.Adapter``.
+
+    An answer in the other form than requested is rendered, as for other dialects.
+    """
 
     def __init__(self, dialect: OpenAIDialect) -> None:
-        self._dialect = dialect
-        self.prepare = dialect.prepare
-        self.recalled = dialect.recalled
-        self.failure = dialect.failure
+        super().__init__(dialect, ChatRenderer, WholeChatRenderer)
+        self._dialect: OpenAIDialect = dialect
 
     def stream(self, order: Order, channel: Channel) -> NativeChatStream:
-        """See ``adapter.Adapter``."""
         return NativeChatStream(self._dialect.reader(order, channel), order, channel)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """See ``adapter.Adapter``."""
         if not body.startswith(b"{") and is_stream(body):
-            return _assemble(body, self.stream(order, channel))
+            return super().whole(body, order, channel)
         if (regular := _regular(body, order)) is not None:
             return regular
         stream = self.stream(order, channel)
@@ -254,7 +253,7 @@ def _regular(body: bytes, order: Order) -> WholeAnswer | None:
         answer = rawjson.fields(body)
     except ValueError:
         return None
-    finish = finish_of_regular(answer.get("choices", rawjson.NULL), tally, order.screen)
+    finish = _finish_of(answer.get("choices", rawjson.NULL), tally, order.screen)
     if not finish:
         return None
     before, reports = dict(answer), UsageReports(order.fields)
@@ -271,22 +270,71 @@ def _regular(body: bytes, order: Order) -> WholeAnswer | None:
     )
 
 
-def _assemble(body: bytes, stream: NativeChatStream) -> WholeAnswer:
-    """Returns the answer in the events. Raises AttemptFailed if they have none, or an unfinished one."""
-    answer = join_chunks(_slices(body, stream))
-    if stream.failure:
-        raise AttemptFailed(stream.failure)
-    if stream.reported is not None:
-        answer["usage"] = as_object(stream.reported)
-    return whole_of(stream, rawjson.encode(answer), "assembled")
+class _RegularMessage(msgspec.Struct, gc=False):
+    role: str
+    content: str | None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | msgspec.UnsetType | None = msgspec.UNSET
+    reasoning_details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    reasoning_text: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    thinking: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    tool_calls: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    function_call: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def _slices(body: bytes, stream: NativeChatStream) -> Iterator[bytes]:
-    """Yields what the client of a stream would get: all events of a slice, or one that is larger."""
-    start = 0
-    while start < len(body):
-        end = body.rfind(BLANK, start, start + _SLICE)
-        end = end + len(BLANK) if end >= 0 else event_end(body, start, returns=False)
-        yield stream.feed(body[start:end])
-        start = end
-    yield stream.end()
+class _RegularChoice(msgspec.Struct, gc=False):
+    index: int
+    message: _RegularMessage
+    finish_reason: str
+    logprobs: msgspec.Raw = rawjson.NULL
+
+
+class _BareRegularChoice(_RegularChoice, gc=False, forbid_unknown_fields=True):
+    """A choice with nothing that has to be screened."""
+
+
+_Found = TypeVar("_Found")
+
+_CHOICES = msgspec.json.Decoder(list[_RegularChoice])
+_BARE_CHOICES = msgspec.json.Decoder(list[_BareRegularChoice])
+
+
+def _finish_of(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> str:
+    """Returns the finish reason of the first choice, and counts the texts in the tally; empty if a choice is not
+    regular.
+    """
+    found: Sequence[_RegularChoice] | None = _decode(_BARE_CHOICES, choices)
+    if found is None:
+        found = _decode(_CHOICES, choices)
+        if found is None or any(map(screen.clean, rawjson.objects(choices))):
+            return ""
+    for position, choice in enumerate(found):
+        if not _is_regular(choice, position):
+            return ""
+    for choice in found:
+        message = choice.message
+        for text in (message.content, message.reasoning_content, message.reasoning, message.refusal):
+            if text:
+                tally.add(text)
+    return found[0].finish_reason if found else ""
+
+
+def _decode(decoder: "msgspec.json.Decoder[_Found]", data: msgspec.Raw) -> _Found | None:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _is_regular(choice: _RegularChoice, position: int) -> bool:
+    message = choice.message
+    return (
+        choice.index == position
+        and message.role == "assistant"
+        and choice.finish_reason in REASONS
+        and message.tool_calls is msgspec.UNSET
+        and message.function_call is message.reasoning_text is message.thinking is msgspec.UNSET
+        and (message.reasoning_content is None or message.reasoning is msgspec.UNSET)  # not the same text twice
+        and (message.reasoning_details is msgspec.UNSET or bool(message.reasoning))
+    )

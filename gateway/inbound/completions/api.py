@@ -11,7 +11,7 @@ the requested one, ids and usage are complete, and the chunk with the usage and 
 """
 
 import re
-from typing import Any
+from functools import partial
 
 import msgspec
 
@@ -21,7 +21,7 @@ from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import AttemptFailed
-from gateway.domain.json_text import TooManyElements, refuse_many_elements
+from gateway.domain.json_text import TooManyElements, read_typed, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, text_count
@@ -34,7 +34,6 @@ from gateway.inbound.chat.api import (
     MAX_OUTPUT,
     ChatCompletions,
     missing_input,
-    read_field,
     read_model,
     read_number,
     read_texts,
@@ -43,10 +42,10 @@ from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.chat.edits import identity, mend_head
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.json_body import BodyLimits, fields_of
-from gateway.inbound.relay import NativeStream, edit_request, events_in
+from gateway.inbound.relay import RenderableStream, edit_request
 from gateway.inbound.renderer import Renderer, WholeRenderer
 from gateway.inbound.rendering import NativeTap, RenderingAdapter
-from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer, whole_of
+from gateway.upstream.adapter import DialectAdapter, WholeAnswer, whole_of
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response, truncation
@@ -111,7 +110,9 @@ def _event_of(chunk: Fields) -> bytes:
 
 
 class CompletionRenderer(Renderer):
-    """A chat's stream as that of a completion."""
+    """A stream as that of a completion."""
+
+    all_choices = True
 
     def __init__(self, order: Order) -> None:
         self._order = order
@@ -122,9 +123,9 @@ class CompletionRenderer(Renderer):
 
     def take(self, event: AnswerEvent) -> bytes:
         if isinstance(event, TextPiece | RefusalPiece):
-            return self._event(_choice_of(0, msgspec.Raw(event.piece)))
+            return self._event(_choice_of(event.choice, msgspec.Raw(event.piece)))
         if isinstance(event, AnswerFinished):
-            return self._event(_choice_of(0, reason=_REASONS.get(event.reason, "stop")))
+            return self._event(_choice_of(event.choice, reason=_REASONS.get(event.reason, "stop")))
         return b""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
@@ -135,31 +136,36 @@ class CompletionRenderer(Renderer):
 
 
 class WholeCompletionRenderer(WholeRenderer):
-    """A whole chat as a completion."""
+    """A whole answer as a completion."""
+
+    all_choices = True
 
     def shows(self, medium: Medium) -> bool:
         return False
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        text = self.text(BlockKind.TEXT, BlockKind.REFUSAL)
-        choice = _choice_of(0, _EMPTY if text is None else text, _REASONS.get(self.finish, "stop"))
-        return rawjson.encode({**_head_of({}, self._order), "choices": [choice], "usage": as_object(usage)})
+        choices = [self._choice(self.finishes[index]) for index in sorted(self.finishes)]
+        return rawjson.encode({**_head_of({}, self._order), "choices": choices, "usage": as_object(usage)})
+
+    def _choice(self, finish: AnswerFinished) -> Fields:
+        text = self.text(BlockKind.TEXT, BlockKind.REFUSAL, choice=finish.choice)
+        return _choice_of(finish.choice, _EMPTY if text is None else text, _REASONS.get(finish.reason, "stop"))
 
 
-class CompletionsRelay(CompletionsDialect, Adapter):
-    """How such a channel is called."""
+class CompletionsRelay(RenderingAdapter):
+    """How such a channel is called. An answer in the other form than requested is rendered."""
 
-    def stream(self, order: Order, channel: Channel) -> NativeStream:
-        return NativeStream(channel, CompletionTap(order, channel))
+    def __init__(self) -> None:
+        super().__init__(CompletionsDialect(), CompletionRenderer, WholeCompletionRenderer)
+
+    def stream(self, order: Order, channel: Channel) -> RenderableStream:
+        return RenderableStream(channel, CompletionTap(order, channel), partial(self.rendered, order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = body.strip().removeprefix(b"\xef\xbb\xbf")
-        streamed = is_stream(body)
-        if streamed:
-            asked = msgspec.structs.replace(order, include_usage=True)
-            body = _assemble([*events_in(body, self.stream(asked, channel))])
-        whole = CompletionTap(order, channel).read_whole(body)
-        return msgspec.structs.replace(whole, marks=(*whole.marks, "assembled")) if streamed else whole
+        if is_stream(body):
+            return super().whole(body, order, channel)
+        return CompletionTap(order, channel).read_whole(body)
 
 
 class CompletionTap(NativeTap):
@@ -192,15 +198,6 @@ class CompletionTap(NativeTap):
         cleaned = self._order.screen.clean(changed)
         return None if changed == chunk and not cleaned else _event_of(changed)
 
-    def replay(self, body: bytes) -> bytes:
-        """Yields a chunk for each choice."""
-        answer = rawjson.fields(self.read_whole(body.strip().removeprefix(b"\xef\xbb\xbf")).body)
-        choices = rawjson.objects(answer.pop("choices"))
-        answer.pop("usage", None)
-        self._head = _head_of(answer, self._order)
-        self.complete = True
-        return b"".join(_event_of({**answer, "choices": rawjson.raw([choice])}) for choice in choices)
-
     def cut_short(self) -> bytes:
         return b"".join(self._own(_choice_of(number, reason="length")) for number in self.end_all("length"))
 
@@ -229,18 +226,6 @@ class CompletionTap(NativeTap):
         changed = dict(answer)
         mend_head(changed, self.reports, self.reported, _head_of(answer, self._order), self._order)
         return whole_of(self, body if changed == answer else rawjson.encode(changed))
-
-
-def _assemble(chunks: list[dict[str, Any]]) -> bytes:
-    """Returns the answer in a stream."""
-    choices: dict[int, dict[str, Any]] = {}
-    for choice in (choice for chunk in chunks for choice in chunk["choices"]):
-        known = choices.setdefault(choice.get("index") or 0, choice | {"text": ""})
-        text = known["text"] + (choice["text"] or "")
-        known |= {name: value for name, value in choice.items() if value is not None} | {"text": text}
-    usage = [chunk["usage"] for chunk in chunks if "usage" in chunk]
-    answer = {**chunks[0], "choices": [choices[number] for number in sorted(choices)]}
-    return rawjson.encode({**answer, "usage": usage[-1]} if usage else answer)
 
 
 class Completions(ChatCompletions):
@@ -277,8 +262,8 @@ def parse_completions_request(body: bytes) -> InboundRequest:
     if rawjson.is_null(fields.get("prompt")) and not rawjson.is_null(fields.get("messages")):
         raise missing_input(fields, "prompt")
     tokens = read_texts(fields, "prompt")
-    stream = bool(read_field(fields, "stream", _FLAG, "true, false or null"))
-    options = read_field(fields, "stream_options", _OPTIONS, "an object or null")
+    stream = bool(read_typed(_FLAG, fields.get("stream", rawjson.NULL), "stream"))
+    options = read_typed(_OPTIONS, fields.get("stream_options", rawjson.NULL), "stream_options")
     if options is not None and not stream:
         raise BadRequest("stream_options is only allowed when stream is true", param="stream_options")
     choices = max(read_number(fields, name, MAX_CHOICES) or 1 for name in ("n", "best_of"))

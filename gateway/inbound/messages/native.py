@@ -12,13 +12,14 @@ without the marks, with the references as text: the tools themselves are in it a
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import SEAL_PREFIX
+from gateway.domain.answer import SEAL_PREFIX, Seal, SealKind, wrap
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Overrides, ServedModel
 from gateway.domain.errors import BadRequest
@@ -27,18 +28,19 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import STANDARD_FIELDS
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import is_stream
-from gateway.inbound.messages.native_answer import MessageTap, assemble
+from gateway.inbound.messages.native_answer import MessageTap
+from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer
 from gateway.inbound.messages.tools import TOOL_CHANGES, changed_tools
 from gateway.inbound.relay import (
     ChatWords,
-    NativeStream,
+    RenderableStream,
     edit_request,
-    events_in,
     lower_cap,
     native_body,
     native_failure,
     native_headers,
 )
+from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
 from gateway.upstream.anthropic.dialect import VERSION, root
 from gateway.upstream.failures import REJECTED
@@ -156,11 +158,16 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
 
 
 class MessagesRelay(Adapter):
-    """How such a channel is called, for one attempt."""
+    """How such a channel is called, for one attempt. An answer in the other form than requested is rendered."""
 
     def __init__(self, dialect: DialectAdapter) -> None:
         """``dialect`` is the channel's: it reads failures, and what is not content of an answer."""
         self._dialect = dialect
+        self._rendering = RenderingAdapter(
+            dialect,
+            lambda order: MessagesRenderer(order, {}, sign=_own_signature),
+            lambda order: WholeMessageRenderer(order, {}, sign=_own_signature),
+        )
         self._renamed = False
         """Whether the channel calls the model something else."""
 
@@ -169,14 +176,13 @@ class MessagesRelay(Adapter):
         self._renamed = served.upstream_name != order.model
         return native_request(order, channel, served)
 
-    def stream(self, order: Order, channel: Channel) -> NativeStream:
-        return NativeStream(channel, self._tap(order, channel))
+    def stream(self, order: Order, channel: Channel) -> RenderableStream:
+        return RenderableStream(channel, self._tap(order, channel), partial(self._rendering.rendered, order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        tap = self._tap(order, channel)
         if is_stream(body):
-            body = assemble(events_in(body, NativeStream(channel, tap)))
-        return tap.read_whole(body)
+            return self._rendering.whole(body, order, channel)
+        return self._tap(order, channel).read_whole(body)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure. The API cannot be lacking: this dialect has no other."""
@@ -195,6 +201,12 @@ class MessagesRelay(Adapter):
         if "tool_choice" in order.fields and _is_choice_ignored(order, channel):
             tap.noted = ("tool_choice_ignored",)
         return tap
+
+
+def _own_signature(seal: Seal) -> str:
+    """Returns Anthropic's signature of a thought that it made, else the seal."""
+    thoughts = rawjson.maybe(seal.content) if seal.kind is SealKind.ANTHROPIC else None
+    return rawjson.text_at(thoughts[0], "signature") if thoughts else wrap(seal)
 
 
 def _about_state(body: bytes) -> str | None:

@@ -1,11 +1,11 @@
 """Native answers of Messages: what the gateway reads of them while their bytes pass unchanged.
 
 The dialect's own reader reads what frames the content (beginning, usage, end, errors); the output is counted from the
-content. The model's name is replaced. An answer in the other form than requested is converted.
+content. The model's name is replaced.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 
@@ -17,13 +17,11 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent
-from gateway.domain.transcript import object_of
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
 from gateway.inbound.rendering import NativeTap
 from gateway.upstream.adapter import AnswerReader, WholeAnswer, no_answer, whole_of
 from gateway.upstream.answer_errors import failure_in
-from gateway.upstream.usage_counts import merge, settle_moved
 
 _CONTENT = {
     "text_delta": "text",
@@ -171,21 +169,6 @@ class MessageTap(NativeTap):
             raise AttemptFailed(self.failure)
         return message
 
-    def replay(self, body: bytes) -> bytes:
-        message = self._renamed(self._message(body))
-        try:
-            blocks = rawjson.objects(message["content"])
-        except ValueError as error:
-            raise no_answer(body, self._channel) from error
-        start: dict[str, object] = {**message, "content": [], "stop_reason": None, "stop_sequence": None}
-        out = [_event("message_start", message=start)]
-        for index, block in enumerate(blocks):
-            out += _events_of(index, block)
-        end = {name: message.get(name, NULL) for name in ("stop_reason", "stop_sequence")}
-        usage = message.get("usage", rawjson.raw({"output_tokens": 0}))
-        self.complete = True
-        return b"".join([*out, _event("message_delta", delta=end, usage=usage)])
-
     def cut_short(self) -> bytes:
         out = b"" if self._open is None else _event("content_block_stop", index=self._open)
         if self.ended:
@@ -224,69 +207,3 @@ def _texts(content: object) -> Iterator[str]:
             yield from (block[name] for name in _COUNTED if isinstance(block.get(name), str))
             if "input" in block:
                 yield rawjson.encode(block["input"]).decode()
-
-
-def _events_of(index: int, block: Fields) -> Iterator[bytes]:
-    """Yields the events that a block would have come in."""
-    kind, empty = rawjson.maybe(block.get("type")), dict[str, object](block)
-    pieces: list[tuple[str, object]] = []
-    if kind == "text":
-        pieces, empty["text"] = [("text_delta", block.get("text", NULL))], ""
-    elif kind == "thinking":
-        pieces = [("thinking_delta", block.get("thinking", NULL))]
-        pieces.append(("signature_delta", block.get("signature", rawjson.raw(""))))
-        empty |= {"thinking": "", "signature": ""}
-    elif "input" in block:
-        pieces = [("input_json_delta", bytes(block["input"]).decode("utf-8", "replace"))]
-        empty["input"] = {}
-    yield _event("content_block_start", index=index, content_block=empty)
-    for delta, piece in pieces:
-        yield _event("content_block_delta", index=index, delta={"type": delta, _CONTENT[delta]: piece})
-    yield _event("content_block_stop", index=index)
-
-
-def assemble(events: Iterable[dict[str, Any]]) -> bytes:
-    """Returns the message in a stream. Relays give several blocks one index, or none."""
-    message: dict[str, Any] = {}
-    blocks: list[dict[str, Any]] = []
-    begun: dict[int, dict[str, Any]] = {}
-    for event in events:
-        place = number if type(number := event.get("index")) is int else 0
-        start, block, delta, usage = (_object(event, name) for name in ("message", "content_block", "delta", "usage"))
-        match event.get("type"):
-            case "message_start":
-                message |= start
-            case "content_block_start":
-                begun[place] = block
-                blocks.append(block)
-            case "content_block_delta":
-                if place not in begun:  # its start never came
-                    begun[place] = {"type": str(delta.get("type")).removesuffix("_delta")}
-                    blocks.append(begun[place])
-                _grow(begun[place], delta)
-            case "message_delta" | "message_stop":
-                message |= delta
-                message["usage"], _ = merge(settle_moved(_object(message, "usage"), usage), usage, falls=False)
-    for block in blocks:
-        given = block.pop("partial_json", block.get("input"))
-        if isinstance(given, str):
-            given = object_of(given) if given.strip() else {}
-        if given is not None or "input" in block:
-            block["input"] = given or {}
-    message["stop_reason"] = message.get("stop_reason") or "end_turn"
-    return rawjson.encode({**message, "content": blocks})
-
-
-def _object(holder: dict[str, Any], name: str) -> dict[str, Any]:
-    found = holder.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _grow(block: dict[str, Any], delta: dict[str, Any]) -> None:
-    """Adds a delta: texts grow, and citations are a list; for anything else the last one counts."""
-    for name, piece in delta.items():
-        known = block.get(name)
-        if name == "citation":
-            block["citations"] = [*(block.get("citations") or ()), piece]
-        elif name != "type":
-            block[name] = known + piece if isinstance(known, str) and isinstance(piece, str) else piece

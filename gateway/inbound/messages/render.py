@@ -8,7 +8,7 @@ A thinking block of another vendor ends with a signature of the gateway's own (`
 not send it back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from gateway.domain.answer import (
     ReasoningPiece,
     ReasoningSeal,
     RefusalPiece,
+    Seal,
     TextPiece,
     ToolCallBegan,
     wrap,
@@ -132,14 +133,17 @@ def _citation(found: Citation) -> dict[str, Any]:
 class MessagesRenderer(Renderer):
     """A stream of events."""
 
-    def __init__(self, order: Order, names: Mapping[str, str], *, muted: bool = False) -> None:
+    def __init__(
+        self, order: Order, names: Mapping[str, str], *, muted: bool = False, sign: Callable[[Seal], str] = wrap
+    ) -> None:
         """``names`` are the client's names of its tools by the sent ones.
 
-        ``muted``: the client wants no output at all, and gets none.
+        ``muted``: the client wants no output at all, and gets none. ``sign`` returns the signature of a thought.
         """
         self._order = order
         self._names = names
         self._muted = muted
+        self._sign = sign
         self._ending = _MUTED_END if muted else _USUAL_END
         self._refused = False
         self._index = -1
@@ -169,7 +173,7 @@ class MessagesRenderer(Renderer):
                 out = self._add("thinking" if isinstance(event, ReasoningPiece) else "text", event.piece)
             case ReasoningSeal():
                 self._signed = True
-                out = self._ensure("thinking") + self._delta("signature", rawjson.encode(wrap(event.seal)))
+                out = self._ensure("thinking") + self._delta("signature", rawjson.encode(self._sign(event.seal)))
             case ToolCallBegan():
                 out = self._begin("tool_use", self._tool(event))
             case Medium():
@@ -230,7 +234,7 @@ class MessagesRenderer(Renderer):
             return b""
         seal = b""
         if self._open == "thinking" and not self._signed:
-            seal = self._delta("signature", rawjson.encode(wrap(PLAIN_SEAL)))
+            seal = self._delta("signature", rawjson.encode(self._sign(PLAIN_SEAL)))
         self._open, self._signed = "", False
         stop = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % self._index
         return seal + stop
@@ -239,10 +243,13 @@ class MessagesRenderer(Renderer):
 class WholeMessageRenderer(WholeRenderer):
     """A whole message. Consecutive content of one kind is one block."""
 
-    def __init__(self, order: Order, names: Mapping[str, str], *, muted: bool = False) -> None:
+    def __init__(
+        self, order: Order, names: Mapping[str, str], *, muted: bool = False, sign: Callable[[Seal], str] = wrap
+    ) -> None:
         super().__init__(order)
         self._names = names
         self._muted = muted
+        self._sign = sign
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         report = {**_opening_usage(usage), **_final_usage(usage)}
@@ -259,6 +266,6 @@ class WholeMessageRenderer(WholeRenderer):
             name = self._names.get(call.name, call.name)
             return [{"type": "tool_use", "id": TOOLS.sent(call.id), "name": name, "input": block.arguments}]
         if block.kind is BlockKind.REASONING:
-            return [{"type": "thinking", "thinking": block.text, "signature": wrap(block.seal or PLAIN_SEAL)}]
+            return [{"type": "thinking", "thinking": block.text, "signature": self._sign(block.seal or PLAIN_SEAL)}]
         citations = {"citations": [_citation(found) for found in block.citations]} if block.citations else {}
         return [{"type": "text", "text": block.text, **citations}]

@@ -5,7 +5,7 @@ that the gateway itself had sealed for another vendor: an item that OpenAI did n
 Of the answer only the name of the model is changed, where the client knows it by another one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -17,11 +17,11 @@ from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import NULL
-from gateway.domain.sse import is_stream
+from gateway.domain.sse import BLANK, is_stream, parse
+from gateway.domain.usage import NOTHING
 from gateway.inbound.relay import (
     NativeStream,
     edit_request,
-    events_in,
     lower_cap,
     native_body,
     native_failure,
@@ -31,6 +31,7 @@ from gateway.inbound.responses.reader import ResponsesReader, last_response
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import RequestWriter, WholeAnswer, whole_of
 from gateway.upstream.failures import bad_response
+from gateway.upstream.framing import WholeBody
 from gateway.upstream.learned_params import DEVELOPER, ROLE
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.vendors import vendor_of
@@ -174,7 +175,7 @@ class ResponsesRelay:
         reader = ResponsesReader(order, channel)
         try:
             if is_stream(body):
-                body = last_response(events_in(body, self.stream(order, channel)))
+                body = last_response(_events_in(body, self.stream(order, channel)))
             refuse_many_elements(body)
             sent = reader.whole(body)
         except TooManyElements as error:
@@ -196,8 +197,40 @@ def is_failed_event(data: str) -> bool:
 class ResponsesStream(NativeStream):
     """A streamed answer. Some upstreams report an error in an event of its own, and end without a last one."""
 
+    reader: ResponsesReader
+
     def end(self) -> bytes:
-        out, reader = super().end(), self.reader
-        if self.failure is not None and isinstance(reader, ResponsesReader):
-            self.failure = reader.told or self.failure
+        out = super().end()
+        if self.failure is not None:
+            self.failure = self.reader.told or self.failure
         return out
+
+    def _read_body(self, body: WholeBody) -> bytes:
+        """See ``FramedStream``: a whole response, as the events that it would have come in."""
+        self.held = 0
+        data = body.take()
+        try:
+            refuse_many_elements(data)
+            out = self.reader.replay(data)
+        except TooManyElements as error:
+            self.failure = bad_response(self._channel, str(error))
+        except ValueError:
+            self.failure = bad_response(self._channel, "it is not an answer of this API")
+        except AttemptFailed as failed:
+            self.failure = failed.failure
+        else:
+            self.started = self.finished = True
+            return out
+        return b""
+
+
+def _events_in(body: bytes, stream: NativeStream) -> Iterator[Any]:
+    """Returns the decoded events of a stream that was not requested. Raises AttemptFailed if it is incomplete."""
+    events = stream.feed(body) + stream.end()
+    if stream.failure is not None:
+        raise AttemptFailed(stream.failure)
+    events += stream.tail(stream.reported or NOTHING, estimated=stream.reported is None)
+    for part in events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK):
+        event = parse(part)
+        if event is not None and event.data != b"[DONE]":
+            yield rawjson.value(event.data)
