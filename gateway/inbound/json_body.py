@@ -18,6 +18,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
+from gateway.domain.json_text import Value, read_typed
 from gateway.domain.rawjson import Fields
 
 MAX_DEPTH = 64
@@ -81,6 +82,12 @@ def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
     if len(fields) != keys:
         raise BadRequest("the body has a key twice at its top level; send each field once", code="duplicate_key")
     return fields, digit
+
+
+def decode_body(decoder: "msgspec.json.Decoder[Value]", body: bytes, fields: Fields, mask: bytes) -> Value:
+    """Returns what is read of a request: of its fields if ``body`` is empty or no strict JSON. Raises BadRequest."""
+    strict = body and not (mask or body.startswith(BOM))
+    return read_typed(decoder, body if strict else rawjson.encode(fields), "")
 
 
 def unread_in(fields: Fields, name: str, read: Collection[str]) -> list[str]:

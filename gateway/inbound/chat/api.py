@@ -8,15 +8,12 @@ Error bodies are ``{"error": {message, type, param, code}}``, all four keys alwa
 API. What the gateway adds is in ``error.gateway`` and ``error.metadata``, which the SDKs ignore.
 """
 
-import re
-from collections.abc import Mapping
-from typing import TypeVar
-
 import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect
 from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_TOKENS, may_limit
 from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of, count_tokens
@@ -25,7 +22,7 @@ from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundReq
 from gateway.inbound.chat.conversation import fit_dialect
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
-from gateway.inbound.json_body import BOM, fields_of
+from gateway.inbound.json_body import BOM, decode_body, fields_of
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import Adapter, DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -60,22 +57,6 @@ class _ChatFields(msgspec.Struct, gc=False):
     max_tokens: int | None = None
 
 
-_WANTS = {
-    "model": "a string",
-    "messages": "an array of objects with a string role",
-    "messages[]": "an object with a string role",
-    "messages[].role": "a string",
-    "stream": "true, false or null",
-    "stream_options": "an object or null",
-    "stream_options.include_usage": "true, false or null",
-    "tools": "an array or null",
-    **dict.fromkeys(("temperature", "top_p"), "a number or null"),
-    **dict.fromkeys(("n", *CAPS), "an integer or null"),
-}
-"""What is expected at places of a request, ``[]`` standing for any item's number."""
-
-T = TypeVar("T")
-
 _CHAT = msgspec.json.Decoder(_ChatFields)
 _CHECKED = CHAT_CONTENT | frozenset(_ChatFields.__struct_fields__) - {"stream_options"}
 """Fields that are checked one by one."""
@@ -83,11 +64,9 @@ _QUIET = _CHECKED - CHAT_CONTENT | {"model", "messages", "stream_options"}
 """Fields of which the model reads nothing, except for the messages."""
 _TEXTUAL = (b'"', b"[", b"{")
 """The starts of values that may contain text."""
-_NUMBER_OF_ITEM = re.compile(r"\[\d+\]")
-_STRING = msgspec.json.Decoder(str)
+_NAME = msgspec.json.Decoder(str | None)
 _COUNT = msgspec.json.Decoder(int | None)
 _ONE_OR_MORE = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
-_TEXTS_WANTED = "a string, an array of strings, an array of tokens or an array of such arrays"
 
 
 def parse_chat_request(body: bytes) -> InboundRequest:
@@ -98,7 +77,7 @@ def parse_chat_request(body: bytes) -> InboundRequest:
 
 def read_chat(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
     """Check the decoded request. ``body`` is empty if there is none with these fields."""
-    found = decode_fields(_CHAT, body, fields, _WANTS)
+    found = decode_body(_CHAT, body, fields, mask)
     model = check_model(found.model)
     if found.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")
@@ -127,18 +106,6 @@ def read_chat(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
     )
 
 
-def decode_fields(decoder: "msgspec.json.Decoder[T]", text: bytes, fields: Fields, wants: Mapping[str, str]) -> T:
-    """Returns what is read of a request; from ``fields`` if its text cannot be decoded. Raises BadRequest."""
-    try:
-        return decoder.decode(text)
-    except msgspec.ValidationError as error:
-        raise bad_type(error, "", wants) from error
-    except RecursionError as error:
-        raise BadRequest("the body is nested too deeply", code="too_deep") from error
-    except msgspec.DecodeError:  # it has a byte order mark, or surrogates that are masked in the fields
-        return decode_fields(decoder, rawjson.encode(fields), fields, wants)
-
-
 def is_plain(fields: Fields, known: frozenset[str]) -> bool:
     """Returns whether only known fields may affect the length of the output."""
     if known.issuperset(fields):
@@ -158,8 +125,7 @@ def read_input(fields: Fields) -> InputBound:
 
 def read_model(fields: Fields) -> str:
     """The model's name. Raises BadRequest if there is none, or it is too long."""
-    given = fields.get("model", rawjson.NULL)
-    return check_model(None if rawjson.is_null(given) else read_field(fields, "model", _STRING, "a string"))
+    return check_model(read_typed(_NAME, fields.get("model", rawjson.NULL), "model"))
 
 
 def check_model(model: str | None) -> str:
@@ -188,16 +154,16 @@ def missing_input(fields: Fields, name: str) -> BadRequest:
 
 def read_number(fields: Fields, name: str, most: int) -> int | None:
     """Returns a number from 1 to ``most``; None if the field is missing or null. Raises BadRequest."""
-    return check_range(name, read_field(fields, name, _COUNT, "an integer or null"), most)
+    return check_range(name, read_typed(_COUNT, fields.get(name, rawjson.NULL), name), most)
 
 
 def read_texts(fields: Fields, name: str) -> int:
     """Returns the number of tokens in a field whose texts may be given as tokens; 0: it has texts. Raises
     BadRequest.
     """
-    given = read_field(fields, name, _ONE_OR_MORE, _TEXTS_WANTED)
+    given = read_typed(_ONE_OR_MORE, fields.get(name, rawjson.NULL), name)
     if isinstance(given, list) and (not given or len({type(item) for item in given}) > 1):
-        raise BadRequest(f"{name} must be {_TEXTS_WANTED}", code="invalid_type", param=name)
+        raise BadRequest(f"{name}: must have elements, all of one type", code="invalid_type", param=name)
     return count_tokens(given)
 
 
@@ -206,35 +172,6 @@ def check_range(name: str, value: int | None, most: int) -> int | None:
     if value is not None and not 1 <= value <= most:
         raise BadRequest(f"{name} is {value}; it must be from 1 to {most}", param=name)
     return value
-
-
-def read_field(
-    fields: Fields, name: str, decoder: "msgspec.json.Decoder[T]", wants: str, inside: Mapping[str, str] = {}
-) -> T | None:
-    """Returns the value of one field; None if it is missing. Raises BadRequest, saying that it must be what ``wants``
-    says.
-
-    ``inside`` says what is expected at places in it, see ``_WANTS``.
-    """
-    raw = fields.get(name)
-    if raw is None:
-        return None
-    try:
-        return decoder.decode(raw)
-    except msgspec.ValidationError as error:
-        raise bad_type(error, name, {name: wants, **inside}) from error
-    except RecursionError as error:
-        raise BadRequest("the body is nested too deeply", code="too_deep") from error
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"{name} is not valid JSON: {error}", code="invalid_json", param=name) from error
-
-
-def bad_type(error: msgspec.ValidationError, name: str, wants: Mapping[str, str]) -> BadRequest:
-    """Returns the error of a value that is not what is expected at its place, or at the nearest place in ``wants``."""
-    place = (name + str(error).partition(" - at `$")[2].rstrip("`")).lstrip(".")
-    known = _NUMBER_OF_ITEM.sub("[]", place)
-    wanted = wants.get(known) or wants[re.split(r"[.\[]", known)[0]]
-    return BadRequest(f"{place} must be {wanted}", code="invalid_type", param=place)
 
 
 METADATA = frozenset({"upstream", "resets_at"})

@@ -11,6 +11,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides
+from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, text_count
@@ -18,7 +19,6 @@ from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
     ChatCompletions,
     missing_input,
-    read_field,
     read_model,
     read_number,
     read_texts,
@@ -95,7 +95,7 @@ def parse_embeddings_request(body: bytes) -> InboundRequest:
         raise missing_input(fields, "input")
     tokens = read_texts(fields, "input")
     read_number(fields, "dimensions", 1 << 16)
-    read_field(fields, "encoding_format", _FORMAT, "float, base64 or null")
+    read_typed(_FORMAT, fields.get("encoding_format", rawjson.NULL), "encoding_format")
     repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
     repeated *= text_count(fields["input"]) if repeated else 0
     others = [fields[name] for name in fields.keys() - _CHECKED]

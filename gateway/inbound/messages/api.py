@@ -18,6 +18,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError, InvalidToken, NotFound, QuotaExceeded, UpstreamError
+from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import OutputLimit, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_SIGNS, InputBound, bound_of, tokens_of
@@ -26,14 +27,12 @@ from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundApi, Inb
 from gateway.inbound.chat.api import (
     MAX_OUTPUT,
     check_model,
-    decode_fields,
     error_object,
     is_plain,
     missing_input,
-    read_field,
 )
 from gateway.inbound.chat.conversation import finish_translation
-from gateway.inbound.json_body import fields_of
+from gateway.inbound.json_body import decode_body, fields_of
 from gateway.inbound.messages.conversation import translate_messages
 from gateway.inbound.messages.native import CONTENT, MessagesRelay, native_order, without_deferred_tools
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
@@ -50,7 +49,8 @@ _UNREAD = (
 """Fields that the model does not read, but that may be billed if they contain more than they should."""
 _QUIET = frozenset({"model", "messages", "system", "tools", "max_tokens", "stream", *_UNREAD})
 _FORMS = (b'"format"', b'"schema"')
-_FORWARDED = re.compile("anthropic-.*")
+_FORWARDED = re.compile("anthropic-(?!dangerous-direct-browser-access$).*")
+"""Headers for the vendor; the one that is left out is the client's own."""
 _SESSION = re.compile(r"_session_([0-9a-fA-F-]{8,64})\Z")
 
 
@@ -87,14 +87,6 @@ _THREAD = msgspec.json.Decoder(_Thread | None)
 _TURNS = msgspec.json.Decoder(list[_Turn])
 _CHECKED = CONTENT | {"max_tokens", "stream", "thinking"}
 """Fields that are checked one by one."""
-_WANTS = {
-    "model": "a string",
-    "messages": "an array of objects with a role",
-    "messages[]": "an object with a role",
-    "messages[].role": "a string",
-    "max_tokens": "an integer",
-    "stream": "true, false or null",
-}
 
 
 def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> InboundRequest:
@@ -103,9 +95,9 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
     ``counts``: only its tokens are to be counted. It needs no ``max_tokens``.
     """
     fields, mask = fields_of(request.body)
-    found = decode_fields(_FIELDS, request.body, fields, _WANTS)
+    found = decode_body(_FIELDS, request.body, fields, mask)
     model = check_model(found.model)
-    thread = read_field(fields, "thread", _THREAD, "an object or null")
+    thread = read_typed(_THREAD, fields.get("thread", NULL), "thread")
     kept_id = "" if thread is None else thread.previous_message_id or ""
     if found.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")

@@ -22,7 +22,7 @@ from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.api import InboundRequest
-from gateway.inbound.chat.api import read_chat, read_field
+from gateway.inbound.chat.api import read_chat
 from gateway.inbound.chat.tools import ChatFunction, ChatTool, call_arguments, read_tools
 from gateway.inbound.media import image_of
 
@@ -144,7 +144,7 @@ def _parameters(given: Fields) -> Fields:
 
 
 def _options(given: Fields) -> Fields:
-    return read_field(given, "options", _OPTIONS, "an object") or {}
+    return read_typed(_OPTIONS, given.get("options", NULL), "options") or {}
 
 
 def _form(given: object) -> dict[str, Any] | None:

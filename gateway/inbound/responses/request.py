@@ -22,7 +22,7 @@ from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_SIGNS, bound_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
-from gateway.inbound.json_body import BOM, fields_of, unread_in
+from gateway.inbound.json_body import BOM, decode_body, fields_of, unread_in
 from gateway.inbound.relay import forwardable, lower_cap
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, is_spoken, native_order
@@ -147,7 +147,7 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
     body = request.body.removeprefix(BOM)
     fields, mask = fields_of(body)
-    found = read_fields(fields) if mask else read_typed(_FIELDS, body, "")
+    found = decode_body(_FIELDS, body, fields, mask)
     _check(found, fields)
     compacts = TRIGGER in bytes(found.input)
     others = [fields[name] for name in fields.keys() - _COUNTED]

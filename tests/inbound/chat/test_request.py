@@ -175,14 +175,14 @@ def test_the_input_is_bounded_by_a_third_of_its_bytes() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"messages": "hi"}, "messages must be an array of objects with a string role"),
-        ({"messages": [{"role": "user"}, "hi"]}, "messages[1] must be an object with a string role"),
-        ({"messages": [{"content": "hi"}]}, "messages[0] must be an object with a string role"),
-        ({"messages": [{"role": 1}]}, "messages[0].role must be a string"),
-        ({"stream": True, "stream_options": []}, "stream_options must be an object or null"),
+        ({"messages": "hi"}, "messages: Expected `array`, got `str`"),
+        ({"messages": [{"role": "user"}, "hi"]}, "messages[1]: Expected `object`, got `str`"),
+        ({"messages": [{"content": "hi"}]}, "messages[0]: Object missing required field `role`"),
+        ({"messages": [{"role": 1}]}, "messages[0].role: Expected `str`, got `int`"),
+        ({"stream": True, "stream_options": []}, "stream_options: Expected `object | null`, got `array`"),
         (
             {"stream": True, "stream_options": {"include_usage": 1}},
-            "stream_options.include_usage must be true, false or null",
+            "stream_options.include_usage: Expected `bool | null`, got `int`",
         ),
     ],
 )
