@@ -23,7 +23,7 @@ from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.api import InboundRequest
 from gateway.inbound.chat.api import read_chat
-from gateway.inbound.chat.tools import ChatFunction, ChatTool, call_arguments, read_tools
+from gateway.inbound.chat.conversation import ChatFunction, ChatTool, call_arguments, read_tools
 from gateway.inbound.media import image_of
 
 LIMIT = "num_predict"

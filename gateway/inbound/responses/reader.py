@@ -4,7 +4,7 @@ Nothing of it is kept except the response as its last event had it, without the 
 where the upstream brings none.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -340,19 +340,6 @@ def _limits(fields: Fields) -> Fields:
     if (cap := limited.pop("max_output_tokens", None)) is not None:
         limited["max_completion_tokens"] = cap
     return limited
-
-
-def last_response(events: Iterable[Any]) -> bytes:
-    """Returns the whole response in the events of a stream. If the last one lists no items, the preceding ones are its
-    output.
-    """
-    items: list[Any] = []
-    response: dict[str, Any] = {}
-    for event in events:
-        response = event.get("response", response)
-        if event.get("type") == "response.output_item.done":
-            items.append(event["item"])
-    return rawjson.encode({**response, "output": response.get("output") or items})
 
 
 def _text_of(item: Any) -> str:

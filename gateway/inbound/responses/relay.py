@@ -5,7 +5,7 @@ that the gateway itself had sealed for another vendor: an item that OpenAI did n
 Of the answer only the name of the model is changed, where the client knows it by another one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -27,7 +27,7 @@ from gateway.inbound.relay import (
     native_failure,
     native_headers,
 )
-from gateway.inbound.responses.reader import ResponsesReader, last_response
+from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import RequestWriter, WholeAnswer, whole_of
 from gateway.upstream.failures import bad_response
@@ -175,7 +175,7 @@ class ResponsesRelay:
         reader = ResponsesReader(order, channel)
         try:
             if is_stream(body):
-                body = last_response(_events_in(body, self.stream(order, channel)))
+                body = _response_in(body, self.stream(order, channel))
             refuse_many_elements(body)
             sent = reader.whole(body)
         except TooManyElements as error:
@@ -224,13 +224,20 @@ class ResponsesStream(NativeStream):
         return b""
 
 
-def _events_in(body: bytes, stream: NativeStream) -> Iterator[Any]:
-    """Returns the decoded events of a stream that was not requested. Raises AttemptFailed if it is incomplete."""
+def _response_in(body: bytes, stream: NativeStream) -> bytes:
+    """Returns the whole response in a stream that was not requested. If its last event lists no items, the preceding
+    ones are its output. Raises AttemptFailed if the stream is incomplete.
+    """
     events = stream.feed(body) + stream.end()
     if stream.failure is not None:
         raise AttemptFailed(stream.failure)
     events += stream.tail(stream.reported or NOTHING, estimated=stream.reported is None)
+    items: list[Any] = []
+    response: dict[str, Any] = {}
     for part in events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK):
         event = parse(part)
-        if event is not None and event.data != b"[DONE]":
-            yield rawjson.value(event.data)
+        found = {} if event is None or event.data == b"[DONE]" else rawjson.value(event.data)
+        response = found.get("response", response)
+        if found.get("type") == "response.output_item.done":
+            items.append(found["item"])
+    return rawjson.encode({**response, "output": response.get("output") or items})
