@@ -266,8 +266,8 @@ class Messages(InboundApi):
         names = translation.names
         adapter = RenderingAdapter(
             chat,
-            lambda order: MessagesRenderer(order, names, muted=translation.muted),
-            lambda order: WholeMessageRenderer(order, names, muted=translation.muted),
+            partial(MessagesRenderer, names=names, muted=translation.muted),
+            partial(WholeMessageRenderer, names=names, muted=translation.muted),
         )
         return AttemptPlan(adapter, finish_translation(translation.order, channel), native=False)
 

@@ -163,11 +163,6 @@ class MessagesRelay(Adapter):
     def __init__(self, dialect: DialectAdapter) -> None:
         """``dialect`` is the channel's: it reads failures, and what is not content of an answer."""
         self._dialect = dialect
-        self._rendering = RenderingAdapter(
-            dialect,
-            lambda order: MessagesRenderer(order, {}, sign=_own_signature),
-            lambda order: WholeMessageRenderer(order, {}, sign=_own_signature),
-        )
         self._renamed = False
         """Whether the channel calls the model something else."""
 
@@ -177,11 +172,11 @@ class MessagesRelay(Adapter):
         return native_request(order, channel, served)
 
     def stream(self, order: Order, channel: Channel) -> RenderableStream:
-        return RenderableStream(channel, self._tap(order, channel), partial(self._rendering.rendered, order, channel))
+        return RenderableStream(channel, self._tap(order, channel), lambda: self._rendering().rendered(order, channel))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         if is_stream(body):
-            return self._rendering.whole(body, order, channel)
+            return self._rendering().whole(body, order, channel)
         return self._tap(order, channel).read_whole(body)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
@@ -194,6 +189,13 @@ class MessagesRelay(Adapter):
                 found, kind=FailureKind.CLIENT, code=REJECTED, text=text, param=None, verbatim=whole
             )
         return msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
+
+    def _rendering(self) -> RenderingAdapter:
+        return RenderingAdapter(
+            self._dialect,
+            partial(MessagesRenderer, names={}, sign=_own_signature),
+            partial(WholeMessageRenderer, names={}, sign=_own_signature),
+        )
 
     def _tap(self, order: Order, channel: Channel) -> MessageTap:
         model = order.model if self._renamed else ""

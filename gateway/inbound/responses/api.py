@@ -77,16 +77,21 @@ class Responses(InboundApi):
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if order.form.compacts:
-            summaries, at_path = partial(_compaction_renderer, order), bool(self.ability)
-            return plan_compaction(order, channel, chat, summaries, lacking=lacking, at_path=at_path)
+            found, at_path = read_fields(order.fields), bool(self.ability)
+
+            def renderer(sent: Order) -> CompactionRenderer:
+                return CompactionRenderer(plan_of(order, found, ToolTable(), sent), at_path=at_path)
+
+            return plan_compaction(order, channel, chat, renderer, lacking=lacking, at_path=at_path)
         if not lacking and is_spoken(channel):
             native = native_order(order, channel.overrides)
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
         found = read_fields(order.fields)
         translated, tools = translate_responses(order, found)
-        renderer = partial(_renderer, order, found, tools)
         adapter = RenderingAdapter(
-            chat, renderer, lambda order: WholeResponse(writer := renderer(order), writer.response)
+            chat,
+            lambda sent: ResponseRenderer(plan_of(order, found, tools, sent)),
+            lambda sent: WholeResponse(ResponseRenderer(plan_of(order, found, tools, sent))),
         )
         return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
 
@@ -186,21 +191,10 @@ def failed_code(error: GatewayError) -> str:
     return "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
 
 
-def _renderer(request: Order, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponseRenderer:
-    return ResponseRenderer(plan_of(request, found, tools, order))
-
-
-def _compaction_renderer(request: Order, order: Order) -> CompactionRenderer:
-    return CompactionRenderer(plan_of(request, read_fields(request.fields), ToolTable(), order))
-
-
 def plan_of(request: Order, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponsePlan:
     """Returns the plan. ``request`` is the order as it came from the client."""
     return ResponsePlan(
-        id=order.answer_id,
-        model=order.model,
-        created=order.created,
-        clock=order.clock,
+        order=order,
         echo=echo_of(request, found),
         tool=tools.tool,
         summary=found.summarized,

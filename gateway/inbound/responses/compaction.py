@@ -53,8 +53,10 @@ _ABSENT = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPSt
 class CompactionRenderer(ResponseRenderer):
     """Gathers the summary, and writes it as one item when it is complete."""
 
-    def __init__(self, plan: ResponsePlan) -> None:
+    def __init__(self, plan: ResponsePlan, *, at_path: bool) -> None:
+        """``at_path``: the client wants the answer of ``PATH``."""
         super().__init__(plan)
+        self._at_path = at_path
         self._texts: list[bytes] = []
 
     @property
@@ -79,9 +81,11 @@ class CompactionRenderer(ResponseRenderer):
                 return self._begin() + self._pass(rawjson.encode(item))
         return b""
 
-    def compacted(self, usage: Usage) -> bytes:
-        """Returns the whole answer at its own path."""
-        head = {"id": self._plan.id, "object": "response.compaction", "created_at": self._plan.created}
+    def whole(self, usage: Usage) -> bytes:
+        if not self._at_path:
+            return super().whole(usage)
+        order = self._plan.order
+        head = {"id": order.answer_id, "object": "response.compaction", "created_at": order.created}
         items = b",".join(self._items)
         return b'%b,"output":[%b],"usage":%b}' % (
             rawjson.encode(head)[:-1],
@@ -113,16 +117,8 @@ class SummaryStream(RenderedStream):
 class SummaryAdapter(RenderingAdapter):
     """A dialect whose answers are summaries."""
 
-    def __init__(
-        self, dialect: DialectAdapter, renderer: Callable[[Order], CompactionRenderer], *, at_path: bool
-    ) -> None:
-        """``at_path``: the client wants the answer of ``PATH``."""
-
-        def whole(order: Order) -> WholeResponse:
-            writer = renderer(order)
-            return WholeResponse(writer, writer.compacted if at_path else writer.response)
-
-        super().__init__(dialect, renderer, whole)
+    def __init__(self, dialect: DialectAdapter, renderer: Callable[[Order], CompactionRenderer]) -> None:
+        super().__init__(dialect, renderer, lambda order: WholeResponse(renderer(order)))
 
     def _rendered(self, order: Order, channel: Channel, renderer: Renderer) -> RenderedStream:
         return SummaryStream(self._dialect.reader(order, channel), order, channel, renderer)
@@ -226,7 +222,7 @@ def plan_compaction(
         native = native_order(order, channel.overrides)
         if not at_path and vendor_of(channel.preset, channel.base_url).name in _READ_TRIGGERS:
             return AttemptPlan(ResponsesRelay(chat), native, native=True)
-        summaries = SummaryAdapter(ResponsesDialect(ResponsesRelay(chat)), renderer, at_path=at_path)
+        summaries = SummaryAdapter(ResponsesDialect(ResponsesRelay(chat)), renderer)
         if not at_path:
             return AttemptPlan(summaries, summary_order(native), native=True)
         relay = CompactRelay(chat, summary_order(native), summaries)
@@ -237,5 +233,5 @@ def plan_compaction(
         marks = (*translated.conversation.marks, COMPACTION)
         talk = msgspec.structs.replace(translated.conversation, marks=marks)
         translated = msgspec.structs.replace(translated, conversation=talk)
-    adapter = SummaryAdapter(chat, renderer, at_path=at_path)
+    adapter = SummaryAdapter(chat, renderer)
     return AttemptPlan(adapter, finish_translation(translated, channel), native=False)

@@ -24,6 +24,7 @@ from gateway.domain.answer import (
     TextPiece,
     ToolCallBegan,
 )
+from gateway.domain.order import Order
 from gateway.domain.usage import Usage, kinds_of
 from gateway.inbound.renderer import Renderer
 from gateway.inbound.responses.output import (
@@ -52,9 +53,8 @@ INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a response takes from its request."""
 
-    id: str
-    model: str
-    created: int
+    order: Order
+    """The request as it is sent, perhaps for another model."""
     echo: bytes
     """Fields of the request that every response repeats, each with a comma before it."""
     tool: Callable[[str], ClientTool]
@@ -63,11 +63,10 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a summary of the reasoning is wanted."""
     sealed: bool
     """Whether reasoning can be sent back."""
-    clock: Callable[[], int] = int
 
     def item_id(self, prefix: str, number: int) -> str:
         """Returns the id of an item by its place in the output: the same if the answer were rendered again."""
-        return f"{prefix}_{self.id.partition('_')[2]}{number:04x}"
+        return f"{prefix}_{self.order.answer_id.partition('_')[2]}{number:04x}"
 
     def response(
         self,
@@ -80,14 +79,14 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     ) -> bytes:
         """Returns the response with these items."""
         fields = {
-            "id": self.id,
+            "id": self.order.answer_id,
             "object": "response",
-            "created_at": self.created,
+            "created_at": self.order.created,
             "status": status,
-            "completed_at": max(self.created, self.clock() // 1000) if status == COMPLETED else None,
+            "completed_at": max(self.order.created, self.order.clock() // 1000) if status == COMPLETED else None,
             "error": error,
             "incomplete_details": incomplete_details,
-            "model": self.model,
+            "model": self.order.model,
             "usage": usage,
         }
         return b'%b,"output":[%b]%b}' % (rawjson.encode(fields)[:-1], b",".join(items), self.echo)
@@ -147,7 +146,7 @@ class ResponseRenderer(Renderer):
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         kind = b"incomplete" if self._finish in INCOMPLETE else b"completed"
-        out = self._begin() + self._event(kind, field(b"response", self.response(usage)))
+        out = self._begin() + self._event(kind, field(b"response", self.whole(usage)))
         self._number -= 1  # it is kept back, and replaced by ``failed`` if the record cannot be written
         return out
 
@@ -168,7 +167,7 @@ class ResponseRenderer(Renderer):
             return b": keep-alive\n\n"
         return self._begin() or self._event(b"in_progress", field(b"response", self._plan.response("in_progress", ())))
 
-    def response(self, usage: Usage) -> bytes:
+    def whole(self, usage: Usage) -> bytes:
         """Returns the whole response."""
         reason = INCOMPLETE.get(self._finish)
         return self._plan.response(
@@ -245,16 +244,15 @@ class ResponseRenderer(Renderer):
 class WholeResponse(Renderer):
     """A whole answer, which is made as a stream is and written at its end."""
 
-    def __init__(self, writer: ResponseRenderer, write: Callable[[Usage], bytes]) -> None:
+    def __init__(self, writer: ResponseRenderer) -> None:
         self.writer = writer
-        self._write = write
 
     def take(self, event: AnswerEvent) -> bytes:
         self.writer.take(event)
         return b""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        return self._write(usage)
+        return self.writer.whole(usage)
 
 
 def _item(plan: ResponsePlan, next_id: Callable[[str], str], kind: object) -> OutputItem:

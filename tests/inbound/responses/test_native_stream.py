@@ -11,7 +11,8 @@ import pytest
 from gateway.domain.screen import Screen
 from gateway.domain.secret_search import needles
 from gateway.domain.usage import NOTHING
-from gateway.inbound.responses.regular_events import EventKind, ResponsesReader
+from gateway.inbound.responses.reader import ResponsesReader
+from gateway.inbound.responses.regular_events import EventKind
 from gateway.inbound.responses.relay import ResponsesStream
 from tests.fakes.responses import event, events_of, function_call, message, response
 from tests.inbound.responses.rendering import order_of
