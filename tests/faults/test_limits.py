@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.control.usage import tallies
-from gateway.control.views import channel_views, token_view
+from gateway.control.views import token_view
 from gateway.domain.limits import Limits
 from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Exchange, Provider
@@ -55,19 +54,6 @@ async def test_all_bodies_together_are_bounded(gateway: Gateway, provider: Provi
     assert gateway.engine.pressure.bodies == 0
 
 
-async def test_a_gateway_that_has_grown_too_big_accepts_no_more_calls(gateway: Gateway, provider: Provider) -> None:
-    script, wall = walled()
-    provider.on("m", script)
-    gateway.settings(memory_mib=1)
-    first = asyncio.create_task(gateway.client.chat())
-    await provider.asked(1)
-    refused = await gateway.client.chat()
-    assert (refused.status, refused.error["code"], refused.head.get("retry-after")) == (503, "out_of_memory", "1")
-    wall.set()
-    assert (await first).status == 200
-    assert (await gateway.client.chat()).status == 200
-
-
 async def test_calls_in_flight_are_never_more_than_their_limit(gateway: Gateway, provider: Provider) -> None:
     """50 at once before 4 places, some of whom leave while they wait: all others are answered."""
     running = most = 0
@@ -107,21 +93,6 @@ async def test_a_stopping_gateway_ends_waiting_calls_and_not_running_ones(gatewa
     assert (refused.status, refused.error["code"]) == (503, "gateway_stopping")
     wall.set()
     assert (await running).status == 200
-
-
-async def test_a_limit_that_is_raised_lets_those_in_who_wait(gateway: Gateway, provider: Provider) -> None:
-    script, wall = walled()
-    provider.on("m", script)
-    gateway.channel(provider.base_url, limits=Limits(concurrent=1))
-    calls = [asyncio.create_task(gateway.client.chat()) for _ in range(3)]
-    await provider.asked(1)
-    await _waits(gateway, ("channel", "ch_up"), 2)
-    (view,) = channel_views(gateway.engine, await tallies(gateway.engine))
-    assert (view.in_flight, view.waiting) == (1, 2)
-    gateway.channel(provider.base_url, limits=Limits(concurrent=3))
-    await provider.asked(3)
-    wall.set()
-    assert [(await call).status for call in calls] == [200] * 3
 
 
 async def _waits(gateway: Gateway, key: tuple[str, str], count: int = 1) -> None:

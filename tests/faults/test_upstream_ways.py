@@ -1,7 +1,6 @@
 """Upstreams that cannot be reached. Nothing was sent, nothing is booked, and the next channel answers."""
 
 import asyncio
-import datetime as dt
 import socket
 import ssl
 import threading
@@ -22,7 +21,7 @@ from tests.fakes.gateway import Gateway
 from tests.fakes.provider import Provider
 from tests.fakes.replies import speak
 from tests.fakes.wire import Socket
-from tests.upstream.http.makers import Talk, hang, listening
+from tests.upstream.http.makers import hang, listening
 
 SOON = Timeouts(connect=0.3)
 
@@ -117,9 +116,9 @@ def trusting(authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> Iterator
     connection.target_of.cache_clear()
 
 
-def certified(authority: trustme.CA, name: str = "127.0.0.1", expires: dt.datetime | None = None) -> ssl.SSLContext:
+def certified(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(name, not_after=expires).configure_cert(context)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
     return context
 
 
@@ -127,29 +126,16 @@ def certified(authority: trustme.CA, name: str = "127.0.0.1", expires: dt.dateti
 async def bad_tls(kind: str, authority: trustme.CA) -> AsyncIterator[int]:
     """A server on loopback with a fault of that kind; its port."""
     tls: ssl.SSLContext | None = None
-    talk: Talk = hang
     match kind:
-        case "expired":
-            tls = certified(authority, expires=dt.datetime(2025, 1, 1, tzinfo=dt.UTC))
         case "self-signed":
             tls = certified(trustme.CA())
-        case "other name":
-            tls = certified(authority, "elsewhere.test")
         case "old version":
             tls = certified(authority)
             tls.set_ciphers("DEFAULT@SECLEVEL=0")
             tls.minimum_version = ssl.TLSVersion.TLSv1
             tls.maximum_version = ssl.TLSVersion.TLSv1_1
-        case "garbage":
-            talk = _garbage
-    async with listening(talk, tls) as port:
+    async with listening(hang, tls) as port:
         yield port
-
-
-async def _garbage(peer: Socket) -> None:
-    await peer.more()
-    await peer.write(b"HTTP/1.1 400 Bad Request\r\n\r\nThis is no TLS")
-    await peer.gone.wait()
 
 
 @pytest.mark.usefixtures("trusting")
@@ -157,11 +143,8 @@ async def _garbage(peer: Socket) -> None:
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("expired", "certificate has expired"),
         ("self-signed", "its certificate is not accepted"),
-        ("other name", "its certificate is not accepted"),
         ("old version", "closed the connection"),
-        ("garbage", "TLS failed"),
     ],
 )
 async def test_bad_tls_is_refused_with_its_reason(
