@@ -244,8 +244,8 @@ def test_an_outage_finds_what_is_missing(
 ) -> None:
     """Each life is a fork of this process, so that it has what is taken away here."""
     found = False
-    for number in range(40):
-        fault = msgspec.structs.replace(MUTANTS[mutant], nth=1 + number % 8)
+    for number in range(120):  # how soon depends on when the store repairs its files, and so on the load
+        fault = msgspec.structs.replace(MUTANTS[mutant], nth=1 + number % 12)
         with monkeypatch.context() as patch:
             mutant(patch)
             shown = live(scratch / str(number), fault)
