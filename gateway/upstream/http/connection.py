@@ -138,7 +138,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self._send(head, body)
         return answer
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """The reader has room again."""
         if self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = False
@@ -167,7 +167,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
             self._parser.feed(self._buffer[:nbytes])
         except ConnectionBroken as broken:
             self._answer = None
-            answer.lose(broken)
+            answer.connection_lost(broken)
             self.abort()
             return
         answer.wake()
@@ -187,12 +187,14 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         self._transport, self._unsent = None, b""
         answer, self._answer = self._answer, None
         if answer is not None:
-            if exc is None and self._parser.ends():
+            if exc is None and self._parser.ends_at_close():
                 answer.finish()
                 answer.wake()
             else:
                 why = "the connection was lost" if answer.status else "it closed the connection without an answer"
-                answer.lose(ConnectionBroken(why if exc is None else text_of(exc), spoke=self._parser.spoke))
+                answer.connection_lost(
+                    ConnectionBroken(why if exc is None else text_of(exc), answer_started=self._parser.answer_started)
+                )
         self._parser.close()
         self._gone(self)
 
@@ -229,7 +231,7 @@ class UpstreamConnection(asyncio.BufferedProtocol):
         """The answer is complete, and nothing followed it."""
         self._answer = None
         if self._paused:
-            self.go_on()
+            self.resume_reading()
         sent, self._unsent = not self._unsent, b""
         if (
             self._parser.reusable

@@ -1,6 +1,6 @@
-"""Parser: the answers in the bytes of one connection, parsed by httptools (Node's C parser) within our limits.
+"""Parser: reads HTTP responses from the bytes of one connection with httptools (Node's C parser), within limits.
 
-Compressed bodies are unpacked in bounded pieces, so that a bomb is noticed before it explodes.
+Compressed bodies are decompressed in bounded pieces, so a decompression bomb cannot exhaust memory.
 """
 
 import asyncio
@@ -12,37 +12,37 @@ import httptools
 import msgspec
 
 HIGH_WATER = 32 * 1024
-"""How many bytes may wait for their reader before the upstream has to wait."""
+"""How many unread bytes are buffered before reading from the upstream is paused."""
 
 
 class ConnectionBroken(ConnectionError):
-    """Why an answer will not come, or not completely."""
+    """The connection failed before the whole answer arrived."""
 
-    def __init__(self, text: str, *, sent: bool = True, spoke: bool = False, malformed: bool = False) -> None:
+    def __init__(self, text: str, *, sent: bool = True, answer_started: bool = False, malformed: bool = False) -> None:
         super().__init__(text)
         self.text = text
         self.sent = sent
         """Whether the request may have reached the upstream."""
-        self.spoke = spoke
-        """Whether at least a byte of an answer came."""
+        self.answer_started = answer_started
+        """Whether at least one byte of an answer was received."""
         self.malformed = malformed
-        """Whether it was not HTTP."""
+        """Whether the bytes were not valid HTTP, or exceeded a limit."""
 
 
-class WireLine(Protocol):
+class ConnectionControl(Protocol):
     """The connection that an answer comes over."""
 
-    def go_on(self) -> None:
-        """The reader has room for more."""
+    def resume_reading(self) -> None:
+        """Resume reading: the buffer has room again."""
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection immediately."""
 
 
 class WireAnswer(msgspec.Struct, eq=False):
     """One answer being received."""
 
-    _line: WireLine | None
+    _connection: ConnectionControl | None
     status: int = 0
     """The status; 0: the head is not complete."""
     headers: dict[str, str] = {}
@@ -57,16 +57,16 @@ class WireAnswer(msgspec.Struct, eq=False):
 
     @property
     def full(self) -> bool:
-        """Returns whether so much waits for its reader that the upstream should wait too."""
+        """Returns whether the buffer is so full that reading should pause."""
         return self._size > HIGH_WATER
 
-    def rest(self) -> bytes:
-        """Returns what has arrived, without waiting; of a complete answer that is everything."""
+    def read_nowait(self) -> bytes:
+        """Returns the buffered bytes without waiting. For a complete answer, they are the rest of the body."""
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._size = 0
-        if self._line is not None:
-            self._line.go_on()
+        if self._connection is not None:
+            self._connection.resume_reading()
         return data
 
     async def receive(self) -> bytes:
@@ -76,11 +76,11 @@ class WireAnswer(msgspec.Struct, eq=False):
                 return b""
             await self.wait()
         if not self.full or len(self._parts) == 1:
-            return self.rest()
+            return self.read_nowait()
         part = self._parts.pop(0)
         self._size -= len(part)
-        if self._line is not None and self._size <= HIGH_WATER:
-            self._line.go_on()
+        if self._connection is not None and self._size <= HIGH_WATER:
+            self._connection.resume_reading()
         return part
 
     def fail(self, error: Exception) -> None:
@@ -90,53 +90,53 @@ class WireAnswer(msgspec.Struct, eq=False):
         self.abort()
         self.wake()
 
-    def drop(self, seconds: float) -> None:
-        """Stop reading. The connection is kept if the rest comes within so many seconds."""
-        if self._line is not None and self._dropped is None:
+    def discard(self, seconds: float) -> None:
+        """Discard the rest of the body. The connection is closed if the rest does not arrive within ``seconds``."""
+        if self._connection is not None and self._dropped is None:
             self._dropped = asyncio.get_running_loop().call_later(seconds, self.abort)
             self._parts.clear()
             self._size = 0
-            self._line.go_on()
+            self._connection.resume_reading()
 
     def abort(self) -> None:
         """Stop reading, and close the connection unless it already serves another answer."""
-        if self._line is not None:
+        if self._connection is not None:
             self._parts.clear()
             self._size = 0
-            self._line.abort()
+            self._connection.abort()
 
-    def take(self, data: bytes) -> None:
-        """Called by the parser: more of the body."""
+    def feed_body(self, data: bytes) -> None:
+        """Buffer a piece of the body. The parser calls it."""
         if self._dropped is None:
             self._parts.append(data)
             self._size += len(data)
 
     def finish(self) -> None:
-        """Called by the parser: the body is complete, and the connection is released."""
+        """Mark the body as complete, and release the connection. The parser calls it."""
         self.complete = True
-        self._line = None
+        self._connection = None
         if self._dropped is not None:
             self._dropped.cancel()
 
-    def lose(self, error: Exception) -> None:
-        """Called by the connection: it broke."""
+    def connection_lost(self, error: Exception) -> None:
+        """Raise this error in the reader. The connection calls it when it is lost."""
         if self._error is None:
             self._error = error
-        self._line = None
+        self._connection = None
         if self._dropped is not None:
             self._dropped.cancel()
         self.wake()
 
     def wake(self) -> None:
-        """Called by the connection after it parsed bytes of the answer: wakes the reader."""
+        """Wake the reader. The connection calls it after it has parsed bytes of the answer."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def wait(self) -> None:
         """Wait until more of the answer may have arrived. Raises ConnectionBroken or ``fail``'s error."""
         if self._error is not None:
-            # An error leads to the frames that it was raised in, and these to this answer and all that was gathered of
-            # it: if the error stayed in either place, nothing of that would be free before the garbage collector looks.
+            # A raised error refers to its frames, and they refer to this answer and to what has been gathered of it. If
+            # the error stayed here, only the garbage collector could free them.
             error, self._error = self._error, ConnectionBroken("it had failed before")
             try:
                 raise error
@@ -150,7 +150,7 @@ class WireAnswer(msgspec.Struct, eq=False):
 
 
 HEAD_LIMIT = 64 * 1024
-"""The most bytes of an answer's head, and of framing and trailers in a row."""
+"""The most bytes of an answer's head, and of chunk framing and trailers without any body."""
 
 
 class Parser:
@@ -159,14 +159,14 @@ class Parser:
     def __init__(self) -> None:
         self._body: list[bytes] = []
         self.on_body = self._body.append
-        """Called for every chunk, hundreds in one read of a stream: a built-in costs a fraction of a method."""
+        """Called for every chunk, hundreds of times in one read: a built-in method costs a fraction of a Python one."""
         self._http = httptools.HttpResponseParser(self)
         self._answer: WireAnswer | None = None
         self._headers: dict[str, str] = {}
         self._no_body = 0
-        """Bytes since the last one of a body."""
+        """Bytes received since the last byte of a body."""
         self._informed = 0
-        self.spoke = False
+        self.answer_started = False
         """Whether anything of this answer has come."""
         self.reusable = False
         """Whether the answer is complete and its sender keeps the connection."""
@@ -175,19 +175,19 @@ class Parser:
         """Begin the next answer."""
         self._answer = answer
         self._headers, self._no_body, self._informed = {}, 0, 0
-        self.spoke = self.reusable = False
+        self.answer_started = self.reusable = False
 
     def close(self) -> None:
-        """Release the parser. httptools keeps our methods: otherwise the two would keep each other alive, and with them
-        an unread answer, until the garbage collector runs.
+        """Release httptools' parser, which refers to this object. Otherwise the cycle would keep an unread answer in
+        memory until the garbage collector runs.
         """
         del self._http
         self._answer = None
         self._body.clear()
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Parse bytes. Raises ConnectionBroken if they are not HTTP, more than an answer, or beyond a limit."""
-        self.spoke = True
+        """Parse bytes. Raises ConnectionBroken if they are not HTTP, exceed a limit, or belong to a second answer."""
+        self.answer_started = True
         self._no_body += len(data)
         try:
             self._http.feed_data(data)
@@ -203,8 +203,8 @@ class Parser:
             where = "between its parts" if self._answer.status else "in its head"
             raise _malformed_error(f"it has more than {HEAD_LIMIT >> 10} KiB {where}")
 
-    def ends(self) -> bool:
-        """Returns whether the end of the connection ends the answer: it has neither a length nor chunks."""
+    def ends_at_close(self) -> bool:
+        """Returns whether the answer ends when the connection closes, because it has neither a length nor chunks."""
         headers = self._headers
         whole_head = self._answer is not None and self._answer.status > 0
         return whole_head and "content-length" not in headers and "transfer-encoding" not in headers
@@ -241,7 +241,7 @@ class Parser:
         elif self._answer is not None:
             coding = headers.get("transfer-encoding", "chunked")
             if coding.lower() != "chunked":
-                raise ValueError(f"it comes with the transfer coding '{coding[:20]}', which was not requested")
+                raise ValueError(f"its transfer coding is '{coding[:20]}', which was not requested")
             self._answer.status, self._answer.headers = status, headers
 
     def on_message_complete(self) -> None:
@@ -254,11 +254,11 @@ class Parser:
             self._answer = None
 
     def _pass_on(self) -> None:
-        """Passes on the pieces of the body in this read, as one."""
+        """Pass the body that this read brought to the answer, as one piece."""
         self._no_body = 0
         body = self._body
         if self._answer is not None:
-            self._answer.take(body[0] if len(body) == 1 else b"".join(body))
+            self._answer.feed_body(body[0] if len(body) == 1 else b"".join(body))
         body.clear()
 
 
@@ -267,7 +267,7 @@ def _too_long_error() -> ValueError:
 
 
 def _malformed_error(text: str) -> ConnectionBroken:
-    return ConnectionBroken(text, spoke=True, malformed=True)
+    return ConnectionBroken(text, answer_started=True, malformed=True)
 
 
 @lru_cache(maxsize=512)
@@ -282,10 +282,10 @@ class Inflater:
     def __init__(self, coding: str) -> None:
         """Raises ValueError for a coding that was not requested."""
         if coding not in ("gzip", "x-gzip", "deflate"):
-            raise ValueError(f"it is packed as '{coding[:20]}', which was not requested")
+            raise ValueError(f"its content coding is '{coding[:20]}', which was not requested")
         self._gzip = coding != "deflate"
         self.pending = b""
-        """What has arrived and is not unpacked."""
+        """Bytes that are not decompressed yet."""
         self._unpacker: zlib._Decompress | None = None
 
     def feed(self, data: bytes) -> bytes:
@@ -296,18 +296,18 @@ class Inflater:
                 if out := self._unpack():
                     return out
         except zlib.error as exc:
-            raise ValueError("its packed body is damaged") from exc
+            raise ValueError("its compressed body is damaged") from exc
         return b""
 
     def end(self) -> None:
-        """Take the end of the bytes. Raises ValueError if something is missing."""
+        """Check that the body is complete. Raises ValueError if it is not."""
         if self.pending or self._unpacker is not None:
-            raise ValueError("its packed body ends too early")
+            raise ValueError("its compressed body ends too early")
 
     def _unpack(self) -> bytes:
         """Returns the next piece, which may be empty."""
         if self._unpacker is None:
-            self._unpacker = zlib.decompressobj(self._window(self.pending[0]))
+            self._unpacker = zlib.decompressobj(self._wbits(self.pending[0]))
         out = self._unpacker.decompress(self.pending, 32 * 1024)
         if self._unpacker.eof:  # another member may follow
             self.pending, self._unpacker = self._unpacker.unused_data, None
@@ -315,9 +315,9 @@ class Inflater:
             self.pending = self._unpacker.unconsumed_tail
         return out
 
-    def _window(self, first: int) -> int:
-        """Returns zlib's window: its frame begins with a byte whose low half is 8; without one the data is raw (RFC
-        9110, 8.4.1.2).
+    def _wbits(self, first: int) -> int:
+        """Returns zlib's ``wbits``. A zlib header begins with a byte whose low four bits are 8; without it, the data is
+        raw deflate (RFC 9110, 8.4.1.2).
         """
         if self._gzip:
             return 16 + zlib.MAX_WBITS

@@ -146,7 +146,7 @@ class Pool:
                     answer = await self._ask(wire, head, prepared.body, head_s)
                 except ConnectionBroken as exc:
                     late = self._loop.time() - began > 1.0  # seconds: then it was not broken before
-                    if not wire.used or late or exc.spoke:
+                    if not wire.used or late or exc.answer_started:
                         raise AttemptFailed(exchange_failure(self.channel, exc)) from exc
                     wire = None  # it had been broken while it was idle
                 else:

@@ -55,7 +55,7 @@ class HttpReply:
     async def read(self, limit: int, memory: Memory) -> bytes:
         data = b""
         if self._answer.complete and self._inflater is None:  # the usual case: it came with its head
-            data = self._answer.rest()
+            data = self._answer.read_nowait()
             if len(data) <= limit and memory.take(len(data)):
                 self._end()
                 return data
@@ -100,7 +100,7 @@ class HttpReply:
             raise AttemptFailed(failures.bad_response(self.channel, f"it was cut off: {exc}")) from exc
 
     async def _unpacked(self, inflater: Inflater) -> bytes:
-        """Unpacks. Raises ValueError when the packed body is damaged, or ends too early."""
+        """Unpacks. Raises ValueError when the compressed body is damaged, or ends too early."""
         while True:
             if inflater.pending and (data := inflater.feed(b"")):
                 return data
@@ -133,7 +133,7 @@ class HttpReply:
     def release(self) -> None:
         self._end()
         if not self._answer.complete:
-            self._answer.drop(LINGER_S)
+            self._answer.discard(LINGER_S)
 
     def abort(self) -> None:
         self._answer.abort()

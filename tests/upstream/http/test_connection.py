@@ -290,7 +290,7 @@ async def test_a_cut_body_is_broken(case: str, how: str) -> None:
         answer = await wired.ask()
         with pytest.raises(ConnectionBroken) as caught:
             await _whole(answer)
-        assert (caught.value.spoke, wired.idle) == (True, 0)
+        assert (caught.value.answer_started, wired.idle) == (True, 0)
 
 
 async def test_a_reader_that_does_not_read_makes_the_upstream_wait() -> None:
@@ -319,7 +319,7 @@ async def test_a_paused_connection_that_is_dropped_reads_on() -> None:
     async with _wired(saying(OK + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))) as wired:
         answer = await wired.ask()
         await until(lambda: answer.full)
-        answer.drop(10)
+        answer.discard(10)
         await until(lambda: wired.idle)
 
 

@@ -33,7 +33,7 @@ def test_the_systems_own_timeout_is_an_error_like_others() -> None:
 
 
 def test_what_is_not_http_is_a_bad_answer() -> None:
-    failure = exchange_failure(channel(), ConnectionBroken("no HTTP", spoke=True, malformed=True))
+    failure = exchange_failure(channel(), ConnectionBroken("no HTTP", answer_started=True, malformed=True))
     assert (failure.kind, failure.sent, error_of(failure).code) == (K.SERVER, True, "upstream_bad_response")
 
 

@@ -14,7 +14,7 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n"
 
 
 class _Line:
-    def go_on(self) -> None: ...
+    def resume_reading(self) -> None: ...
 
     def abort(self) -> None: ...
 
@@ -103,7 +103,7 @@ BAD: dict[str, bytes] = {
 def test_bad_answers(case: str, size: int) -> None:
     with pytest.raises(ConnectionBroken) as caught:
         _feed(BAD[case], size)
-    assert (caught.value.malformed, caught.value.spoke) == (True, True)
+    assert (caught.value.malformed, caught.value.answer_started) == (True, True)
 
 
 def test_headers_are_lower_case_and_repeated_ones_joined() -> None:
@@ -118,14 +118,14 @@ def test_hints_leave_no_headers() -> None:
 
 def test_only_a_body_of_unknown_length_ends_with_its_connection() -> None:
     heads = [OK + b"\r\nhi", OK, OK + b"Content-Length: 3\r\n\r\nhi", CHUNKED + b"\r\n2\r\nhi\r\n"]
-    assert [_feed(head)[0].ends() for head in heads] == [True, False, False, False]
+    assert [_feed(head)[0].ends_at_close() for head in heads] == [True, False, False, False]
 
 
 async def test_one_answer_after_the_other() -> None:
     parser, first = _feed(OK + HI)
     second = WireAnswer(_Line())
     parser.begin(second)
-    assert not parser.spoke
+    assert not parser.answer_started
     parser.feed(b"HTTP/1.1 201 X\r\nContent-Length: 3\r\n\r\nyou")
     assert (first.status, second.status, await second.receive()) == (200, 201, b"you")
 
@@ -134,7 +134,7 @@ class _AnswerLine:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         self.told.append("go on")
 
     def abort(self) -> None:
@@ -161,23 +161,23 @@ async def test_a_reader_that_waits_for_the_head_gets_it(answer: WireAnswer) -> N
 
 
 async def test_pieces_that_have_come_are_given_together(answer: WireAnswer) -> None:
-    answer.take(b"a")
-    answer.take(b"b")
+    answer.feed_body(b"a")
+    answer.feed_body(b"b")
     assert await answer.receive() == b"ab"
 
 
 async def test_an_answer_is_full_until_it_is_read(answer: WireAnswer, line: _AnswerLine) -> None:
     seen = []
     for data in (b"x" * HIGH_WATER, b"x"):
-        answer.take(data)
+        answer.feed_body(data)
         seen.append(answer.full)
     await answer.receive()
     assert ([*seen, answer.full], line.told) == ([False, True, False], ["go on"])
 
 
 async def test_what_came_before_a_break_is_given_before_the_error(answer: WireAnswer) -> None:
-    answer.take(b"a")
-    answer.lose(ConnectionBroken("cut"))
+    answer.feed_body(b"a")
+    answer.connection_lost(ConnectionBroken("cut"))
     assert await answer.receive() == b"a"
     with pytest.raises(ConnectionBroken, match="cut"):
         await answer.receive()
@@ -185,7 +185,7 @@ async def test_what_came_before_a_break_is_given_before_the_error(answer: WireAn
 
 async def test_the_first_error_is_the_one_that_is_reported(answer: WireAnswer, line: _AnswerLine) -> None:
     answer.fail(TimeoutError("late"))
-    answer.lose(ConnectionBroken("cut"))
+    answer.connection_lost(ConnectionBroken("cut"))
     with pytest.raises(TimeoutError, match="late"):
         await head_of(answer)
     assert line.told == ["abort"]
@@ -198,24 +198,24 @@ async def test_a_failure_wakes_the_waiting_ones(answer: WireAnswer) -> None:
 
 
 async def test_after_the_end_the_connection_is_left_alone(answer: WireAnswer, line: _AnswerLine) -> None:
-    answer.take(b"a")
+    answer.feed_body(b"a")
     answer.finish()
     answer.abort()
     answer.fail(TimeoutError())
-    answer.drop(1)
+    answer.discard(1)
     assert (await answer.receive(), await answer.receive(), line.told) == (b"a", b"", [])
 
 
 async def test_a_dropped_answer_keeps_nothing(answer: WireAnswer, line: _AnswerLine) -> None:
-    answer.take(b"x" * 2 * HIGH_WATER)
-    answer.drop(60)
-    answer.take(b"x" * 2 * HIGH_WATER)
+    answer.feed_body(b"x" * 2 * HIGH_WATER)
+    answer.discard(60)
+    answer.feed_body(b"x" * 2 * HIGH_WATER)
     assert (answer.full, line.told) == (False, ["go on"])
     answer.finish()
 
 
 async def test_a_dropped_answer_that_does_not_end_is_aborted(answer: WireAnswer, line: _AnswerLine) -> None:
-    answer.drop(0)
+    answer.discard(0)
     await until(lambda: "abort" in line.told)
     assert line.told == ["go on", "abort"]
 
