@@ -86,7 +86,7 @@ class EntityForm:
         found = self._entity(values)
         return {name: json_value(value) for name, value in found.items() if value != getattr(self._before, name)}
 
-    def is_as_shown(self, values: Values) -> bool:
+    def is_unchanged(self, values: Values) -> bool:
         """Returns whether every input still has its initial value."""
         return all(values[field.id] == field.kind.part(getattr(self._source, field.name)) for field in self._table)
 

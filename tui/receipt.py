@@ -7,7 +7,7 @@ from textual.content import Content
 from gateway.domain.call import (
     BUDGET_MARK,
     CHAT_API,
-    TOLD_MARKS,
+    EXPLAINED_MARKS,
     Outcome,
     budget_warnings,
     lost_events,
@@ -240,6 +240,6 @@ def _other_rows(card: TextCard, call: CallView) -> None:
         card.row("retry", f"{call.retry} of the same call, as its SDK counts")
     for warning in budget_warnings(call.marks):
         card.row("budget", (f"{glyphs.WARNING} {safe(warning)}", "warn"))
-    marks = [mark for mark in call.marks if not mark.startswith((BUDGET_MARK, *TOLD_MARKS))]
+    marks = [mark for mark in call.marks if not mark.startswith((BUDGET_MARK, *EXPLAINED_MARKS))]
     if marks:
         card.row("marks", (safe(", ".join(marks)), "dim"))

@@ -65,13 +65,13 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def filter_options(command: F) -> F:
-    """Adds the words and options that filter calls; the command gets them as ``**given`` for ``wanted_of``."""
+    """Adds the words and options that filter calls; the command gets them as ``**given`` for ``call_query``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def wanted_of(given: dict[str, Any]) -> CallQuery:
+def call_query(given: dict[str, Any]) -> CallQuery:
     """Returns the options as one value. Raises BadRequest for a word that is not understood."""
     status = given.pop("status")
     typed = [*given.pop("words"), *words_for("as", given.pop("answered_by"))]

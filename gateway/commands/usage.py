@@ -9,7 +9,7 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Noun
-from gateway.commands.call_filters import CallQuery, filter_options, first_calls, newest_calls, no_match, wanted_of
+from gateway.commands.call_filters import CallQuery, call_query, filter_options, first_calls, newest_calls, no_match
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber, json_option, now
 from gateway.commands.output import ListColumn, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
@@ -17,7 +17,15 @@ from gateway.commands.session import run
 from gateway.commands.usage_export import export
 from gateway.commands.usage_summary import summary
 from gateway.commands.usage_tail import tail
-from gateway.domain.call import TOLD_MARKS, Outcome, is_call_id, outcome_text, passed_channels, request_size, wait_of
+from gateway.domain.call import (
+    EXPLAINED_MARKS,
+    Outcome,
+    is_call_id,
+    outcome_text,
+    passed_channels,
+    request_size,
+    wait_of,
+)
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import brief_count, count_text, plural
 from gateway.domain.money import dollars
@@ -92,7 +100,7 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **given: Any) -> 
     dur: and ttft: as >5s; in: and out: as >10k; cost: as >0.01; since: and until:; ! negates.
     An option with a name may be repeated: a call is listed if it matches any of the values.
     """
-    wanted = wanted_of(given)
+    wanted = call_query(given)
 
     async def work(client: ControlClient) -> tuple[list[CallView], str]:
         with ProgressLine(shown=not as_json) as progress:
@@ -258,7 +266,7 @@ def _print(call: CallView, repeats: str, usual: SumRow | None, balance_now: str)
             ("possible", f"{dollars(call.possible_nanos)} at the upstream, not charged" if call.possible_nanos else ""),
             ("upstream id", call.upstream_id),
             ("repeated", _repeated_text(call)),
-            ("marks", ", ".join(mark for mark in call.marks if not mark.startswith(TOLD_MARKS))),
+            ("marks", ", ".join(mark for mark in call.marks if not mark.startswith(EXPLAINED_MARKS))),
         ]
     )
     for number, attempt in enumerate(call.attempts, start=1):

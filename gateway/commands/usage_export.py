@@ -15,7 +15,7 @@ import click
 
 from gateway.client.control import ControlClient
 from gateway.commands.base import Command
-from gateway.commands.call_filters import filter_options, find_calls, wanted_of
+from gateway.commands.call_filters import call_query, filter_options, find_calls
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.output import ProgressLine, out, words
 from gateway.commands.session import run
@@ -87,7 +87,7 @@ def export(form: str, output: Path | None, **given: Any) -> None:
     In CSV, control characters are replaced, and a quotation mark (') is put before text that a spreadsheet would read
     as a formula. JSON lines are exact.
     """
-    wanted = wanted_of(given)
+    wanted = call_query(given)
     line_of = csv_line if form == "csv" else json_line
 
     async def work(client: ControlClient, write: Write) -> ExportTotals:

@@ -10,7 +10,7 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command
-from gateway.commands.call_filters import filter_options, no_match, wanted_of
+from gateway.commands.call_filters import call_query, filter_options, no_match
 from gateway.commands.completion import several
 from gateway.commands.options import ParsedText, json_option, now
 from gateway.commands.output import ListColumn, out, out_json, out_list, words
@@ -106,7 +106,7 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **g
     grouping = _grouping_of(tuple(chain.from_iterable(by)) or ("model",))
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other", click.get_current_context())
-    wanted = wanted_of(given)
+    wanted = call_query(given)
     since, until = wanted.query.since, wanted.query.until
     picked = {name: value for name, value in wanted.fields.items() if name not in ("since", "until")}
     usual = YEAR_MS if grouping.step == "month" else MONTH_MS

@@ -11,7 +11,7 @@ from gateway.client.control import ControlClient
 from gateway.client.launch import find
 from gateway.commands import formatting
 from gateway.commands.base import Command
-from gateway.commands.call_filters import CallQuery, filter_options, wanted_of
+from gateway.commands.call_filters import CallQuery, call_query, filter_options
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber
 from gateway.commands.output import (
@@ -71,7 +71,7 @@ terminal, which get narrower there."""
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line; field names are stable.")
 def tail(recent: int, *, as_json: bool, **given: Any) -> None:
     """Follow calls: print a line for each as it ends, until Ctrl-C. Needs a running server."""
-    wanted = wanted_of(given)
+    wanted = call_query(given)
 
     async def work(client: ControlClient) -> None:
         await _check(client, wanted)

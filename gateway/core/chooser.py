@@ -83,7 +83,7 @@ class ChannelLimits:
         """Begin an attempt, in the same moment in which its channel was chosen."""
         attempt, limits = call.attempt, call.limits
         if attempt.channel_ticket is not None:
-            attempt.channel_ticket.true_up(0)
+            attempt.channel_ticket.correct_tokens(0)
             attempt.channel_ticket = None
         bound = route.bound
         gate = bound.gate if bound is not None else None

@@ -333,7 +333,7 @@ class Pipeline:
         used = call.result.usage.input + call.result.usage.output
         for ticket in (call.limits.ticket, call.attempt.channel_ticket):
             if ticket is not None:
-                ticket.true_up(used)
+                ticket.correct_tokens(used)
         return record
 
     def _write(self) -> None:

@@ -87,7 +87,7 @@ class Ticket(msgspec.Struct, eq=False):
             self._lines.leave(self._gates)
             self._gates = ()
 
-    def true_up(self, tokens: int) -> None:
+    def correct_tokens(self, tokens: int) -> None:
         """Replace the estimate by what was used: credit returns, excess becomes debt of the same minute."""
         for entry in self._entries:
             if entry.log is not None:

@@ -38,7 +38,7 @@ class ResponseMemory:
         """Bytes."""
         return self._size + self._unread_size
 
-    def keep_unread(self, token: TokenId, read: Callable[[], KeptResponse | None], size: int) -> None:
+    def keep_lazily(self, token: TokenId, read: Callable[[], KeptResponse | None], size: int) -> None:
         """Remember what ``read`` returns, read on the first look-up: most never are. ``size``: bytes that it holds."""
         self._unread.append((token, read))
         self._unread_size += size

@@ -251,7 +251,7 @@ STAYED_MARK = "conversation_stayed"
 """The mark of a call that stayed at its conversation's channel although others rank higher."""
 PASSED_MARK = "passed="
 """Starts the mark with a higher-ranked channel that was skipped, and why."""
-TOLD_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK, PASSED_MARK)
+EXPLAINED_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK, PASSED_MARK)
 """The starts of marks that are shown in words."""
 
 

@@ -1,9 +1,9 @@
-"""Conversation: what a client sends to a model, whatever its API: turns of blocks, tools, and a choice of tools.
+"""Conversation: what a client sends to a model, through any API: turns made of blocks, tools, and a tool choice.
 
-An API parses its requests into it, a dialect writes it. A request's parameters are not in it: they stay raw in
-``Order.fields``, named as in chat completions.
+An inbound API parses requests into a ``Conversation``; a dialect writes it for its upstream. A request's parameters are
+not part of it: they stay raw in ``Order.fields``, named as in chat completions.
 
-Texts stay the JSON strings that they were: only the model reads them, and their escapes survive.
+Texts stay undecoded JSON strings: only the model reads them, and this preserves their escapes.
 """
 
 import re
@@ -82,13 +82,13 @@ class ThoughtPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     signed: tuple[msgspec.Raw, ...] = ()
     """Anthropic's thinking blocks, which only that vendor may get."""
     maker: SealKind | None = None
-    """Who sealed it; None: a vendor that this gateway cannot tell."""
+    """The vendor that sealed it; None if unknown."""
     name: str
-    """Of its place in the client's request, for what is left out."""
+    """Its name in the client's request, to report that it was left out."""
 
     @property
     def empty(self) -> bool:
-        """Whether the client had nothing to read, and no seal."""
+        """Returns whether its text is empty, and nothing is signed."""
         return bytes(self.text) == b'""' and not self.signed
 
 
@@ -153,19 +153,19 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """What the model reads."""
 
     turns: tuple[Turn, ...]
-    """The turns. Each with calls is followed by one of role ``tool`` with their results, in their order."""
+    """Each turn with tool calls is followed by a turn of role ``tool`` with their results, in the same order."""
     tools: tuple[ToolOffer, ...] = ()
     choice: ToolChoice = ToolChoice()
-    words: Mapping[str, str] = {}
-    """The client's names of parameters, by those of chat completions, if they differ."""
+    param_names: Mapping[str, str] = {}
+    """Maps chat completions' names of parameters to the client's, where they differ."""
     extras: tuple[str, ...] = ()
-    """Names of what the client sent that only its own API knows."""
+    """Names of the client's parameters and items that exist only in its own API."""
     marks: tuple[str, ...] = ()
-    """Marks for the record: what was repaired in the turns."""
+    """Marks for the record about repairs to the turns."""
 
     @property
     def allowed_tools(self) -> tuple[ToolOffer, ...]:
-        """Returns the tools that may be called, each name once: some vendors refuse a name that comes twice."""
+        """Returns the tools that may be called, each name once, because some vendors reject duplicates."""
         allowed = self.choice.allowed
         first = {tool.name: tool for tool in reversed(self.tools)}
         return tuple(
@@ -173,19 +173,19 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def called(self) -> list[str]:
+    def called_functions(self) -> list[str]:
         """Returns the names of functions called in earlier turns, each once."""
         return list(dict.fromkeys(call.name for turn in self.turns for call in turn.calls))
 
     @property
     def contents(self) -> list[TextPart | MediaPart]:
-        """Yields all texts and media, including those of results."""
+        """Returns all texts and media, including those in tool results."""
         blocks = [block for turn in self.turns for block in turn.blocks]
         inner = [part for block in blocks if isinstance(block, ResultPart) for part in block.parts]
         return [block for block in blocks if isinstance(block, TextPart | MediaPart)] + inner
 
-    def lost_thoughts(self, reads: Callable[[ThoughtPart], bool]) -> list[str]:
-        """The client's names of the reasoning that an upstream does not read."""
+    def unaccepted_reasoning(self, reads: Callable[[ThoughtPart], bool]) -> list[str]:
+        """Returns the client's names for the reasoning that an upstream does not accept."""
         thoughts = [thought for turn in self.turns for thought in turn.thoughts]
         return list(dict.fromkeys(thought.name for thought in thoughts if not reads(thought)))
 
@@ -196,7 +196,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Returns the bytes of texts, arguments and schemas."""
+        """Returns how many bytes the texts, arguments and schemas take."""
         texts = [part.raw for part in self.contents if isinstance(part, TextPart)]
         texts += [call.arguments for turn in self.turns for call in turn.calls]
         texts += [tool.parameters for tool in self.tools]

@@ -1,4 +1,4 @@
-"""Media in requests to OpenAI's APIs and Ollama's: ``data:`` URLs, addresses, and base64 text with a format."""
+"""Media: images, sounds and documents in requests to OpenAI's APIs and Ollama's."""
 
 import re
 
@@ -9,11 +9,11 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.rawjson import NULL
 
 _DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.IGNORECASE)
-_SAME = {"image/jpg": "image/jpeg"}
+_MEDIA_TYPE_ALIASES = {"image/jpg": "image/jpeg"}
 _AUDIO_FORMAT = re.compile(r"[a-z0-9]{2,8}")
 
 
-def image_of(url: str, where: str, *, detail: str = "", cache: msgspec.Raw = NULL) -> MediaPart:
+def image_part(url: str, where: str, *, detail: str = "", cache: msgspec.Raw = NULL) -> MediaPart:
     """Returns an image. Raises BadRequest if its URL is neither data nor a web address."""
     if match := _DATA.match(url):
         return _embedded_media(match, url, MediaPart(detail=detail, where=where, cache=cache))
@@ -22,15 +22,15 @@ def image_of(url: str, where: str, *, detail: str = "", cache: msgspec.Raw = NUL
     raise BadRequest(f"{where}: must be a base64 data: URL or an https: URL", param=where)
 
 
-def sound_of(data: str, form: str, where: str) -> MediaPart:
+def audio_part(data: str, form: str, where: str) -> MediaPart:
     """Returns a sound in a format such as ``wav`` or ``mp3``. Raises BadRequest for another format."""
     if not _AUDIO_FORMAT.fullmatch(form):
         raise BadRequest(f"{where}.format: must be a format such as wav or mp3", param=f"{where}.format")
     return MediaPart(type=f"audio/{form}", data=data, where=where)
 
 
-def file_of(data: str, name: str, where: str, cache: msgspec.Raw = NULL) -> MediaPart:
-    """Returns a document. Raises BadRequest without its data: an id means something to its vendor only."""
+def document_part(data: str, name: str, where: str, cache: msgspec.Raw = NULL) -> MediaPart:
+    """Returns a document. Raises BadRequest without its data: no other vendor knows the id of an uploaded file."""
     file = MediaPart(name=name, where=where, cache=cache)
     if match := _DATA.match(data):
         return _embedded_media(match, data, file)
@@ -45,4 +45,4 @@ def file_of(data: str, name: str, where: str, cache: msgspec.Raw = NULL) -> Medi
 
 def _embedded_media(match: "re.Match[str]", url: str, media: MediaPart) -> MediaPart:
     kind = match[1].lower()
-    return msgspec.structs.replace(media, type=_SAME.get(kind, kind), data=url[match.end() :])
+    return msgspec.structs.replace(media, type=_MEDIA_TYPE_ALIASES.get(kind, kind), data=url[match.end() :])

@@ -85,7 +85,7 @@ class Parameters:
         """Returns a parameter of this type; None if there is none. Raises BadRequest for another type."""
         raw = self._fields.pop(name, None)
         found: T | None = (
-            None if raw is None else read_typed(_decoder(kind), raw, self.conversation.words.get(name, name))
+            None if raw is None else read_typed(_decoder(kind), raw, self.conversation.param_names.get(name, name))
         )
         return found
 
@@ -95,13 +95,13 @@ class Parameters:
 
     def refuse(self, name: str, why: str) -> BadRequest:
         """Raises BadRequest for what cannot be left out without a different answer."""
-        return unsupported_param(self.conversation.words.get(name, name), why)
+        return unsupported_param(self.conversation.param_names.get(name, name), why)
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """Returns the client's names of all parameters that were not taken."""
         left = (name for name, raw in self._fields.items() if not is_nothing(raw))
-        words, extras = self.conversation.words, self.conversation.extras
+        words, extras = self.conversation.param_names, self.conversation.extras
         return tuple(dict.fromkeys((*(words.get(name, name) for name in (*self._dropped, *left)), *extras)))
 
     @property
@@ -226,6 +226,6 @@ class ToolNames:
             return name
         if self._known is None:
             conversation = conversation_of(self._order)
-            names = (*(tool.name for tool in conversation.tools), *conversation.called)
+            names = (*(tool.name for tool in conversation.tools), *conversation.called_functions)
             self._known = {self._spelling.sent(own): own for own in names}
         return self._known.get(name, name)

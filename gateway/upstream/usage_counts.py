@@ -1,7 +1,7 @@
-"""What a usage report counts, whatever the upstream calls it: one table of all vendors' names. Pure.
+"""Usage counts: reads the counts of a usage report, with one table of all vendors' names for them.
 
-Counts are believed only if they can be true: whole, not negative and not beyond ``PLAUSIBLE``. Reports that follow each
-other, and the steps of an answer, are added up here, too.
+A count is accepted only if it is a whole number from 0 to ``PLAUSIBLE``. Successive reports of one answer are merged
+here too, and the steps of an answer are added up.
 """
 
 import math
@@ -14,7 +14,7 @@ from gateway.domain.rawjson import at, text_at
 from gateway.domain.usage import CITATIONS, LONGEST_WRITE, MODALITIES, OTHER_PARTS, PARTS, Usage, UsageSource
 
 PLAUSIBLE = 20_000_000
-"""The most tokens that are believed: ten times the largest context on offer."""
+"""The largest count that is accepted: ten times the largest context length of any model."""
 
 _INPUT = ("prompt_tokens_details", "input_tokens_details", "input_token_details", "prompt_token_details")
 _OUTPUT = ("completion_tokens_details", "output_tokens_details", "output_token_details")
@@ -54,11 +54,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
     },
     **{f"output_{kind}": (f"out.{kind}_tokens",) for kind in MODALITIES},
 }
-"""The places of each count; the first that has one is read."""
+"""The paths of each count in a report; the first one that is present is used."""
 
 
 def _places_of(name: str, paths: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, int]]]:
-    """Returns every place of a count, with the name and rank of what is there."""
+    """Yields the paths of a count, each with the count's name and its rank; the lowest rank is used."""
     for number, path in enumerate(paths):
         side, _, rest = path.partition(".")
         holders = {"in": _INPUT, "out": _OUTPUT}.get(side)
@@ -68,7 +68,7 @@ def _places_of(name: str, paths: tuple[str, ...]) -> Iterator[tuple[str, tuple[s
 
 _PLACES = {path: place for name, paths in _NAMES.items() for path, place in _places_of(name, paths)}
 _HOLDERS = {path[:end] for path in _PLACES for end, letter in enumerate(path) if letter == "."}
-PLAIN = frozenset(
+OPENAI_NAMES = frozenset(
     {"prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens", *_INPUT, *_OUTPUT}
 )
 """The names in OpenAI's own forms. A report with only these has no extras."""
@@ -90,7 +90,7 @@ _VARIANTS = ("flex", "priority", "fast", "batch", "offpeak")
 
 
 def counts_of(report: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
-    """Returns the counts by our names, and whether one of them was not believed."""
+    """Returns the counts by our names, and whether an implausible one was ignored."""
     counts: dict[str, int] = {}
     ranks: dict[str, int] = {}
     doubt = False
@@ -123,7 +123,7 @@ def _whole(value: Any) -> int:
 def parts_of(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
     """Returns the parts in a report, as in ``Usage.parts``."""
     out = {name: count for name, count in counts.items() if count and name in PARTS}
-    if PLAIN.issuperset(report):
+    if OPENAI_NAMES.issuperset(report):
         return out
     for name, side in _LISTS.items():
         rows = report.get(name)
@@ -136,19 +136,19 @@ def parts_of(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, 
         if "search" in name and name not in SEARCH_COUNTS:
             kind = kind_of_search(name)
             out[kind] = out.get(kind, 0) + count
-    out |= other_steps(report)[1]
+    out |= other_model_tokens(report)[1]
     named = next((uses[name] for name in SEARCH_COUNTS if name in uses), 0)
     return out if "searches" in out or not named else {**out, "searches": named}
 
 
 OTHER_STEPS = ("advisor", "fallback")
-"""The start of the types of Anthropic's iterations that another model made."""
+"""The prefixes of the types of Anthropic's iterations that another model made."""
 
 
-def other_steps(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
-    """Returns the model that made iterations beside the one that was called, and its tokens by ``OTHER_PARTS``.
+def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
+    """Returns the other model that worked on the answer, and its tokens by ``OTHER_PARTS``.
 
-    Empty without such a model, with several, or with an invalid count.
+    Both are empty if there is no other model, if there are several, or if a count is invalid.
     """
     steps = report.get("iterations")
     given = steps if isinstance(steps, list) else ()
@@ -167,7 +167,7 @@ def other_steps(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
 
 
 def _text_counts(step: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Returns input, cached, written for a short and a long time, and output; Anthropic's reports have these apart."""
+    """Returns the tokens of input, cache reads, short and long cache writes, and output, which Anthropic separates."""
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
     fresh, cached, write, output = (step.get(name) or 0 for name in names)
     long = at(step, "cache_creation", "ephemeral_1h_input_tokens") or 0
@@ -176,7 +176,9 @@ def _text_counts(step: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
-    """Returns how often the vendor's tools were used, by its names, and what else it counts beside tokens.
+    """Returns how often the vendor's tools were used, by its names, and its counts of searches, citation tokens and
+    seconds of audio.
+
 
     ``{"web_search_requests": 2}``, ``{"web_search": {"num_requests": 2}}``. No call makes more than a million.
     """
@@ -202,13 +204,11 @@ def kind_of_search(name: str) -> str:
 
 
 def variant_of(report: Mapping[str, Any]) -> str:
-    """Returns how a call was processed, as its report says: one of the variants of a price; empty: in the
-    standard way.
-    """
+    """Returns the variant of a price that applies according to the report; empty for standard processing."""
     if report.get("speed") == "fast":
         return "fast"
     names = (report.get(name) for name in ("service_tier", "serviceTier", "trafficType"))
-    return next((found for name in names if (found := named_variant(name))), "")
+    return next(filter(None, map(named_variant, names)), "")
 
 
 def named_variant(name: object) -> str:
@@ -217,34 +217,36 @@ def named_variant(name: object) -> str:
     return last if last in _VARIANTS else ""
 
 
-def merge(known: dict[str, Any], more: dict[str, Any], *, falls: bool) -> tuple[dict[str, Any], bool]:
-    """Returns both reports as one, and whether a smaller count of the later one was not believed.
+def merge(known: dict[str, Any], more: dict[str, Any], *, may_decrease: bool) -> tuple[dict[str, Any], bool]:
+    """Returns both reports merged, and whether a smaller count in the later one was ignored.
 
-    ``falls``: the vendor corrects its counts, so that a smaller one is believed unless it is zero.
+    ``may_decrease``: the vendor corrects its counts, so a smaller one is accepted unless it is zero.
     """
-    out, fell = dict(known), False
+    out, ignored = dict(known), False
     for name, value in more.items():
         before = out.get(name)
         if value is None:
             continue
         if isinstance(before, dict) and isinstance(value, dict):
-            out[name], inner = merge(before, value, falls=falls)
-            fell = fell or inner
-        elif isinstance(before, int) and isinstance(value, int) and 0 <= value < before and not (falls and value):
-            fell = True
+            out[name], inner = merge(before, value, may_decrease=may_decrease)
+            ignored = ignored or inner
+        elif (
+            isinstance(before, int) and isinstance(value, int) and 0 <= value < before and not (may_decrease and value)
+        ):
+            ignored = True
         else:
             out[name] = value
-    return out, fell
+    return out, ignored
 
 
 _CACHE = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def settle_moved(known: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def without_newly_cached(known: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the known counts without the input tokens that a later report counts as cached.
 
-    Anthropic counts them apart. The compatible servers of Qwen and Kimi begin with the whole prompt as input, and name
-    the cache at the end, with the input beside it or without. The prompt never becomes smaller by that.
+    Anthropic counts cached tokens separately. The compatible servers of Qwen and Kimi first report the whole prompt as
+    input, and report the cached part only at the end, with or without the remaining input. The sum does not decrease.
     """
     before, after, cached = known.get("input_tokens"), more.get("input_tokens"), _cache_tokens(more)
     if type(before) is not int or cached <= _cache_tokens(known):
@@ -265,21 +267,21 @@ _LONG_WRITE = "ephemeral_1h_input_tokens"
 
 
 def sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns Anthropic's report with the sum over its ``iterations``, if it has them: the total leaves out a
-    compaction.
+    """Returns Anthropic's report with the sums of its ``iterations``, if it has any, because its total omits
+    compactions.
     """
     steps = [step for step in report["iterations"] if isinstance(step, dict)]
     if not steps:
         return report
     sums: dict[str, Any] = {name: _sum(step.get(name) for step in steps) for name in _SUMMED}
-    made = [step["cache_creation"] for step in steps if isinstance(step.get("cache_creation"), dict)]
-    if made:
-        sums["cache_creation"] = {_LONG_WRITE: _sum(one.get(_LONG_WRITE) for one in made)}
+    cache_writes = [step["cache_creation"] for step in steps if isinstance(step.get("cache_creation"), dict)]
+    if cache_writes:
+        sums["cache_creation"] = {_LONG_WRITE: _sum(one.get(_LONG_WRITE) for one in cache_writes)}
     return {**report, **{name: total for name, total in sums.items() if total is not None}}
 
 
 def _sum(numbers: Iterable[object]) -> int | None:
-    """Returns the sum; None without counts, -1 if one of them is invalid."""
+    """Returns the sum; None if there are no counts, -1 if one of them is invalid."""
     found = [number for number in numbers if number is not None]
     counts = [number for number in found if type(number) is int and number >= 0]
     return None if not found else sum(counts) if len(counts) == len(found) else -1
@@ -310,8 +312,8 @@ class _UsualReport(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     completion_tokens_details: _UsualOutput | None = None
 
 
-class _UsualOfResponse(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The same in the words of the Responses API."""
+class _UsualResponsesReport(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The same counts with the Responses API's names."""
 
     prompt_tokens: _Count = msgspec.field(name="input_tokens")
     completion_tokens: _Count = msgspec.field(name="output_tokens")
@@ -320,14 +322,16 @@ class _UsualOfResponse(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     completion_tokens_details: _UsualOutput | None = msgspec.field(name="output_tokens_details", default=None)
 
 
-_USUAL: msgspec.json.Decoder[_UsualReport | _UsualOfResponse] = msgspec.json.Decoder(_UsualReport)
-_USUAL_OF_RESPONSE: msgspec.json.Decoder[_UsualReport | _UsualOfResponse] = msgspec.json.Decoder(_UsualOfResponse)
+_USUAL: msgspec.json.Decoder[_UsualReport | _UsualResponsesReport] = msgspec.json.Decoder(_UsualReport)
+_USUAL_OF_RESPONSE: msgspec.json.Decoder[_UsualReport | _UsualResponsesReport] = msgspec.json.Decoder(
+    _UsualResponsesReport
+)
 
 
 def usual_usage(report: msgspec.Raw) -> Usage | None:
-    """Returns what ``usage_report.read`` would, if these are OpenAI's own counts and fit each other; else None.
+    """Returns the usage of a report with only OpenAI's usual, consistent counts; None for any other report.
 
-    Most calls get such a report, which is read in a fifth of the time.
+    The result is that of ``usage_report.read``, in a fifth of the time. Most reports are of this kind.
     """
     try:
         found = (_USUAL_OF_RESPONSE if b'"input_tokens"' in bytes(report) else _USUAL).decode(report)

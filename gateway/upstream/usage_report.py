@@ -30,17 +30,17 @@ from gateway.domain.usage import CITATIONS, LONGEST_WRITE, Usage, UsageSource, c
 from gateway.upstream.adapter import OutputCounter
 from gateway.upstream.usage_counts import (
     CITATION_TOKENS,
-    PLAIN,
+    OPENAI_NAMES,
     PLAUSIBLE,
     counts_of,
     merge,
     named_variant,
-    other_steps,
+    other_model_tokens,
     parts_of,
-    settle_moved,
     sum_iterations,
     usual_usage,
     variant_of,
+    without_newly_cached,
 )
 from gateway.upstream.usage_marks import SUSPECT, marks_of
 
@@ -76,7 +76,7 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
     misfit = _settle_gemini(counts, within) if gemini else _settle(report, counts, within)
     if misfit is None:
         return None
-    suspect, plain = suspect or misfit, PLAIN.issuperset(report)
+    suspect, plain = suspect or misfit, OPENAI_NAMES.issuperset(report)
     usage = canonical(
         Usage(
             input=counts.get("input", 0),
@@ -88,7 +88,7 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
             source=UsageSource.REPORTED if {"input", "output"} <= counts.keys() else UsageSource.PARTIAL,
             parts=parts_of(report, counts),
             variant="" if plain else variant_of(report),
-            other_model="" if plain else other_steps(report)[0],
+            other_model="" if plain else other_model_tokens(report)[0],
         )
     )
     return UsageReading(usage, suspect, corrected=suspect or not _shows(report, usage))
@@ -269,7 +269,9 @@ class UsageReports:
         known = rawjson.maybe(self._report)
         if not self.final and found.get("output_tokens") is not None:
             known.pop("output_tokens", None)
-        merged, fell = merge(settle_moved(known, found), found, falls=not _GEMINI_COUNTS.isdisjoint(found))
+        merged, fell = merge(
+            without_newly_cached(known, found), found, may_decrease=not _GEMINI_COUNTS.isdisjoint(found)
+        )
         self.suspect = self.suspect or fell
         return merged
 

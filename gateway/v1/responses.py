@@ -59,7 +59,7 @@ async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> Re
 
 def _keep(engine: Engine, token: TokenId, request: RecalledRequest, call: str, data: bytes) -> None:
     request = msgspec.structs.replace(request, body=b"")
-    engine.responses.keep_unread(token, partial(kept_of, request, data, call), len(request.input) + len(data))
+    engine.responses.keep_lazily(token, partial(kept_of, request, data, call), len(request.input) + len(data))
 
 
 async def answer_kept(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:

@@ -356,9 +356,9 @@ class SocketSession:
             return kept[0]
 
         size = len(found.input) + len(events.last) + sum(map(len, events.items))
-        self._memory.keep_unread(token, read, size)
+        self._memory.keep_lazily(token, read, size)
         if found.stored and engine.responses.on:
-            engine.responses.keep_unread(token, read, size)
+            engine.responses.keep_lazily(token, read, size)
         pressure = engine.pressure
         self._remembered.close()
         if pressure.most and pressure.bodies + self._memory.size > pressure.most // 2:

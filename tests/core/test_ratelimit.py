@@ -51,7 +51,7 @@ def spend(limiter: Limiter, *bounds: RateScope, tokens: int = 0, real: int | Non
     """One whole call."""
     limiter.check(bounds, tokens)
     with closing(limiter.take(bounds, tokens)) as ticket:
-        ticket.true_up(tokens if real is None else real)
+        ticket.correct_tokens(tokens if real is None else real)
 
 
 def refusal(limiter: Limiter, *bounds: RateScope, tokens: int = 0) -> RateLimited:
@@ -125,7 +125,7 @@ def test_a_call_longer_than_a_minute_leaves_no_trace(limiter: Limiter, mono: Mon
     with closing(limiter.take([one], 50)) as ticket:
         mono.now += 61
         limiter.check([one], 100)
-        ticket.true_up(real)
+        ticket.correct_tokens(real)
     limiter.check([one], 100)
     spend(limiter, one, tokens=100)
     refusal(limiter, one, tokens=1)
@@ -348,7 +348,7 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
         if running and chance.random() < 0.4:
             ticket, call = running.pop(chance.randrange(len(running)))
             call.tokens, call.runs = chance.choice((0, 1, 5, 50)), False
-            ticket.true_up(call.tokens)
+            ticket.correct_tokens(call.tokens)
             ticket.close()
             continue
         tokens = chance.randint(1, 10) + chance.choice((0, 3, 100))

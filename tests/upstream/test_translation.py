@@ -41,7 +41,9 @@ def test_another_type_is_named(fields: dict[str, Any], name: str, kind: Any, par
 
 
 def test_errors_and_what_is_left_out_are_in_the_clients_words() -> None:
-    words = Conversation(turns=(), words={"stop": "stop_sequences", "seed": "options.seed"}, extras=("keep_alive",))
+    words = Conversation(
+        turns=(), param_names={"stop": "stop_sequences", "seed": "options.seed"}, extras=("keep_alive",)
+    )
     given = order({"stop": [1], "seed": 2})
     parameters = Parameters(Order(fields=given.fields, model="m", conversation=words), NOTHING)
     with pytest.raises(BadRequest) as caught:

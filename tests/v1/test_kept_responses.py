@@ -310,7 +310,7 @@ def test_nothing_is_remembered_with_a_limit_of_zero() -> None:
 def test_what_is_not_looked_for_is_read_in_time() -> None:
     made = memory(1 << 20)
     for number in range(200):
-        made.keep_unread(ME, partial(kept, f"r{number}"), 100)
+        made.keep_lazily(ME, partial(kept, f"r{number}"), 100)
     assert made.size > 0
     assert made.find(ME, "r199") is not None
     assert made.forget(ME, "r0")

@@ -112,7 +112,7 @@ async def edit(page: AnyPage) -> None:
         if values["like"]:
             return await session.client.set_price(model.name, {"like": values["like"]}, channel)
         inherits = model.price is None or model.price.inherited_from
-        if not inherits and not channel and form.is_as_shown(values):
+        if not inherits and not channel and form.is_unchanged(values):
             return UNCHANGED
         for name in ("input", "output"):
             if values[name] is None:

@@ -30,7 +30,7 @@ from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.api import OPENAI_DIALECTS
-from gateway.inbound.media import file_of, image_of, sound_of
+from gateway.inbound.media import audio_part, document_part, image_part
 from gateway.upstream.call_book import signature_in
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.overrides import apply_overrides
@@ -374,11 +374,11 @@ def _part(part: _Part, where: str) -> _Content:
             return _text(part.refusal, NULL, f"{where}.refusal", refusal=True)
         case "image_url" if (image := part.image_url) is not None:
             image = _Image(image) if isinstance(image, str) else image
-            return image_of(image.url, f"{where}.image_url", detail=image.detail or "", cache=part.cache_control)
+            return image_part(image.url, f"{where}.image_url", detail=image.detail or "", cache=part.cache_control)
         case "input_audio" if (audio := part.input_audio) is not None:
-            return sound_of(audio.data, audio.format, f"{where}.input_audio")
+            return audio_part(audio.data, audio.format, f"{where}.input_audio")
         case "file" if (file := part.file) is not None:
-            return file_of(file.file_data or "", file.filename or "", f"{where}.file", part.cache_control)
+            return document_part(file.file_data or "", file.filename or "", f"{where}.file", part.cache_control)
         case "thinking" | "redacted_thinking" | "reasoning":
             return ThoughtPart(name=f"messages[].content[].{part.type}")
     raise BadRequest(f"{where}: a part of type '{plain(part.type, 40)}' cannot be translated", param=where)

@@ -187,7 +187,7 @@ def translate_messages(order: Order) -> MessagesTranslation:
         turns=transcript.turns,
         tools=tools.offers,
         choice=tools.choice,
-        words=words,
+        param_names=words,
         extras=(*tools.dropped, *dropped, *reader.lost, *extras),
         marks=transcript.marks,
     )

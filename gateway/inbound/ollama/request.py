@@ -24,7 +24,7 @@ from gateway.domain.transcript import Transcript
 from gateway.inbound.api import InboundRequest
 from gateway.inbound.chat.api import read_chat
 from gateway.inbound.chat.conversation import ChatFunction, ChatTool, call_arguments, read_tools
-from gateway.inbound.media import image_of
+from gateway.inbound.media import image_part
 
 LIMIT = "num_predict"
 """The option that limits the output."""
@@ -113,7 +113,7 @@ def translate_ollama(order: Order) -> Order:
     fields = {name: raw for name, raw in order.fields.items() if name not in ("messages", "tools")}
     transcript = _transcript(order.fields["messages"])
     tools, _ = read_tools({"tools": order.fields.get("tools", NULL)})
-    conversation = Conversation(turns=transcript.turns, tools=tools, words=_WORDS, marks=transcript.marks)
+    conversation = Conversation(turns=transcript.turns, tools=tools, param_names=_WORDS, marks=transcript.marks)
     fields["model"] = rawjson.raw(order.model)
     return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
 
@@ -226,7 +226,7 @@ def _parts(message: _Message) -> list[TextPart | MediaPart]:
 def _image(image: str) -> MediaPart:
     """Returns an image in base64, whose first bytes show the format, or at an address."""
     if image.startswith(("data:", "http://", "https://")):
-        return image_of(image, "images")
+        return image_part(image, "images")
     try:
         head = base64.b64decode(image[:64], validate=True)
     except binascii.Error as error:

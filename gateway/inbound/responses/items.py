@@ -16,7 +16,7 @@ from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
-from gateway.inbound.media import file_of, image_of, sound_of
+from gateway.inbound.media import audio_part, document_part, image_part
 from gateway.inbound.responses.relay import REASONING
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
@@ -68,14 +68,14 @@ def _part(part: InputPart, where: str) -> TextPart | MediaPart:
         case "input_image" if not rawjson.is_null(part.image_url):
             place = f"{where}.image_url"
             detail = "high" if part.detail == "original" else part.detail or ""
-            return image_of(rawjson.text(_string(part.image_url, place)), place, detail=detail)
+            return image_part(rawjson.text(_string(part.image_url, place)), place, detail=detail)
         case "input_file" if not rawjson.is_null(part.file_data):
             place, name = f"{where}.file_data", rawjson.maybe(part.filename)
             data = rawjson.text(_string(part.file_data, place))
-            return file_of(data, name if isinstance(name, str) else "", place)
+            return document_part(data, name if isinstance(name, str) else "", place)
         case "input_audio" if not rawjson.is_null(part.input_audio):
             sound = read_typed(_SOUND, part.input_audio, f"{where}.input_audio")
-            return sound_of(sound.data, sound.format, f"{where}.input_audio")
+            return audio_part(sound.data, sound.format, f"{where}.input_audio")
     name = "file_id" if part.file_id else "file_url" if not rawjson.is_null(part.file_url) else ""
     place = f"{where}.{name}" if name else where
     why = "files are not kept here; send the data" if name else f"a part of type '{plain(part.type, 40)}' is unknown"

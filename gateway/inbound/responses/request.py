@@ -267,7 +267,7 @@ def translate_responses(order: Order, found: ResponsesFields) -> tuple[Order, To
         turns=transcript.turns,
         tools=tuple(tools.offers),
         choice=choice,
-        words=_WORDS,
+        param_names=_WORDS,
         extras=tuple(extras),
         marks=transcript.marks,
     )

@@ -221,7 +221,7 @@ def equip(
     choice = _choice(asked)
     if not tools:
         # the API wants tools defined that were called earlier and are not offered any more
-        tools = [{"name": TOOLS.sent(name), "input_schema": _NO_ARGUMENTS} for name in conversation.called]
+        tools = [{"name": TOOLS.sent(name), "input_schema": _NO_ARGUMENTS} for name in conversation.called_functions]
         choice = {"type": "none"} if tools else None
     schema, plain = form.schema, form.type in FORMS
     held = not rawjson.is_null(schema)

@@ -43,7 +43,7 @@ def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
     place for.
     """
     conversation = conversation_of(order)
-    fields, dropped = _fit_parameters(order.fields, conversation.words, vendor)
+    fields, dropped = _fit_parameters(order.fields, conversation.param_names, vendor)
     writer = _Writer(vendor)
     for turn in conversation.turns:
         writer.add(turn)
@@ -56,8 +56,8 @@ def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
         fields.pop("parallel_tool_calls", None)
     if conversation.cached and vendor is not OPENROUTER:
         dropped.append("cache_control")
-    dropped += conversation.lost_thoughts(partial(_reads, vendor))
-    words = conversation.words
+    dropped += conversation.unaccepted_reasoning(partial(_reads, vendor))
+    words = conversation.param_names
     removed = (*order.removed, *(words.get(name, name) for name in dropped), *conversation.extras)
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(dict.fromkeys(removed)))
 

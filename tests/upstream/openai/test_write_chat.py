@@ -143,7 +143,7 @@ def test_tools_and_choices() -> None:
 def test_what_a_vendor_has_no_place_for_is_named_in_the_clients_words() -> None:
     words = {"safety_identifier": "metadata", "stop": "stop_sequences"}
     fields = {"safety_identifier": "u", "stop": list("abcde"), "top_k": 3, "seed": None}
-    written = write_chat(_order(fields=fields, words=words, extras=("thread",)))
+    written = write_chat(_order(fields=fields, param_names=words, extras=("thread",)))
     assert (set(written.fields), written.removed) == ({"stop", "top_k", "messages"}, ("metadata", "thread"))
-    strict = write_chat(_order(fields=fields, words=words), OPENAI)
+    strict = write_chat(_order(fields=fields, param_names=words), OPENAI)
     assert (json.loads(bytes(strict.fields["stop"])), strict.removed) == (list("abcd"), ("top_k", "stop_sequences"))
