@@ -1,6 +1,6 @@
-"""Call filters: the options and words that pick calls, and the walk through the log that finds them.
+"""Call filters: the options and filter words that select calls, and the paged search for them.
 
-The server picks them; only ``usage tail``, which gets them as they end, picks them here.
+The server applies the filters. Only ``usage tail``, which receives calls as they end, applies them in the client.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -23,11 +23,11 @@ from gateway.domain.text import word
 from gateway.domain.units import Millis
 from gateway.domain.views import CallPage, CallView
 
-F = TypeVar("F", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which calls: by options, each with alternative values, and by words."""
+    """A selection of calls: by options, each with alternative values, and by filter words."""
 
     token: tuple[str, ...] = ()
     """Names or ids."""
@@ -42,13 +42,13 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fields(self) -> dict[str, object]:
-        """Returns the filters for the server."""
+        """Returns the parameters of the server's call list."""
         picked = {name: getattr(self, name) for name in self.__struct_fields__ if name != "query"}
         words = " ".join(self.query.words) or None
         return picked | {"since": self.query.since, "until": self.query.until, "words": words}
 
     def by_names(self, names: PresentNames) -> Query:
-        """Returns the query to apply here, in which names of tokens, groups and channels are conditions by id."""
+        """Returns the query for use in the client, with ids in place of the names of tokens, groups and channels."""
         conditions = [*names.widened(self.query).conditions, *([FailureCondition()] if self.failed else [])]
         for field, refs, known in (
             ("token_id", self.token, names.tokens),
@@ -64,7 +64,7 @@ class CallQuery(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self.query, conditions=tuple(conditions))
 
 
-def filter_options(command: F) -> F:
+def filter_options(command: Command) -> Command:
     """Adds the words and options that filter calls; the command gets them as ``**given`` for ``call_query``."""
     for option in reversed(_OPTIONS):
         command = option(command)
@@ -81,8 +81,8 @@ def call_query(given: dict[str, Any]) -> CallQuery:
             typed += words_for(field, given[name])
             given[name] = ()
     words = parse(" ".join(map(shell_word, typed)), now())
-    since = _only(max, given.pop("since"), words.since)
-    until = _only(min, given.pop("until"), words.until)
+    since = _narrower(max, given.pop("since"), words.since)
+    until = _narrower(min, given.pop("until"), words.until)
     if since is not None and until is not None and until <= since:
         ended, began = local_time(until), local_time(since)
         raise BadRequest(f"--until is before --since: from {began} to {ended}", param="until")
@@ -95,9 +95,9 @@ _PATTERN_FIELDS = {"token": "tok", "group": "grp", "model": "model", "channel": 
 
 
 async def find_calls(client: ControlClient, wanted: CallQuery, progress: ProgressLine) -> AsyncIterator[CallView]:
-    """Yields matching calls: running ones first, then the others, the last to end first.
+    """Yields matching calls: running ones first, then finished ones, newest end first.
 
-    ``progress`` is called with how far back the search is.
+    ``progress`` shows how far back the search has come.
     """
     before = None
     while True:
@@ -114,7 +114,8 @@ async def newest_calls(
 ) -> list[CallView]:
     """Returns the matching calls that began last, the newest first.
 
-    They are found in the order of their ends. With enough of them, only what began later than the oldest one counts.
+    The server lists calls by their ends. Once there are enough, only calls that began
+    after the oldest of them are asked for.
     """
     newest: list[CallView] = []
     before, fields = None, wanted.fields
@@ -132,7 +133,7 @@ async def newest_calls(
 async def first_calls(
     client: ControlClient, wanted: CallQuery, order: CallOrder, limit: int, progress: ProgressLine | None = None
 ) -> list[CallView]:
-    """Returns the first of all matching ended calls in this order."""
+    """Returns the first ``limit`` matching calls in this order, without running ones."""
     first: list[CallView] = []
     before, fields = None, {"sort": order.key, "ascending": order.ascending or None, **wanted.fields}
     while True:
@@ -150,7 +151,7 @@ async def _page(client: ControlClient, progress: ProgressLine | None, **asked: o
     return page
 
 
-async def no_match(client: ControlClient, wanted: CallQuery) -> str:
+async def no_match_note(client: ControlClient, wanted: CallQuery) -> str:
     """Returns the note for an empty result, with the probable reason."""
     models = [model.name for model in await client.models()] if wanted.model else []
     missing = [name for name in wanted.model if name not in models]
@@ -159,10 +160,10 @@ async def no_match(client: ControlClient, wanted: CallQuery) -> str:
         return f"no matching calls; this model may have answered calls for other names: tollkeeper {others}"
     if not missing:
         return "no matching calls"
-    return f"no matching calls; no channel offers model '{missing[0]}' now: there are {', '.join(models) or 'none'}"
+    return f"no matching calls; no channel offers model '{missing[0]}' now; there are: {', '.join(models) or 'none'}"
 
 
-def _only(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:
+def _narrower(pick: Callable[..., Millis], *moments: Millis | None) -> Millis | None:
     """Returns the narrower of two bounds, either of which may be missing."""
     there = [moment for moment in moments if moment is not None]
     return pick(there) if there else None

@@ -1,4 +1,4 @@
-"""``channel``: the upstream accounts that answer."""
+"""``channel``: commands for the upstream accounts that answer calls."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -54,7 +54,7 @@ COLUMNS = [
 
 
 KEY_HEADERS = ("authorization", "api-key", "x-api-key", "x-goog-api-key")
-"""Headers that may hold the key instead."""
+"""Headers that may carry the API key in place of the channel's ``key``."""
 
 
 @click.group(cls=Noun, bare="list")
@@ -141,7 +141,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
 
 
 async def _add_with_all(client: ControlClient, body: options.Patch) -> tuple[SavedChannel, str]:
-    """Add a channel with all listed models and the mapped ones. Without a list, a note says so."""
+    """Add a channel with all listed models and the mapped ones. Returns it, and a note if there is no list."""
     try:
         return await client.add_channel({**body, "patterns": ["*"]}), ""
     except BadRequest as error:
@@ -150,7 +150,7 @@ async def _add_with_all(client: ControlClient, body: options.Patch) -> tuple[Sav
     saved = await client.add_channel(body)
     mapped = ",".join(offering_words(offering_of(saved)))
     more = f"tollkeeper channel edit {word(saved.name)} --models {word(f'{mapped},MODEL')}"
-    return saved, f"note: it returned no list of models, so it offers only the names of --map; add others: {more}"
+    return saved, f"note: the upstream lists no models, so only the names in --map are offered; add others: {more}"
 
 
 async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
@@ -159,7 +159,7 @@ async def _keyless_note(client: ControlClient, view: SavedChannel) -> str:
         return ""
     variable = next((preset.key_variable for preset in await client.presets() if preset.name == view.preset), "")
     change = f"tollkeeper channel edit {word(view.name)} --key env:{variable}"
-    return f"note: it has no key, and {plain(view.preset)} requires one: {change}" if variable else ""
+    return f"note: the channel has no key, and {plain(view.preset)} requires one: {change}" if variable else ""
 
 
 @channel.command(
@@ -213,7 +213,7 @@ def edit_channel(
 
 
 def _run_and_print(work: Work[tuple[list[ChannelView], list[str]]], *, as_json: bool) -> None:
-    """Change channels, then say what was done; with ``--json`` print what is changed, several as an array."""
+    """Run ``work`` and print its messages and, with ``--json``, the changed channels (several as an array)."""
     views, lines = run(work)
     if as_json:
         out_json(views if len(views) > 1 else views[0])
@@ -222,7 +222,7 @@ def _run_and_print(work: Work[tuple[list[ChannelView], list[str]]], *, as_json: 
     for view in views:
         warn_of_unset(view)
         if view.list_error:
-            words(f"note: its list of models could not be refreshed: {view.list_error}")
+            words(f"note: the model list of channel '{view.name}' could not be refreshed: {view.list_error}")
 
 
 async def _edit_notes(client: ControlClient, before: Sequence[ChannelView], after: Sequence[ChannelView]) -> list[str]:
@@ -248,19 +248,21 @@ def rename_channel(ref: str, new: str, *, as_json: bool) -> None:
 @names_argument(CHANNELS)
 @json_option
 def enable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
-    """Use a channel, or several, again, and resume the paused ones."""
-    _switch(refs, enabled=True, as_json=as_json)
+    """Enable one or more channels, and resume those that are paused."""
+    _set_enabled(refs, enabled=True, as_json=as_json)
 
 
 @channel.command("disable", examples=["tollkeeper channel disable openai"])
 @names_argument(CHANNELS)
 @json_option
 def disable_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
-    """Stop using a channel, or several, until it is enabled again. Running calls continue."""
-    _switch(refs, enabled=False, as_json=as_json)
+    """Stop using one or more channels until they are enabled again. Running calls continue."""
+    _set_enabled(refs, enabled=False, as_json=as_json)
 
 
-def _switch(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
+def _set_enabled(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
+    """Enable or disable channels; enabling also resumes the paused ones."""
+
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
         before = await find_each(client.channel, refs)
         await change_together(client, "channels", {view.id: {"enabled": enabled} for view in before})
@@ -278,12 +280,12 @@ def _switch(refs: tuple[str, ...], *, enabled: bool, as_json: bool) -> None:
 @names_argument(CHANNELS)
 @json_option
 def resume_channel(refs: tuple[str, ...], *, as_json: bool) -> None:
-    """Use a paused channel, or several, and their keys again immediately."""
+    """Use one or more paused channels and their keys again immediately."""
 
     async def work(client: ControlClient) -> tuple[list[ChannelView], list[str]]:
         views = [await client.clear_channel(view.id) for view in await find_each(client.channel, refs)]
         notes = [
-            f"note: it is disabled; use it again: tollkeeper channel enable {word(view.name)}"
+            f"note: channel '{view.name}' is disabled; enable it: tollkeeper channel enable {word(view.name)}"
             for view in views
             if not view.enabled
         ]
@@ -331,7 +333,7 @@ def _pairs(view: ChannelView) -> list[tuple[str, str]]:
         ("patterns", ", ".join(view.patterns)),
         ("listed", f"{formatting.moment(view.listed_ms)} {view.list_error}".strip()),
         *details(CHANNEL, view, "name", *([] if view.dialect is Dialect.ANTHROPIC else ["cache_marks"])),
-        ("cache marks", "refused by the upstream: none is sent for an hour" if view.marks_refused else ""),
+        ("cache marks", "rejected by the upstream; none is sent for an hour" if view.marks_refused else ""),
         ("in flight", f"{view.in_flight}, {view.waiting} waiting" if view.waiting else str(view.in_flight)),
         ("calls, errors", f"{view.calls}, {view.errors}"),
         ("spent", dollars(view.spent_nanos)),

@@ -1,4 +1,4 @@
-"""``channel key``: the keys of a channel, one at a time. They are shown masked and named by their numbers."""
+"""``channel key``: commands for single keys of a channel. Keys are shown masked, and selected by number."""
 
 from collections.abc import Sequence
 
@@ -57,7 +57,7 @@ def list_keys(ref: str, *, as_json: bool) -> None:
 def add_key(ref: str, *, key: str, as_json: bool) -> None:
     """Add a key to a channel."""
     given = key_of(key)
-    _print_changed(run(lambda client: client.add_key(ref, given)), as_json=as_json)
+    _print_keys(run(lambda client: client.add_key(ref, given)), as_json=as_json)
 
 
 @key.command("rotate", examples=["tollkeeper channel key rotate openai 2 --key env:OPENAI_KEY_3"])
@@ -69,7 +69,7 @@ def add_key(ref: str, *, key: str, as_json: bool) -> None:
 def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
     """Replace a key."""
     given = key_of(key)
-    _print_changed(run(lambda client: client.replace_key(ref, number, given)), as_json=as_json)
+    _print_keys(run(lambda client: client.replace_key(ref, number, given)), as_json=as_json)
 
 
 @key.command("remove", examples=["tollkeeper channel key remove openai 2"])
@@ -78,13 +78,13 @@ def rotate_key(ref: str, number: int, *, key: str, as_json: bool) -> None:
 @yes_option
 @json_option
 def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
-    """Remove a key; the ones after it move up by one number."""
+    """Remove a key. The numbers of the keys after it decrease by one."""
     if not yes:
         confirm(f"Remove key {_key(ref, number).key} ({number} of channel '{ref}')?", yes=yes)
     view = run(lambda client: client.remove_key(ref, number))
-    _print_changed(view, as_json=as_json)
+    _print_keys(view, as_json=as_json)
     if not view.keys and view.preset:
-        words(f"note: it has no key now; if its upstream requires one: tollkeeper channel key add {word(view.name)}")
+        words(f"note: the channel has no key now; if it needs one: tollkeeper channel key add {word(view.name)}")
 
 
 @key.command("resume", examples=["tollkeeper channel key resume openai 2"])
@@ -93,7 +93,7 @@ def remove_key(ref: str, number: int, *, yes: bool, as_json: bool) -> None:
 @json_option
 def resume_key(ref: str, number: int, *, as_json: bool) -> None:
     """Use a paused key again immediately."""
-    _print_changed(run(lambda client: client.clear_key(ref, number)), as_json=as_json)
+    _print_keys(run(lambda client: client.clear_key(ref, number)), as_json=as_json)
 
 
 def _key(ref: str, number: int) -> KeyView:
@@ -105,7 +105,7 @@ def _key(ref: str, number: int) -> KeyView:
     return chosen
 
 
-def _print_changed(view: ChannelView, *, as_json: bool) -> None:
+def _print_keys(view: ChannelView, *, as_json: bool) -> None:
     listed = f": {keys_text(view.keys)}" if view.keys else ""
     out_done(view, f"Channel '{view.name}' has {count_text(len(view.keys), 'key')}{listed}.", as_json=as_json)
     warn_of_unset(view)

@@ -11,7 +11,7 @@ from gateway.commands.completion import GROUPS, MODELS, PRESETS, TOKENS, Complet
 from gateway.commands.options import ParsedText, Patch, now
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Option, Reader, json_value
-from gateway.domain.fields import Table, changes
+from gateway.domain.fields import Table, changed_fields
 from gateway.domain.human_values import count_text, first_of
 from gateway.domain.text import plain
 from gateway.domain.views import ChannelView, TokenView
@@ -37,7 +37,7 @@ def field_options(table: Table, *but: str) -> Callable[[F], F]:
 def patch_of(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> Patch:
     """Returns the body for the options. Raises UsageError for options that contradict each other."""
     try:
-        return changes(table, given, before)
+        return changed_fields(table, given, before)
     except BadRequest as error:
         raise click.UsageError(error.message, click.get_current_context()) from error
 

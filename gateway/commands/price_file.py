@@ -16,7 +16,7 @@ from gateway.commands.options import now
 from gateway.commands.output import out_json, words
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest
-from gateway.domain.fields import changes
+from gateway.domain.fields import changed_fields
 from gateway.domain.price import PriceDraft
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView
@@ -129,7 +129,7 @@ def _body(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
         elif name not in _IGNORED and name not in _NANOS and name not in _AS_IS:
             known = ", ".join(["model", *_WORDS, "like", "free"])
             raise click.BadParameter(f"{place}: unknown field '{plain(name, 40)}'; known: {known}")
-    body |= changes(PRICE, given, PriceDraft())
+    body |= changed_fields(PRICE, given, PriceDraft())
     free = str(entry.get("free", "")).lower() in ("true", "yes", "1")
     if not free and "per_call" not in body and not {"input", "output"} <= body.keys():
         raise click.BadParameter(f"{place}: give input and output, or like, or free")

@@ -1,4 +1,4 @@
-"""``service``: have the gateway started at login."""
+"""``service``: start the gateway at login."""
 
 import click
 

@@ -9,7 +9,14 @@ import click
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Noun
-from gateway.commands.call_filters import CallQuery, call_query, filter_options, first_calls, newest_calls, no_match
+from gateway.commands.call_filters import (
+    CallQuery,
+    call_query,
+    filter_options,
+    first_calls,
+    newest_calls,
+    no_match_note,
+)
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.commands.options import WholeNumber, json_option, now
 from gateway.commands.output import ListColumn, ProgressLine, more_text, out, out_json, out_list, out_pairs, words
@@ -108,7 +115,7 @@ def list_calls(limit: int, sort: str | None, *, as_json: bool, **given: Any) -> 
                 calls = await first_calls(client, wanted, CallOrder(sort), limit, progress)
             else:
                 calls = await newest_calls(client, wanted, limit, progress)
-        return calls, NO_CALLS if wanted == CallQuery() else "" if calls else await no_match(client, wanted)
+        return calls, NO_CALLS if wanted == CallQuery() else "" if calls else await no_match_note(client, wanted)
 
     calls, note = run(work)
     out_list(calls, _columns(calls), as_json=as_json, empty=note)

@@ -10,7 +10,7 @@ import msgspec
 from gateway.client.control import ControlClient
 from gateway.commands import formatting
 from gateway.commands.base import Command
-from gateway.commands.call_filters import call_query, filter_options, no_match
+from gateway.commands.call_filters import call_query, filter_options, no_match_note
 from gateway.commands.completion import several
 from gateway.commands.options import ParsedText, json_option, now
 from gateway.commands.output import ListColumn, out, out_json, out_list, words
@@ -122,7 +122,7 @@ def summary(by: tuple[tuple[str, ...], ...], *, as_csv: bool, as_json: bool, **g
             **picked,
         )
         nothing = not view.total.calls and any(picked.values())
-        return view, await no_match(client, wanted) if nothing else ""
+        return view, await no_match_note(client, wanted) if nothing else ""
 
     view, note = run(work)
     named = named_rows(view, grouping)

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from gateway.domain.call import Record, Running, refused_for
+from gateway.domain.call import Record, Running, has_incident_mark
 from gateway.domain.events import CallProgress, CallStarted, Event
 from gateway.domain.price_gap import price_gap
 from gateway.domain.units import CallId
@@ -140,7 +140,9 @@ class EventBus:
     def settled(self, record: Record) -> None:
         """A call ended or was refused, and its record is written."""
         self.recent.append(record)
-        failed = (record.status != 200 or len(record.attempts) > 1) and (record.attempts or refused_for(record.marks))
+        failed = (record.status != 200 or len(record.attempts) > 1) and (
+            record.attempts or has_incident_mark(record.marks)
+        )
         if failed or (record.marks and price_gap(record) is not None):
             self.noteworthy.append(record)
             self.on_noteworthy()

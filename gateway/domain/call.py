@@ -42,19 +42,18 @@ class Outcome(StrEnum):
 
 REFUSED: Final = Outcome.REFUSED
 LOST: Final = Outcome.LOST
-"""Looked up once, because every record is compared with these and Python is slow at looking up members of
-enumerations."""
+"""Looked up once: every record is compared with these, and access to an enum member is slow."""
 
 
 NOT_UPSTREAM: Final = ("client_closed", "cancelled", "stopped")
 """Outcomes that are not the upstream's fault, whatever its attempt looks like."""
 
 NOT_ERRORS: Final = (*NOT_UPSTREAM, "lost")
-"""Outcomes of calls ended by their client, the owner, or the gateway's stop or death."""
+"""Outcomes that do not count as errors: the client, the owner or the end of the server ended the call."""
 
 
 class FailureKind(StrEnum):
-    """Why an attempt failed, in the kinds that decide what happens next."""
+    """The kind of failure of an attempt. It decides what the gateway does next."""
 
     CLIENT = "client"
     AUTH = "auth"
@@ -70,7 +69,7 @@ class FailureKind(StrEnum):
 
 
 is_call_id = re.compile(r"req_[0-9a-f]{26}").fullmatch
-"""Returns whether a text has the form of a call's id."""
+"""Returns a match if the text has the form of a call's id, else None."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -93,7 +92,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What is kept of a finished call: one line of the log, without prompt and answer.
+    """What is stored about a finished call: one line of the log, without the prompt and the answer.
 
     The record is also the charge: writing it takes ``cost`` from the account.
     """
@@ -107,7 +106,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     group: str = ""
     """Id of its group."""
     group_name: str = ""
-    """The group's name at that time; empty: as its id."""
+    """The group's name at that time; empty: the same as the id."""
     model: str = ""
     """The requested public name."""
     upstream_model: str = ""
@@ -122,7 +121,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """Method and path of a request that reached no API, without its query: ``POST /v1/files``."""
     native: bool = False
     """Whether the last attempt's channel speaks that API natively, so that request and answer passed unchanged. Never
-    set for chat completions, whose lines would all be longer."""
+    set for chat completions, to keep their lines short."""
     status: int = 0
     """The answer's HTTP status; 499 if the client had left, 0 if lost."""
     outcome: Outcome = Outcome.DONE
@@ -146,9 +145,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     output: int = 0
     reasoning: int = 0
     parts: Mapping[str, int] = {}
-    """As in ``Usage``."""
+    """See ``Usage.parts``."""
     variant: str = ""
-    """The same."""
+    """See ``Usage.variant``."""
     source: UsageSource = UsageSource.NONE
     cost: Nanos = Nanos(0)
     rates: Rates | None = None
@@ -165,7 +164,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     retry: int = 0
     """The SDK's own retry count."""
     marks: tuple[str, ...] = ()
-    """Peculiarities: ``no_done``, ``bad_chunks=2`` (see ``lost_events``), ``dropped=seed``, ``suspect_usage``,
+    """Notes about the call: ``no_done``, ``bad_chunks=2`` (see ``lost_events``), ``dropped=seed``, ``suspect_usage``,
     ``after_break`` (the same call again, just after its stream broke)."""
 
     @property
@@ -185,19 +184,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
     @property
     def failed(self) -> bool:
-        """Returns whether it ended without a status of success, ``NOT_ERRORS`` included."""
+        """Returns whether the status is not 2xx, even if the outcome is in ``NOT_ERRORS``."""
         return not 200 <= self.status < 300
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A call that is not settled yet, as the file of running calls and the watchers have it."""
+    """A call that is not settled yet, as it is written to the file of running calls and sent to watchers."""
 
     id: CallId
     ts: Millis
     token: str = ""
     token_name: str = ""
     group: str = ""
-    """As in ``Record``, and so is ``group_name``."""
+    """See ``Record``, also for ``group_name``."""
     group_name: str = ""
     model: str = ""
     app: str = ""
@@ -222,7 +221,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """What it waits for now: a place at a channel, or its next attempt; empty if it does not wait."""
 
     def shared(self) -> dict[str, Any]:
-        """Returns the fields that its record has too."""
+        """Returns the fields that a ``Record`` has as well."""
         return {name: getattr(self, name) for name in _SHARED}
 
 
@@ -234,30 +233,30 @@ _SHARED = (
 
 _LOST = "bad_chunks="
 REPEATED_MARK = "repeated="
-"""Starts the mark of a refusal with the number of further ones it stands for."""
+"""Prefix of a mark with the number of further refusals that the record stands for."""
 BUDGET_MARK = "budget="
-"""Starts the mark of a call during which a budget was nearly spent."""
+"""Prefix of a mark with a budget that was nearly spent when the call began."""
 SKIPPED_MARK = "skipped="
-"""Starts the mark of a refused call with a channel that was paused or needed attention."""
+"""Prefix of a refusal's mark with a channel that was paused or needed attention."""
 EXCEEDED_MARK = "exceeded="
-"""Starts the mark of a refused call with the id of the budget that was too small."""
+"""Prefix of a refusal's mark with the id of the budget that was too small."""
 SIZE_MARK = "request="
-"""Starts the mark of a refused call with the size of its request."""
+"""Prefix of a refusal's mark with the size of the request."""
 
 
 WAITED_MARK = "waited="
-"""Starts the mark of a call that waited for a place."""
+"""Prefix of a mark with how long the call waited, and for what."""
 STAYED_MARK = "conversation_stayed"
 """The mark of a call that stayed at its conversation's channel although others rank higher."""
 PASSED_MARK = "passed="
-"""Starts the mark with a higher-ranked channel that was skipped, and why."""
+"""Prefix of a mark with a higher-ranked channel that was skipped, and why."""
 EXPLAINED_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK, PASSED_MARK)
-"""The starts of marks that are shown in words."""
+"""Prefixes of marks that are shown as sentences."""
 
 
-def _text_of(marks: Iterable[str], start: str) -> list[str]:
-    """Returns what the marks say that begin in this way."""
-    return [mark.removeprefix(start) for mark in marks if mark.startswith(start)]
+def _mark_values(marks: Iterable[str], prefix: str) -> list[str]:
+    """Returns the values of all marks with this prefix."""
+    return [mark.removeprefix(prefix) for mark in marks if mark.startswith(prefix)]
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -268,13 +267,13 @@ class Wait(msgspec.Struct, frozen=True):
     """``channel 'lan' (1 call at once)``."""
 
     def mark(self) -> str:
-        """Returns it as a record's mark."""
+        """Returns the mark that records this wait."""
         return f"{WAITED_MARK}{self.ms}:{self.place}"
 
 
 def wait_of(marks: Iterable[str]) -> Wait | None:
     """Returns the wait of a call; None if its record has none."""
-    for told in _text_of(marks, WAITED_MARK):
+    for told in _mark_values(marks, WAITED_MARK):
         ms, _, place = told.partition(":")
         if ms.isascii() and ms.isdecimal():
             return Wait(Millis(int(ms)), place)
@@ -287,10 +286,10 @@ class RequestSize(msgspec.Struct, frozen=True, kw_only=True):
     input: int
     """Input tokens as estimated for the hold."""
     max_output: int | None
-    """Its limit of output tokens; None: it set none."""
+    """The request's limit on output tokens; None if it set none."""
 
     def mark(self) -> str:
-        """Returns it as a record's mark: ``request=1200/60000``, ``request=1200/none``."""
+        """Returns the mark that records this size: ``request=1200/60000``, ``request=1200/none``."""
         return f"{SIZE_MARK}{self.input}/{'none' if self.max_output is None else self.max_output}"
 
     def text(self) -> str:
@@ -301,44 +300,44 @@ class RequestSize(msgspec.Struct, frozen=True, kw_only=True):
 
 def request_size(marks: Iterable[str]) -> RequestSize | None:
     """Returns the size of a refused call, if its record has it."""
-    for told in _text_of(marks, SIZE_MARK):
-        read, _, output = told.partition("/")
-        if read.isdecimal() and (output.isdecimal() or output == "none"):
-            return RequestSize(input=int(read), max_output=int(output) if output.isdecimal() else None)
+    for told in _mark_values(marks, SIZE_MARK):
+        input_tokens, _, output = told.partition("/")
+        if input_tokens.isdecimal() and (output.isdecimal() or output == "none"):
+            return RequestSize(input=int(input_tokens), max_output=int(output) if output.isdecimal() else None)
     return None
 
 
 def lost_events(marks: Iterable[str]) -> int:
     """Returns how many unreadable events of a stream were left out: its text may have a gap."""
-    return sum(map(int, _text_of(marks, _LOST)))
+    return sum(map(int, _mark_values(marks, _LOST)))
 
 
 def repeats(marks: Iterable[str]) -> int:
-    """Returns how many more calls a record stands for: of many similar refusals one a second is recorded."""
-    return sum(int(number) for number in _text_of(marks, REPEATED_MARK) if number.isascii() and number.isdecimal())
+    """Returns how many more calls a record stands for. Of many similar refusals, only one per second is recorded."""
+    return sum(int(number) for number in _mark_values(marks, REPEATED_MARK) if number.isascii() and number.isdecimal())
 
 
 def budget_warnings(marks: Iterable[str]) -> list[str]:
     """Returns the budgets nearly spent when the call began: ``daily budget of token 'ci': 84% spent``."""
-    return _text_of(marks, BUDGET_MARK)
+    return _mark_values(marks, BUDGET_MARK)
 
 
 def skipped_channels(marks: Iterable[str]) -> list[str]:
     """Returns the channels that could not serve a refused call because they were paused or needed attention."""
-    return _text_of(marks, SKIPPED_MARK)
+    return _mark_values(marks, SKIPPED_MARK)
 
 
 def passed_channels(marks: Iterable[str]) -> list[str]:
     """Returns the higher-ranked channels that were skipped, and why: ``a: paused for 12s: rate limited``."""
-    return _text_of(marks, PASSED_MARK)
+    return _mark_values(marks, PASSED_MARK)
 
 
 def exceeded_budget(marks: Iterable[str]) -> str:
     """Returns the id of the budget that was too small for a refused call; empty if it was not a budget."""
-    return next(iter(_text_of(marks, EXCEEDED_MARK)), "")
+    return next(iter(_mark_values(marks, EXCEEDED_MARK)), "")
 
 
-def refused_for(marks: Iterable[str]) -> bool:
+def has_incident_mark(marks: Iterable[str]) -> bool:
     """Returns whether a call was refused for a reason that counts as an incident."""
     return any(mark.startswith((SKIPPED_MARK, EXCEEDED_MARK)) for mark in marks)
 

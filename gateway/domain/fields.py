@@ -1,4 +1,4 @@
-"""Fields: what the owner edits of each entity, in the order in which forms, details and ``--help`` show it.
+"""Fields: what the owner can edit of each entity, in the order of forms, details and ``--help``.
 
 A new field is a line in the entity's struct (``TokenFields`` and so on) and a ``Field`` here. Its option, its input in
 the console's form, its line in ``show`` and in the detail pane, and the command that a form prints all come from this
@@ -79,7 +79,7 @@ _BUDGETS = (
         part="token_budgets",
         kind=Budgets("tokens"),
         label="Budget, tokens",
-        help="The same in tokens: day=1M, month=none.",
+        help="Tokens per window: day=1M; month=none removes one.",
         option="--tokens-budget",
         placeholder="none, or day=1M",
     ),
@@ -99,7 +99,7 @@ TOKEN: Table = (
     Field(
         name="models",
         kind=Patterns(none="all that the group shows"),
-        help="Allow only these models of the group, as fallbacks too: 'gpt-*,claude-*'; '*' for all.",
+        help="Allow only these models of the group, also as fallbacks: 'gpt-*,claude-*'; '*' for all.",
         placeholder="all of the group's, or patterns: gpt-*, claude-*",
     ),
     *_BUDGETS,
@@ -122,8 +122,8 @@ TOKEN: Table = (
         name="hold_output",
         kind=OutputHold(),
         label="Held output",
-        help="The most output tokens to hold for a call, for programs that ask for far more than they use. A call "
-        "without a limit holds as many. Calls may then cost more than they hold. all: whatever a call's limit allows.",
+        help="The most output tokens to hold for a call, for programs whose limit is far above what they use. A call "
+        "without a limit holds this many. A call may then cost more than was held. all: the whole limit of the call.",
         placeholder="all that a call's limit allows, or 8000",
         advanced=True,
     ),
@@ -150,7 +150,7 @@ GROUP: Table = (
         name="multiplier",
         kind=Multiplier(),
         label="Price factor",
-        help="Multiple of the price: 1.5. 0 makes it free.",
+        help="Multiplies the price: 1.5 adds half, 0 makes calls free.",
         placeholder="1.5 adds half, 0 is free",
     ),
     Field(
@@ -376,7 +376,7 @@ ACCOUNT: Table = (
 _YES = Flag("yes", "no")
 
 
-def _count(section: Section, name: str, label: str, text: str, *, unit: str = "", zero: str = "no limit") -> Field:
+def _limit(section: Section, name: str, label: str, text: str, *, unit: str = "", zero: str = "no limit") -> Field:
     return Field(name=name, kind=Number(unit=unit, zero=zero), label=label, help=text, section=section)
 
 
@@ -439,14 +439,15 @@ SETTINGS: Table = (
         name="ollama_port",
         kind=Number(0, 65535, zero="off"),
         label="Ollama's port",
-        help="A second port for these programs, usually 11434, without keys, for this machine only; off: none.",
+        help="A second port, usually 11434, for programs on this machine that speak Ollama's API and send no key; "
+        "off: none.",
         section="Ollama",
     ),
     Field(
         name="list_for_claude",
         kind=_YES,
         label="List for Claude",
-        help="Whether /v1/models lists every model for Claude Code as claude/NAME: it shows no other names.",
+        help="Whether /v1/models lists models as claude/NAME for Claude Code, which shows no other names.",
         section="Calls",
     ),
     Field(
@@ -470,55 +471,57 @@ SETTINGS: Table = (
         option="--stop-on-leave/--stay-on-leave",
         section="Console",
     ),
-    _count(
+    _limit(
         "Limits",
         "token_streams",
         "Streams of a token",
         "Streams of a token at once unless it has its own limit; 0: no limit.",
     ),
-    _count(
+    _limit(
         "Limits",
         "channel_calls",
         "Calls of a channel",
         "Calls of a channel at once unless it has its own limit; 0: no limit.",
     ),
-    _count("Limits", "queue", "Waiting calls", "Calls that may wait for a free slot at one such limit.", zero="none"),
+    _limit(
+        "Limits", "queue", "Waiting calls", "Calls that may wait for a free slot of one token or channel.", zero="none"
+    ),
     Field(
         name="queue_s",
         kind=Number(0, 600, unit="s", zero="none"),
         label="Longest wait",
-        help="Seconds they may wait; 0: they are rejected immediately.",
+        help="Seconds a call may wait for a slot; 0: rejected immediately.",
         section="Limits",
     ),
-    _count("Load", "connections", "Connections", "Open connections of clients; 0: no limit."),
-    _count(
+    _limit("Load", "connections", "Connections", "Open connections of clients; 0: no limit."),
+    _limit(
         "Load",
         "address_connections",
         "From one address",
         "Connections from one address of another machine; 0: no limit.",
     ),
-    _count(
+    _limit(
         "Load",
         "bodies_mib",
         "Request bodies",
         "MiB of memory for all request bodies together; 0: no limit.",
         unit="MiB together",
     ),
-    _count(
+    _limit(
         "Load",
         "answers_mib",
         "Answers",
         "MiB of memory for all answers together; 0: no limit.",
         unit="MiB together",
     ),
-    _count(
+    _limit(
         "Load",
         "responses_mib",
         "Responses kept",
         "MiB of memory for responses that clients may continue or fetch again; 0: none are kept.",
         unit="MiB together",
     ),
-    _count(
+    _limit(
         "Load", "memory_mib", "Memory", "MiB of memory above which new calls are rejected; 0: no limit.", unit="MiB"
     ),
 )
@@ -535,8 +538,8 @@ FIELDS: Mapping[str, Table] = {
 """The fields of each table of the registry."""
 
 
-def changes(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> dict[str, Any]:
-    """Returns the body of an edit, given a command's options by parameter names. Raises BadRequest."""
+def changed_fields(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> dict[str, Any]:
+    """Returns the body of an edit: the fields that a command's options change. Raises BadRequest for an invalid one."""
     changed: dict[str, Any] = {}
     for field in table:
         value = field.kind.change(field, given, changed.get(field.name, getattr(before, field.name)))
@@ -545,7 +548,7 @@ def changes(table: Table, given: Mapping[str, Any], before: msgspec.Struct) -> d
     return {name: json_value(value) for name, value in changed.items()}
 
 
-def details(table: Table, entity: msgspec.Struct, *but: str) -> list[tuple[str, str]]:
-    """Returns label and text of each field, as ``show`` and the detail panes have them."""
-    named = {field.name: field for field in reversed(table) if field.name not in but}
-    return [(f.detail, f.show(getattr(entity, f.name))) for f in table if named.get(f.name) is f]
+def details(table: Table, entity: msgspec.Struct, *excluded: str) -> list[tuple[str, str]]:
+    """Returns the label and the text of each field, for ``show`` and the detail panes."""
+    first_by_name = {field.name: field for field in reversed(table) if field.name not in excluded}
+    return [(f.detail, f.show(getattr(entity, f.name))) for f in table if first_by_name.get(f.name) is f]

@@ -1,7 +1,7 @@
-"""Regular expressions that are compiled when they are used first.
+"""LazyPattern: a regular expression that is compiled when it is first used.
 
-A server has hundreds, and most of them read errors and names that never come: compiled at once they would take a
-twentieth of its start.
+The program has hundreds, and most of them match errors and names that rarely occur. Compiling all of them at import
+would take a twentieth of the server's start.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Any, cast
 
 
 class LazyPattern:
-    """Has the members of a compiled pattern."""
+    """Behaves like an ``re.Pattern``, which it compiles when an attribute is first used."""
 
     def __init__(self, text: str, flags: int) -> None:
         self._text = text
@@ -22,5 +22,5 @@ class LazyPattern:
 
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Returns the pattern. Only its members can be used: ``re.sub`` and others need a compiled one."""
+    """Returns a pattern that is compiled on first use. Call its methods: functions such as ``re.sub`` reject it."""
     return cast("re.Pattern[str]", LazyPattern(text, flags))

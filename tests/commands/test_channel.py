@@ -109,7 +109,7 @@ def test_a_new_channel_says_which_prices_it_brought_and_what_has_none() -> None:
 def test_a_vendors_channel_without_a_key_says_that_it_needs_one() -> None:
     keyless = replace(SAVED, name="g", preset="groq", key="", keys=())
     known = PresetView(name="groq", dialect="openai", base_url="https://g/v1", key_variable="GROQ_API_KEY", local=False)
-    note = "note: it has no key, and groq requires one: tollkeeper channel edit g --key env:GROQ_API_KEY\n"
+    note = "note: the channel has no key, and groq requires one: tollkeeper channel edit g --key env:GROQ_API_KEY\n"
     for saved, noted in ((keyless, True), (replace(keyless, key="env:X"), False), (replace(keyless, preset=""), False)):
         control = Control({"POST /channels": saved, "GET /presets": [known]})
         assert (note in run("channel", "add", "g", "--preset", "groq", control=control).err) is noted
@@ -125,7 +125,7 @@ def test_a_model_that_the_upstream_does_not_have_is_named_in_list_and_details() 
 @pytest.mark.parametrize(("refused", "shown"), [(False, 0), (True, 1)])
 def test_an_upstream_that_refuses_cache_marks_is_shown_so(*, refused: bool, shown: int) -> None:
     control = Control({"GET /channels/x": replace(CHANNEL, marks_refused=refused)})
-    assert run("channel", "show", "x", control=control).out.count("refused by the upstream: none is sent") == shown
+    assert run("channel", "show", "x", control=control).out.count("rejected by the upstream; none is sent") == shown
 
 
 def test_a_mapping_of_a_new_channel_is_in_addition_to_all_of_its_models() -> None:
@@ -142,7 +142,7 @@ def test_without_a_list_a_new_channel_offers_what_is_mapped_and_says_so() -> Non
     ran = run("channel", "add", "c", "--base-url", "http://127.0.0.1:9/v1", "--map", "fast=llama", control=control)
     assert ran.code == 0
     assert [body["patterns"] for body in control.bodies] == [["*"], []]
-    assert "note: it returned no list of models, so it offers only the names of --map; add others: " in ran.err
+    assert "note: the upstream lists no models, so only the names in --map are offered; add others: " in ran.err
     assert "tollkeeper channel edit c --models fast=llama,MODEL\n" in ran.err
     control = Control({"POST /channels": iter((BadRequest("no", code="invalid_value"), mapped))})
     ran = run("channel", "add", "c", "--base-url", "http://127.0.0.1:9/v1", "--map", "fast=llama", control=control)

@@ -78,14 +78,14 @@ def test_a_disabled_channel_that_is_resumed_says_how_to_use_it_again() -> None:
     for channel, noted in ((replace(CHANNEL, enabled=False, state="off"), True), (CHANNEL, False)):
         answers = {"GET /channels/openai": channel, f"POST /channels/{channel.id}/clear": channel}
         ran = run("channel", "resume", "openai", control=Control(answers))
-        assert ("note: it is disabled; use it again: tollkeeper channel enable openai" in ran.err) == noted
+        assert ("note: channel 'openai' is disabled; enable it: tollkeeper channel enable openai" in ran.err) == noted
 
 
 @pytest.mark.parametrize(("preset", "noted"), [("openai", True), ("", False)])
 def test_a_channel_that_loses_its_only_key_says_so(preset: str, noted: bool) -> None:
     control = Control({"DELETE /channels/openai/keys/1": replace(CHANNEL, keys=(), preset=preset)})
     ran = run("channel", "key", "remove", "openai", "1", "--yes", control=control)
-    assert ("note: it has no key now; if its upstream requires one: tollkeeper channel key add" in ran.err) is noted
+    assert ("note: the channel has no key now; if it needs one: tollkeeper channel key add" in ran.err) is noted
 
 
 def test_a_channel_and_a_key_are_resumed() -> None:

@@ -297,7 +297,7 @@ def test_a_channel_that_was_passed_over_is_named() -> None:
 def test_a_model_that_nothing_offers_is_named_with_those_there_are() -> None:
     control = Control({"GET /calls": CallPage(calls=[]), "GET /models": [MODEL]})
     assert run("usage", "list", "--model", "nope", control=control).err == (
-        f"no matching calls; no channel offers model 'nope' now: there are {MODEL.name}\n"
+        f"no matching calls; no channel offers model 'nope' now; there are: {MODEL.name}\n"
     )
     offered = run("usage", "list", "--model", MODEL.name, control=control).err
     other = f"tollkeeper usage list --as {MODEL.name}\n"

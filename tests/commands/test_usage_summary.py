@@ -202,5 +202,5 @@ def test_a_model_that_nobody_offers_is_named_with_those_there_are() -> None:
     none = replace(SUMMARY, rows=[], total=sum_row("", calls=0))
     control = Control({"GET /usage": none, "GET /models": [MODEL]})
     ran = run("usage", "summary", "--model", "gtp", control=control)
-    assert f"no matching calls; no channel offers model 'gtp' now: there are {MODEL.name}\nfrom " in ran.err
+    assert f"no matching calls; no channel offers model 'gtp' now; there are: {MODEL.name}\nfrom " in ran.err
     assert "no matching" not in run("usage", "summary", control=control).err

@@ -11,7 +11,7 @@ from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import ChannelFields
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Field, once
-from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Table, changes, details
+from gateway.domain.fields import ACCOUNT, CHANNEL, GROUP, SETTINGS, TOKEN, Table, changed_fields, details
 from gateway.domain.group import GroupFields
 from gateway.domain.limits import Limits
 from gateway.domain.price import Price, PriceDraft
@@ -71,7 +71,7 @@ def test_an_unchanged_value_needs_no_option_and_every_other_value_has_words(fiel
 
 @pytest.mark.parametrize(("table", "pair"), EACH.values(), ids=EACH)
 def test_without_options_nothing_changes(table: Table, pair: tuple[msgspec.Struct, msgspec.Struct]) -> None:
-    assert changes(table, {}, pair[1]) == {}
+    assert changed_fields(table, {}, pair[1]) == {}
 
 
 def test_details_name_a_field_as_its_label_without_the_unit() -> None:
@@ -102,7 +102,7 @@ def test_a_budget_without_amounts_disappears() -> None:
         "budgets": [[("day", None), ("month", 5)]],
         "token_budgets": [[("day", None), ("ever", None)]],
     }
-    assert changes(TOKEN, given, TOKENS[1]) == {"budgets": [{"window": "month", "nanos": 5, "tokens": None}]}
+    assert changed_fields(TOKEN, given, TOKENS[1]) == {"budgets": [{"window": "month", "nanos": 5, "tokens": None}]}
 
 
 def budget_readers() -> list[Callable[[str, Millis], Any]]:
@@ -115,13 +115,13 @@ def test_none_removes_all_budgets_of_its_unit() -> None:
     given = {"budgets": [dollars("none", NOW), dollars("week=2", NOW)]}
     budgets = (Budget(window=Window.DAY, nanos=Nanos(5), tokens=7), Budget(window=Window.MONTH, nanos=Nanos(9)))
     before = msgspec.structs.replace(TOKENS[1], budgets=budgets)
-    assert changes(TOKEN, given, before) == {
+    assert changed_fields(TOKEN, given, before) == {
         "budgets": [
             {"window": "day", "nanos": None, "tokens": 7},
             {"window": "week", "nanos": 2_000_000_000, "tokens": None},
         ]
     }
-    assert changes(TOKEN, {"token_budgets": [tokens("none", NOW)]}, before)["budgets"][0]["tokens"] is None
+    assert changed_fields(TOKEN, {"token_budgets": [tokens("none", NOW)]}, before)["budgets"][0]["tokens"] is None
 
 
 @pytest.mark.parametrize("text", ["day=5 month=1000", "day=5,month=1000", " day=5, month=1000,"])
@@ -162,7 +162,7 @@ def test_a_budget_names_its_window(text: str) -> None:
 
 def test_limits_are_merged_with_the_present_ones() -> None:
     before = msgspec.structs.replace(TOKENS[0], limits=Limits(rpm=60, tpm=5))
-    changed = changes(TOKEN, {"rpm": (None,), "concurrent": (4,)}, before)
+    changed = changed_fields(TOKEN, {"rpm": (None,), "concurrent": (4,)}, before)
     assert changed == {"limits": msgspec.structs.asdict(Limits(tpm=5, concurrent=4))}
 
 
