@@ -55,7 +55,7 @@ from gateway.upstream import dialects
 from gateway.upstream.learned_params import LearnedParams
 from gateway.upstream.redaction.redaction import LogFilter
 from gateway.upstream.upstreams import Upstreams
-from gateway.v1.app import Surface
+from gateway.v1.app import PublicApp
 from gateway.v1.endpoints import APIS
 from gateway.v1.ollama_port import open_ollama_port
 from gateway.web.connection import ConnectionLimits
@@ -295,7 +295,7 @@ async def open_door(engine: Engine, config: Config) -> AsyncIterator[PublicPort]
     """Open the public port; at the end it is closed at once. Raises Conflict if it is taken, BadRequest for an unknown
     host.
     """
-    surface = Surface(engine, config.host)
+    surface = PublicApp(engine, config.host)
     crowd = ConnectionLimits(partial(attrgetter("catalog.registry.settings"), engine), most=engine.files.clients)
     listener = Listener(surface.handle, crowd, lambda: new_call_id(engine.clock.wall()))
     try:

@@ -1,4 +1,4 @@
-"""The public surface: from a request to the handler of its path (``endpoints``), and from a failure to an error.
+"""PublicApp: calls the handler of each request's path (``endpoints``), and turns failures into error responses.
 
 It uses no routing framework: the paths are few, and finding one is on the hot path.
 """
@@ -37,7 +37,7 @@ APP_LIMIT = 200
 OLLAMA_ROOT = "/api/"
 
 
-class Surface:
+class PublicApp:
     """Answers requests on the public port."""
 
     def __init__(self, engine: Engine, host: str, *, keyless: bool = False) -> None:
@@ -47,7 +47,7 @@ class Surface:
         self._keyless = keyless
         self._throttle = AuthThrottle(engine.clock.mono)
         self.port = 0
-        """The listening port, once it listens."""
+        """The listening port; 0 until the server listens."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse | Response:
         """Handle any request of the public port."""
@@ -59,18 +59,18 @@ class Surface:
         if endpoint is None:
             endpoint, path, model = find(_without_key(path))
         api = (endpoint and endpoint.api) or api_of(endpoint, request.headers)
-        visit = None
+        visit = _visit(request, api, call, path=path, model=model, ts=ts, began=began)
         try:
-            handler = self._admitted(request, endpoint, path)
+            handler = self._handler_of(request, endpoint, path)
             key = self._key(request) if endpoint is not None and endpoint.keyed else ""
             trusted = self._trusted(request, path) if engine.catalog.registry.settings.ollama_token else ""
-            visit = _visit(request, api, call, (ts, began), (path, model), (key, trusted))
+            visit = msgspec.structs.replace(visit, key=key, trusted=trusted)
             response = await handler(engine, request, visit)
         except GatewayError as error:
             if isinstance(error, InvalidToken):
                 self._throttle.failed(request.remote or "")
             if not error.recorded:
-                self._record(request, visit or _visit(request, api, call, (ts, began), (path, model)), error)
+                self._record(request, visit, error)
             response = _error_response(error, call, api)
         except ConnectionError:
             raise
@@ -83,15 +83,15 @@ class Surface:
             for name in api.id_headers:
                 response.headers[name] = call
             if hdrs.ORIGIN in request.headers:
-                _share(request.headers[hdrs.ORIGIN], response, engine.catalog.registry.settings)
+                _add_cors_headers(request.headers[hdrs.ORIGIN], response, engine.catalog.registry.settings)
         return response
 
     def _key(self, request: web.BaseRequest) -> str:
-        """Returns the client's key: of several different ones that of a token of this gateway.
+        """Returns the client's key; of several, the first that belongs to a token of this gateway.
 
-        Where none is required, programs send whatever their SDK insists on: that counts as no key.
+        On the keyless port, an unknown key is ignored: programs send whatever their SDK insists on.
         """
-        if self._throttle.heard:
+        if self._throttle.failures:
             self._throttle.check(request.remote or "")
         keys = keys_of(request)
         if request.path.startswith(KEY_PATH) and is_own(request.remote or ""):
@@ -103,17 +103,17 @@ class Surface:
         return next((key for key in keys if token_of(key, engine.catalog, engine.passes, engine.now())), other)
 
     def _trusted(self, request: web.BaseRequest, path: str) -> str:
-        """Returns the token's name for a request that may come without a key; empty if it needs one.
+        """Returns the name of the token that pays for a request without a key; empty if the request needs a key.
 
         Any web page can call with the origin ``null``, which may be permitted for apps: it always needs a key.
         """
         token = self._engine.catalog.registry.settings.ollama_token
-        free = (self._keyless or path.startswith(OLLAMA_ROOT)) and is_own(request.remote or "")
-        return token if free and request.headers.get("Origin") != "null" else ""
+        exempt = (self._keyless or path.startswith(OLLAMA_ROOT)) and is_own(request.remote or "")
+        return token if exempt and request.headers.get("Origin") != "null" else ""
 
-    def _admitted(self, request: web.BaseRequest, endpoint: EndpointRow | None, path: str) -> Handler:
-        """Returns the endpoint of the request. Raises GatewayError if it is not for us, or asks for nothing that
-        exists.
+    def _handler_of(self, request: web.BaseRequest, endpoint: EndpointRow | None, path: str) -> Handler:
+        """Returns the handler of the request. Raises GatewayError if its host or origin is not allowed, or if nothing
+        handles its method and path.
         """
         check_head(request)
         headers, settings = request.headers, self._engine.catalog.registry.settings
@@ -125,13 +125,13 @@ class Surface:
         handlers = endpoint.handlers if endpoint is not None else {}
         handler = handlers.get("GET" if request.method == "HEAD" else request.method)
         if handler is None or endpoint is None:
-            raise self._nothing_there(plain(request.method, 20), endpoint, path)
+            raise self._no_handler_error(plain(request.method, 20), endpoint, path)
         if request.method != "POST":
-            _no_body(request)
+            _reject_body(request)
         return _answer_ollama_probe if self._keyless and path == "/" else handler
 
-    def _nothing_there(self, method: str, endpoint: EndpointRow | None, path: str) -> GatewayError:
-        """Returns why nothing answers a request, and what to do."""
+    def _no_handler_error(self, method: str, endpoint: EndpointRow | None, path: str) -> GatewayError:
+        """Returns the error for an unknown path or a method that the path does not allow, with advice."""
         advice, _ = address_advice(path, self._engine.address)
         msg = f"there is no {method} {plain(path, 80)} here: {advice}. The paths are: {existing()}"
         if endpoint is None or not endpoint.handlers or is_foreign(path):
@@ -141,20 +141,20 @@ class Surface:
         return BadRequest(msg, code="method_not_allowed", details={"allow": ", ".join(methods_of(endpoint))})
 
     def _record(self, request: web.BaseRequest, visit: CallOrigin, error: GatewayError) -> None:
-        """Record a failed request that is not a call: its program shows little more than that it failed."""
+        """Record a failed request that is not a call: most client programs say little about a failure."""
         engine, token = self._engine, None
         with suppress(GatewayError):
-            known = visit.key or error.code not in ("unknown_url", "method_not_allowed")
-            token = token_of(visit.key if known else self._key(request), engine.catalog, engine.passes, engine.now())
-        asked = recorded_request(request.method, visit.path)
-        engine.pipeline.refuse(msgspec.structs.replace(visit, request=asked), error, token)
+            was_read = visit.key or error.code not in ("unknown_url", "method_not_allowed")
+            token = token_of(visit.key if was_read else self._key(request), engine.catalog, engine.passes, engine.now())
+        request_line = recorded_request(request.method, visit.path)
+        engine.pipeline.refuse(msgspec.structs.replace(visit, request=request_line), error, token)
 
 
 async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _visit: CallOrigin) -> Response:
-    """Answer OPTIONS of a permitted origin for any path; the request itself finds out whether that exists."""
-    wanted = request.headers.get("Access-Control-Request-Headers", "")
+    """Answer the CORS preflight of a permitted origin, even for an unknown path: the request itself gets the 404."""
+    requested_headers = request.headers.get("Access-Control-Request-Headers", "")
     private = request.headers.get("Access-Control-Request-Private-Network") == "true"
-    return Response(status=204, headers=preflight(wanted, private=private))
+    return Response(status=204, headers=preflight(requested_headers, private=private))
 
 
 async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _visit: CallOrigin) -> Response:
@@ -163,27 +163,22 @@ async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _visi
 
 
 def _visit(
-    request: web.BaseRequest,
-    api: InboundApi,
-    call: CallId,
-    when: tuple[Millis, float],
-    place: tuple[str, str],
-    credentials: tuple[str, str] = ("", ""),
+    request: web.BaseRequest, api: InboundApi, call: CallId, *, path: str, model: str, ts: Millis, began: float
 ) -> CallOrigin:
+    """Returns who made the request and when, without credentials."""
     headers = request.headers
     app, bundled = _app_of(headers)
     return CallOrigin(
         id=call,
         api=api,
-        path=place[0],
-        model=place[1],
-        key=credentials[0],
-        trusted=credentials[1],
+        path=path,
+        model=model,
+        key="",
         app=app,
         bundled=bundled,
         retry=_retry(count) if (count := headers.get(_RETRY_COUNT)) else 0,
-        ts=when[0],
-        began=when[1],
+        ts=ts,
+        began=began,
     )
 
 
@@ -192,8 +187,8 @@ def _without_key(path: str) -> str:
     return "/" + path.removeprefix(KEY_PATH).partition("/")[2] if path.startswith(KEY_PATH) else path
 
 
-def _share(origin: str, response: Response, settings: Settings) -> None:
-    """Let a permitted origin read the answer. Streams say so in their head, which is already sent."""
+def _add_cors_headers(origin: str, response: Response, settings: Settings) -> None:
+    """Add the headers that let a permitted origin read the answer. A stream has already sent its own."""
     headers = {"Vary": "Origin"}
     with suppress(RequestRefused):
         check_origin(origin, settings)
@@ -210,13 +205,13 @@ def _error_response(error: GatewayError, call: str, api: InboundApi) -> Response
     return response
 
 
-def _no_body(request: web.BaseRequest) -> None:
+def _reject_body(request: web.BaseRequest) -> None:
     if request.content_length or "Transfer-Encoding" in request.headers:
         raise BadRequest("this path does not accept a body", code="unexpected_body")
 
 
 def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:
-    """Returns the client program's name, and whether it is shortened (see ``_agent``).
+    """Returns the client program's name, and whether a bundler shortened its User-Agent (see ``_agent``).
 
     It comes from what programs tell gateways (``X-App``, ``X-Title``, the host of ``HTTP-Referer``), or is the first
     word of the User-Agent, without the version.
@@ -230,8 +225,8 @@ def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def _given_name(headers: Mapping[str, str]) -> str:
-    """Returns the name in the headers. ``X-App`` of Anthropic's clients is skipped: Claude Code's says how it was
-    started.
+    """Returns the name that the client sent. ``X-App`` of Anthropic's clients is ignored: Claude Code's says only how
+    the program was started.
     """
     name = "" if "anthropic-version" in headers else headers.get(_X_APP, "")
     name = name or headers.get(_X_TITLE, "") or _REFERER.sub("", headers.get(_HTTP_REFERER, ""))
@@ -241,7 +236,7 @@ def _given_name(headers: Mapping[str, str]) -> str:
 _X_APP, _X_TITLE, _HTTP_REFERER, _RETRY_COUNT = map(
     type(hdrs.USER_AGENT), ("X-App", "X-Title", "HTTP-Referer", "x-stainless-retry-count")
 )
-"""Names of aiohttp's own type are looked up in half the time."""
+"""Of aiohttp's own type ``istr``, which is looked up in half the time."""
 _REFERER = re.compile(r"^[a-z]+://(?:[^/?#]*@)?(?:www\.)?|[/?#].*", re.DOTALL)
 """Matches all of a URL but the host."""
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 
 from gateway.core.auth import new_call_id
 from gateway.core.engine import Engine
-from gateway.v1.app import Surface
+from gateway.v1.app import PublicApp
 from gateway.web.connection import ConnectionLimits
 from gateway.web.listener import Acceptor, Listener, listening
 
@@ -59,7 +59,7 @@ class OllamaPort:
 
     async def _listen(self, port: int) -> None:
         engine = self._engine
-        surface = Surface(engine, HOST, keyless=True)
+        surface = PublicApp(engine, HOST, keyless=True)
         listener = Listener(surface.handle, self._crowd, lambda: new_call_id(engine.clock.wall()))
         try:
             acceptor = Acceptor(listening(HOST, port), listener)

@@ -22,18 +22,18 @@ class AuthThrottle:
     def __init__(self, mono: Callable[[], float], own: Callable[[str], bool] = is_own) -> None:
         self._mono = mono
         self._own = own
-        self.heard: dict[str, deque[float]] = {}
+        self.failures: dict[str, deque[float]] = {}
         """When each address failed recently; usually empty."""
 
     def check(self, address: str) -> None:
         """Raises RateLimited for an address that failed too often."""
-        failures, now = self.heard.get(address), self._mono()
+        failures, now = self.failures.get(address), self._mono()
         if failures is None:
             return
         while failures and failures[0] <= now - SPAN_S:
             failures.popleft()
         if not failures:
-            del self.heard[address]
+            del self.failures[address]
         elif len(failures) >= MOST:
             wait_s = ceil(failures[0] + SPAN_S - now)
             msg = f"{MOST} requests of your address had no valid token; try again in {wait_s} s with a valid one"
@@ -43,8 +43,8 @@ class AuthThrottle:
         """Count a request of this address without a valid token."""
         if self._own(address):
             return
-        failures = self.heard.pop(address, None) or deque(maxlen=MOST)
+        failures = self.failures.pop(address, None) or deque(maxlen=MOST)
         failures.append(self._mono())
-        self.heard[address] = failures
-        if len(self.heard) > 1000:
-            del self.heard[next(iter(self.heard))]
+        self.failures[address] = failures
+        if len(self.failures) > 1000:
+            del self.failures[next(iter(self.failures))]

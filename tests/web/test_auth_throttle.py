@@ -48,7 +48,7 @@ def test_what_is_long_ago_is_forgotten(knocks: AuthThrottle, time: Time) -> None
     knocks.failed(FAR)
     time.now += 60
     knocks.check(FAR)
-    assert knocks.heard == {}
+    assert knocks.failures == {}
 
 
 @pytest.mark.parametrize("own", [NEAR, "127.8.8.8", "::1", "::ffff:127.0.0.1", ""])
@@ -61,5 +61,5 @@ def test_this_machine_never_waits(knocks: AuthThrottle, own: str) -> None:
 def test_memory_is_bounded(knocks: AuthThrottle) -> None:
     for number in range(3 * 1000):
         knocks.failed(f"2001:db8::{number:x}")
-    assert len(knocks.heard) == 1000
-    assert all(failures.maxlen == MOST for failures in knocks.heard.values())
+    assert len(knocks.failures) == 1000
+    assert all(failures.maxlen == MOST for failures in knocks.failures.values())
