@@ -32,23 +32,23 @@ async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
     if kept is not None and kept[0] is registry and kept[1] == hour:
         return kept[2]
     try:
-        find = await load()
+        price_list = await load()
     except Unavailable:
         return PriceNews()
-    news = await asyncio.to_thread(price_news, registry, find, edits.now)
+    news = await asyncio.to_thread(price_news, registry, price_list, edits.now)
     edits.price_news["now"] = (registry, hour, news)
     return news
 
 
-def price_news(registry: Registry, find: PriceList, now: Millis) -> PriceNews:
+def price_news(registry: Registry, price_list: PriceList, now: Millis) -> PriceNews:
     """Returns the news about a configuration's prices at a moment."""
     counts = {"up": 0, "down": 0, "new": 0}
-    for channel, served, price in known_prices(registry.channels.values(), registry, find, now):
+    for channel, served, price in known_prices(registry.channels.values(), registry, price_list, now):
         before = channel_price(channel, served, registry.prices)
         if differs(before, price) and not set_by_owner(before):
             word = change_of(before, price)
             counts["up" if word == "same" else word] += 1
-    as_of = find.as_of(now)
+    as_of = price_list.as_of(now)
     known = {(rise.model, rise.since_ms): rise for price in _in_use(registry) for rise in _rises(price, now)}
     rises = sorted(known.values(), key=lambda rise: rise.since_ms)
     return PriceNews(
@@ -60,7 +60,7 @@ def price_news(registry: Registry, find: PriceList, now: Millis) -> PriceNews:
         added=counts["new"],
         rises=rises[:MOST],
         published=list(islice(_published_prices(registry), MOST)),
-        hints=list(islice(_hints(registry, find), MOST)),
+        hints=list(islice(_hints(registry, price_list), MOST)),
     )
 
 
@@ -108,11 +108,11 @@ def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
                 )
 
 
-def _hints(registry: Registry, find: PriceList) -> Iterator[PriceHint]:
+def _hints(registry: Registry, price_list: PriceList) -> Iterator[PriceHint]:
     for channel in registry.channels.values():
         for served in channel.models if channel.dialect is not Dialect.MOCK else ():
             unpriced = channel_price(channel, served, registry.prices) is None
-            if unpriced and (text := find.hint(channel, served.upstream_name)):
+            if unpriced and (text := price_list.hint(channel, served.upstream_name)):
                 yield PriceHint(model=served.name, channel=channel.name, text=text)
 
 

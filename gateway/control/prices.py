@@ -65,10 +65,11 @@ EDITABLE = (
     "rules",
     "source",
 )
+"""The fields of a price that a request may set."""
 
 
 async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
-    """GET /prices: the prices of models, and their prices at single channels, by name."""
+    """GET /prices: the prices of models and their prices at single channels, sorted by model."""
     views = [price_view(price, edits.now) for price in edits.registry.prices.values()]
     views += [
         price_view(served.price, edits.now, served.name, channel=channel.name)
@@ -87,24 +88,24 @@ async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
     """
     model = request.match_info["model"]
     price = await _price_of(edits, model, await request.read())
-    channel = _asked_channel(edits, request)
+    channel = _channel_param(edits, request)
     if channel is None:
         what, change = f"the price of '{model}'", Change("prices", model, price)
     else:
         what = f"the price of '{model}' at channel '{channel.name}'"
-        change = Change("channels", channel.id, with_price(_offering(channel, model), {model: price}))
+        change = Change("channels", channel.id, with_price(_require_model(channel, model), {model: price}))
     await edits.commit(f"set {what}", f"{what} is as before", change)
     return price_view(price, edits.now, channel=channel.name if channel is not None else "")
 
 
-def _offering(channel: Channel, model: str) -> Channel:
-    """Returns the channel. Raises NotFound if it does not offer the model."""
+def _require_model(channel: Channel, model: str) -> Channel:
+    """Returns the channel unchanged. Raises NotFound if it does not offer the model."""
     if model not in {served.name for served in channel.models}:
         raise NotFound(f"channel '{plain(channel.name)}' does not offer the model '{plain(model)}'", param="channel")
     return channel
 
 
-def _asked_channel(edits: ConfigEdits, request: web.Request) -> Channel | None:
+def _channel_param(edits: ConfigEdits, request: web.Request) -> Channel | None:
     ref = query(request.query, {"channel": str}).get("channel")
     return edits.engine.catalog.channel(ref) if ref else None
 
@@ -112,27 +113,28 @@ def _asked_channel(edits: ConfigEdits, request: web.Request) -> Channel | None:
 async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
     """Returns a copy of another model's price: the one it has here, else the one in the price list.
 
-    Raises NotFound or BadRequest: see ``_only_one``.
+    Raises NotFound or BadRequest: see ``_common_price``.
     """
     price, source = edits.engine.catalog.price(other), LIKE + other
     if price is None or other == model:
-        price = _only_one(other, (await load()).named(other, edits.now))
+        price = _common_price(other, (await load()).named(other, edits.now))
         source += f" in {price.source}"
-    known = {"model": model, "updated": edits.now, "source": source, "as_of": Millis(0)}
-    return msgspec.structs.replace(price, **known, context=None, context_source="")  # the context is the other model's
+    overrides = {"model": model, "updated": edits.now, "source": source, "as_of": Millis(0)}
+    # the context is the other model's
+    return msgspec.structs.replace(price, **overrides, context=None, context_source="")
 
 
-def _only_one(name: str, by_vendor: Mapping[str, Price]) -> Price:
-    """Returns the price that all vendors charge. Raises NotFound without one, BadRequest if they charge
-    different ones.
-    """
+def _common_price(name: str, by_vendor: Mapping[str, Price]) -> Price:
+    """Returns the price that all vendors charge. Raises NotFound if there is none, BadRequest if they differ."""
     prices = list(by_vendor.values())
     if not prices:
-        msg = f"no price is known for '{plain(name)}': it has none here, and the price list does not have it"
+        msg = f"no price is known for '{plain(name)}': it has no price here, and the price list does not contain it"
         raise NotFound(msg, param="like")
     if any(differs(prices[0], price) for price in prices):
-        some = ", ".join(f"{vendor}/{plain(name)}" for vendor in list(by_vendor)[:6])
-        raise BadRequest(f"vendors ask different prices for '{plain(name)}'; name one of them: {some}", param="like")
+        examples = ", ".join(f"{vendor}/{plain(name)}" for vendor in list(by_vendor)[:6])
+        raise BadRequest(
+            f"vendors charge different prices for '{plain(name)}'; name one of them: {examples}", param="like"
+        )
     return prices[0]
 
 
@@ -151,8 +153,8 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
         there = ", ".join(sorted({name for c in registry.channels.values() for name in _names(c)}))
         msg = f"no channel or vendor '{plain(asked.channel)}'; there are: {there or 'none'}"
         raise NotFound(msg, param="channel")
-    find = await load()
-    known = await asyncio.to_thread(lambda: list(known_prices(channels, registry, find, now)))
+    price_list = await load()
+    known = await asyncio.to_thread(lambda: list(known_prices(channels, registry, price_list, now)))
     proposals: list[PriceProposal] = []
     prices: dict[ChannelId, dict[str, Price | None]] = {}
     sources: dict[str, None] = {}
@@ -182,18 +184,18 @@ def _names(channel: Channel) -> Sequence[str]:
 def _proposal(
     edits: ConfigEdits, channel: Channel, served: ServedModel, known: Price, asked: PriceBody
 ) -> PriceProposal:
-    now = channel_price(channel, served, edits.registry.prices)
-    kept, changes, guard = set_by_owner(now), differs(now, known), guard_of(now, known)
+    current = channel_price(channel, served, edits.registry.prices)
+    by_owner, changed, guard = set_by_owner(current), differs(current, known), guard_of(current, known)
     return PriceProposal(
         model=served.name,
         channel=channel.name,
-        now=price_view(now, edits.now, served.name) if now is not None else None,
+        now=price_view(current, edits.now, served.name) if current is not None else None,
         listed=price_view(known, edits.now, served.name),
-        kept=kept,
-        differs=changes,
-        change=change_of(now, known),
+        kept=by_owner,
+        differs=changed,
+        change=change_of(current, known),
         guard=guard,
-        applied=asked.apply and changes and not kept and (asked.accept or not guard),
+        applied=asked.apply and changed and not by_owner and (asked.accept or not guard),
     )
 
 
@@ -203,7 +205,7 @@ async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, st
     Without ``channel``, a price that the owner set for a single channel stays.
     """
     model = request.match_info["model"]
-    if (channel := _asked_channel(edits, request)) is not None:
+    if (channel := _channel_param(edits, request)) is not None:
         if all(served.price is None for served in channel.models if served.name == model):
             raise NotFound(f"channel '{channel.name}' has no price of its own for '{plain(model)}'", param="model")
         what, change = f"the price of '{model}' at channel '{channel.name}'", with_price(channel, {model: None})
@@ -255,8 +257,8 @@ def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
 
 
 def _other_price(edits: ConfigEdits, model: str) -> str:
-    """Returns, as the end of a message, which price a model still has: one that the owner set for a channel, or that of
-    another model; empty without one.
+    """Returns the end of a message that names the price which a model still has: the owner's at one channel, or that of
+    another model. Empty if it has none.
     """
     single = [
         channel.name
@@ -268,7 +270,7 @@ def _other_price(edits: ConfigEdits, model: str) -> str:
         names = first_of([f"'{plain(name)}'" for name in single], 3)
         return f" except at channel {names}: '{command}' removes that"
     target = edits.engine.catalog.price(model)
-    return "" if target is None else f"; it is another name of '{plain(target.model)}' and has that price"
+    return "" if target is None else f"; it is an alias of '{plain(target.model)}' and has its price"
 
 
 async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
@@ -299,7 +301,7 @@ async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
 
 def _no_model(name: str, known: Collection[str]) -> NotFound:
     near = ", ".join(f"'{plain(other)}'" for other in near_names(name, known))
-    meant = f"did you mean {near}?" if near else "'tollkeeper model list' shows the models there are"
+    meant = f"did you mean {near}?" if near else "'tollkeeper model list' lists the models"
     return NotFound(f"no model '{plain(name)}'; {meant}", param="model")
 
 

@@ -1,6 +1,7 @@
 """Request bodies: strict patches and query parameters. The domain's structs define what a body may contain.
 
-Nothing is guessed or ignored: an unknown name is refused with the known ones, a wrong type with its place.
+Nothing is guessed or ignored: the error for an unknown name lists the known ones, and that for a wrong type says
+where it is.
 """
 
 import enum
@@ -18,7 +19,7 @@ from gateway.domain.units import MOST
 
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 
-_VALID_AT = re.compile(r"(?P<what>.*?)(?: - at `(?P<place>.*)`)?", re.DOTALL)
+_DECODER_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?P<place>.*)`)?", re.DOTALL)
 
 
 def members(data: bytes) -> dict[str, msgspec.Raw]:
@@ -58,7 +59,7 @@ def _hints(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def patch(entity: AnyStruct, data: bytes, allowed: Collection[str], *required: str) -> AnyStruct:
-    """Returns the entity with the fields of a body. Raises BadRequest."""
+    """Returns the entity, changed by the fields of a body. Raises BadRequest."""
     return msgspec.structs.replace(entity, **fields(data, type(entity), allowed, required))
 
 
@@ -94,7 +95,7 @@ def query(given: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]
         if types[name] is tuple:
             values |= {name: tuple(dict.fromkeys(texts))} if texts else {}
         elif len(texts) > 1:
-            raise BadRequest(f"'{name}' is given {len(texts)} times, but can have one value only", param=name)
+            raise BadRequest(f"'{name}' is given {len(texts)} times; give it once", param=name)
         elif texts:
             values[name] = _parameter(name, texts[0], types[name])
     return values
@@ -115,14 +116,14 @@ def _decode(name: str, raw: msgspec.Raw, hint: Any) -> object:
         value = msgspec.json.decode(raw, type=hint)
         loose = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise _misfit(name, str(exc), hint) from exc
+        raise _type_error(name, str(exc), hint) from exc
     _check_inside(name, loose, hint)
     return value
 
 
-def _misfit(name: str, text: str, hint: Any) -> BadRequest:
+def _type_error(name: str, text: str, hint: Any) -> BadRequest:
     """Returns a decoder's complaint ``Expected `int`, got `str` - at `$[0].nanos``` as an error about the field."""
-    match = _VALID_AT.fullmatch(text)
+    match = _DECODER_MESSAGE.fullmatch(text)
     what, place = (match["what"], match["place"] or "$") if match else (text, "$")
     choices = "; known: " + ", ".join(_choices(hint)) if "enum" in what.lower() and any(_choices(hint)) else ""
     return BadRequest(f"{name}{place.removeprefix('$')}: {plain(what)}{choices}", param=name)

@@ -1,5 +1,5 @@
-"""Views: what the owner is shown, built from the configuration, the books, the health of channels and the sums of
-calls.
+"""Views: what the owner's API shows, built from the configuration, the books, the health of channels and the totals
+of calls.
 
 Keys, digests and header values are left out or masked here: no view contains a secret.
 """
@@ -57,7 +57,7 @@ def account_view(engine: Engine) -> AccountView:
 
 
 def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> TokenView:
-    """Returns a token with what it has spent. ``sees`` are the models that it sees, if they are known already."""
+    """Returns the view of a token. ``sees`` are the models that it sees, if the caller has them already."""
     scope: Scope = ("token", token.id)
     spent = engine.store.books.spent(scope)
     return TokenView(
@@ -161,12 +161,13 @@ def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelV
 
 
 def _marks_refused(engine: Engine, channel: Channel) -> bool:
+    """Returns whether the upstream has rejected cache marks for at least one of the channel's models."""
     learned = [engine.lessons.of(channel.id, served, engine.now()) for served in channel.models]
     return marks_cache(channel, NOTHING) and not all(marks_cache(channel, params) for params in learned)
 
 
 def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str) -> dict[str, Any]:
-    """Returns the fields that the owner edits, without those that are shown in another way."""
+    """Returns the entity's values of ``fields``, except those that the view shows in another form."""
     return {name: getattr(entity, name) for name in fields.__struct_fields__ if name not in but}
 
 
@@ -181,11 +182,12 @@ def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
 
 
 def until_ms(engine: Engine, state: HealthState) -> Millis | None:
-    """Returns when a pause ends; None without one."""
+    """Returns when the pause ends; None if there is none."""
     return Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
 
 
 def _waiting(engine: Engine, kind: str, key: str) -> int:
+    """Returns how many calls wait for a slot of a token, group or channel."""
     lines = engine.limiter.lines
     return lines.waiting((kind, key)) + lines.waiting((f"{kind} streams", key))
 
@@ -260,7 +262,7 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *,
 
 
 def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> tuple[BudgetView, ...]:
-    """Returns budgets with what is used of them now."""
+    """Returns the budgets with the amounts that are used in their current windows."""
     return tuple(budget_use(engine.store.books, scope, budgets, engine.now()))
 
 

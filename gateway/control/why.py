@@ -1,4 +1,4 @@
-"""Why: what a call of one token for one model would get, and by which rules. No upstream is contacted."""
+"""Why: explains how a call with one token for one model would be handled, without contacting an upstream."""
 
 from collections.abc import Iterable, Iterator
 
@@ -67,7 +67,7 @@ def _token(engine: Engine, ref: str) -> Token:
     if owner is not None or not ref.startswith(PREFIX):
         return engine.catalog.token(ref)
     if (token := engine.catalog.token_by_digest(digest(ref))) is None:
-        raise InvalidToken("no token has this key; 'tollkeeper token list' shows the tokens there are", param="token")
+        raise InvalidToken("no token has this key; 'tollkeeper token list' lists the tokens", param="token")
     return token
 
 
@@ -88,14 +88,16 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
     catalog, now = engine.catalog, engine.now()
     outcome = dry_run(wanted, _dry_run_state(engine), now)
     token, group = wanted.token, group_of(wanted.token, catalog)
-    seen = visibility_of(wanted.model, token, group, catalog)
-    admitted = outcome.admission.hold_plan if outcome.admission is not None else None
+    visibility = visibility_of(wanted.model, token, group, catalog)
+    hold_plan = outcome.admission.hold_plan if outcome.admission is not None else None
     entry = outcome.admission.entry if outcome.admission is not None else catalog.visible(token).get(wanted.model)
     price = _price(outcome, entry, wanted.model, catalog)
     need = outcome.need
-    room = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
-    routes = list(_routes(engine, entry, outcome, room)) if entry is not None else []
-    routes = _with_conversion(engine, wanted, [*routes, *_others(engine, wanted, {route.channel for route in routes})])
+    tickets = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
+    routes = list(_routes(engine, entry, outcome, tickets)) if entry is not None else []
+    routes = _with_conversion(
+        engine, wanted, [*routes, *_unused_routes(engine, wanted, {route.channel for route in routes})]
+    )
     error = outcome.error or _store_error(engine) or _unset_error(engine, routes)
     return Why(
         token=token.name,
@@ -108,20 +110,20 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         works=error is None,
         status=200 if error is None else error.http_status,
         code=error.code if error is not None else "",
-        message=_message(error) if error is not None else _way(outcome, sticky=_is_sticky(wanted, group)),
-        fix=_fix(error, seen, wanted, routes) if error is not None else "",
+        message=_message(error) if error is not None else _success_text(outcome, sticky=_is_sticky(wanted, group)),
+        fix=_fix(error, visibility, wanted, routes) if error is not None else "",
         retry_after_s=error.retry_after_s if error is not None else None,
-        then=_then(outcome.poor, wanted),
-        visible=seen.visible,
-        rule=seen.rule,
+        then=_next_obstacle(outcome.poor, wanted),
+        visible=visibility.visible,
+        rule=visibility.rule,
         price_state=_price_state(price),
         refuses_unpriced=catalog.registry.settings.refuse_unpriced,
         price=price_view(in_force(price, now), now, wanted.model) if price is not None else None,
         prices=[price_view(price, now, wanted.model) for price in _different_prices(entry, now)],
         multiplier=group.multiplier,
-        hold_nanos=admitted.nanos if admitted is not None else None,
-        hold_tokens=admitted.tokens if admitted is not None else None,
-        holds_rest=admitted is not None and need is not None and admitted.nanos < need.nanos,
+        hold_nanos=hold_plan.nanos if hold_plan is not None else None,
+        hold_tokens=hold_plan.tokens if hold_plan is not None else None,
+        holds_rest=hold_plan is not None and need is not None and hold_plan.nanos < need.nanos,
         hold_output=token.hold_output,
         available_nanos=engine.store.books.available(),
         parties=list(_parties(engine, token, group)),
@@ -133,7 +135,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
 
 
 def _unused_fallbacks(wanted: PlannedCall, outcome: DryRun, group: Group, catalog: Catalog) -> list[UnusedFallback]:
-    """Returns the fallbacks that can never answer the token, then those that too little is left for."""
+    """Returns the fallbacks that can never answer this token, then those that its remaining money cannot pay for."""
     token = wanted.token
     return [
         *unused_fallbacks(wanted.model, token, group, catalog),
@@ -158,7 +160,7 @@ def _with_conversion(engine: Engine, wanted: PlannedCall, routes: list[RouteView
 
 
 def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None:
-    """Returns the error of a call that finds all channels unusable, one of them because its variable is not set."""
+    """Returns the error of a call if no channel is usable and at least one lacks an environment variable."""
     tried = [route for route in routes if route.place]
     if all(route.passed for route in tried):
         for route in tried:
@@ -175,7 +177,7 @@ def _message(error: GatewayError) -> str:
 
 
 def _store_error(engine: Engine) -> GatewayError | None:
-    """Returns the store's error, if it has one. A call would try the disk again; here nothing is written."""
+    """Returns the error if the store has failed. A real call would try to write again; a dry run does not."""
     if engine.store.books.healthy:
         return None
     text = f"the store has failed, and calls are rejected: {engine.store.books.trouble.text}"
@@ -187,19 +189,20 @@ def _is_sticky(wanted: PlannedCall, group: Group) -> bool:
     return group.sticky or wanted.api.sticky
 
 
-def _way(outcome: DryRun, *, sticky: bool) -> str:
+def _success_text(outcome: DryRun, *, sticky: bool) -> str:
+    """Returns which channel would be tried first, or what the call would wait for."""
     if outcome.admission is not None and (full := outcome.admission.full) is not None:
         return f"it would wait for a free slot: {plain(full.label)} has {full.limit} {full.name}"
     if outcome.choice is None or outcome.choice.route is None:
-        return "it would wait for a free slot: its channels are at their limits of calls in flight"
+        return "it would wait for a free slot: all its channels are at their limit of concurrent calls"
     stays = "; a conversation stays on the channel that answered it before" if sticky else ""
     return f"channel '{plain(outcome.choice.route.channel.name)}' would be tried first: {outcome.choice.why}{stays}"
 
 
-def _fix(error: GatewayError, seen: Visibility, wanted: PlannedCall, routes: list[RouteView]) -> str:
+def _fix(error: GatewayError, visibility: Visibility, wanted: PlannedCall, routes: list[RouteView]) -> str:
     """Returns what to do about an error."""
     if error.code == "model_not_found":
-        return seen.fix
+        return visibility.fix
     first = routes[0].channel if routes else ""
     if isinstance(error, NoChannel) and first:
         test = f"'tollkeeper channel test {word(first)}'"
@@ -210,7 +213,7 @@ def _fix(error: GatewayError, seen: Visibility, wanted: PlannedCall, routes: lis
     return advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model, channel=first)
 
 
-def _then(error: GatewayError | None, wanted: PlannedCall) -> Obstacle | None:
+def _next_obstacle(error: GatewayError | None, wanted: PlannedCall) -> Obstacle | None:
     if error is None:
         return None
     fix = advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model)
@@ -278,35 +281,34 @@ def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
     return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks, easy=easy)
 
 
-def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, room: ChannelTickets) -> Iterator[RouteView]:
+def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, tickets: ChannelTickets) -> Iterator[RouteView]:
     """Yields the channels for a model, then for its fallbacks, with the reasons for passing them over."""
     first = outcome.choice.route.served.name if outcome.choice is not None and outcome.choice.route is not None else ""
     for candidate in (entry, *entry.fallbacks):
         usable = _without_unset(engine, candidate).routes
-        choice = choose(usable, NOTHING_TRIED, engine.health, lambda _: 0, room)
-        passed = {one.channel: one.reason for one in choice.passed}
-        likely = choice.chances() if candidate.name == first else {}
+        choice = choose(usable, NOTHING_TRIED, engine.health, lambda _: 0, tickets)
+        skip_reasons = {one.channel: one.reason for one in choice.passed}
+        chances = choice.chances() if candidate.name == first else {}
         for route in candidate.routes:
-            view = _route(
-                engine, route.channel, candidate.name, route.served.upstream_name, passed.get(route.channel.name, "")
-            )
-            chance = round(likely.get(route.channel.id, 0.0), 4)
-            resort = bool(chance and view.passed)
+            passed = skip_reasons.get(route.channel.name, "")
+            view = _route(engine, route.channel, candidate.name, route.served.upstream_name, passed)
+            chance = round(chances.get(route.channel.id, 0.0), 4)
+            last_resort = bool(chance and view.passed)
             yield msgspec.structs.replace(
-                view, place=place(route, engine.health.pace), chance=chance, last_resort=resort
+                view, place=place(route, engine.health.pace), chance=chance, last_resort=last_resort
             )
 
 
-def _others(engine: Engine, wanted: PlannedCall, listed: set[str]) -> Iterator[RouteView]:
+def _unused_routes(engine: Engine, wanted: PlannedCall, listed: set[str]) -> Iterator[RouteView]:
     """Yields the other channels of the group, and those that offer the model to other groups."""
     model, token = wanted.model, wanted.token
     for channel in sorted(engine.catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
         offered = next((served.upstream_name for served in channel.models if served.name == model), "")
         if channel.name not in listed and (offered or token.group in channel.groups):
-            yield _route(engine, channel, model, offered, _outside(channel, offered, wanted))
+            yield _route(engine, channel, model, offered, _exclusion_reason(channel, offered, wanted))
 
 
-def _outside(channel: Channel, offered: str, wanted: PlannedCall) -> str:
+def _exclusion_reason(channel: Channel, offered: str, wanted: PlannedCall) -> str:
     """Returns why a channel is not among the model's routes."""
     if wanted.token.group not in channel.groups:
         return f"not in group '{plain(wanted.token.group)}'"

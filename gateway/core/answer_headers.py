@@ -1,7 +1,7 @@
-"""Answer headers: everything that the gateway reports beside an answer (``docs/http.md``).
+"""Answer headers: what the gateway reports about an answer in ``x-gateway-*`` headers (``docs/http.md``).
 
-A new ``x-gateway-*`` header is a line here and a row of the table in ``docs/http.md``. If the head goes out before the
-facts are known, they follow as a comment at the end of the stream.
+To add a header, add a line here and a row to the table in ``docs/http.md``. A fact that is not known when the headers
+are sent follows in a comment at the end of the stream.
 """
 
 from collections.abc import Iterable
@@ -15,12 +15,10 @@ from gateway.domain.usage import COUNTED_HERE, Usage
 
 
 def answer_headers(attempt: AttemptState, limits: CallLimits, result: CallResult) -> dict[str, str]:
-    """Returns the headers of every answer and error of an admitted call, as far as they are known by then."""
+    """Returns the headers for an answer or an error of an admitted call, as far as their values are known."""
     if limits.read_headers is not None:
         limits.read()
-    out: dict[str, str] = {}
-    for name, value in attempt.reply_headers.items():  # one or two
-        out[name] = _header(value)
+    out = {name: _header(value) for name, value in attempt.reply_headers.items()}
     if limits.headers:
         out.update(limits.headers)
     if attempt.route is not None:

@@ -100,9 +100,7 @@ def still(token: Token, catalog: Catalog, now: Millis) -> Token:
 def _unknown(key: str, catalog: Catalog, now: Millis) -> InvalidToken:
     retired = catalog.registry.retired.get(digest(key)) if key else None
     if retired is None:
-        return InvalidToken(
-            "this API key is not a token of this gateway; 'tollkeeper token list' shows the tokens there are"
-        )
+        return InvalidToken("this API key is not a token of this gateway; 'tollkeeper token list' lists the tokens")
     error = InvalidToken(
         "this API key no longer works: it was replaced, or its token was removed; use the token's present key",
         code="key_replaced",

@@ -221,7 +221,7 @@ def _is_same(view: BudgetView, before: BudgetView) -> bool:
 
 
 def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:
-    """Returns budgets with what is used of them now."""
+    """Returns the budgets with the amounts that are used in their current windows."""
     for budget in budgets:
         spent, held = books.spent(scope, window_start(budget.window, now)), books.held(scope)
         yield BudgetView(

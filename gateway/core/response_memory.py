@@ -1,7 +1,7 @@
-"""Responses that clients may continue or fetch again: in memory, for each token its own, for a while.
+"""ResponseMemory: responses that clients may continue or fetch again, in memory only, separate for each token.
 
-The owner limits their bytes; one that was not used for a day is forgotten. The least recently used goes first. A
-restart forgets all.
+A response that was not used for a day is removed. If they exceed the owner's limit, the least recently used ones are
+removed first.
 """
 
 from collections import OrderedDict
@@ -14,16 +14,16 @@ _Key = tuple[TokenId, str]
 
 
 class ResponseMemory:
-    """All remembered responses. Content is held once: a conversation is found by the ids of its responses."""
+    """All remembered responses. Each stores only its own input and output; a conversation is a chain of ids."""
 
     def __init__(self, limit: Callable[[], int], mono: Callable[[], float], room: int = 4) -> None:
-        """``limit`` is in bytes; 0 remembers nothing. ``room`` is how many responses have room at least."""
+        """``limit`` returns the most bytes; 0 keeps nothing. A response over ``limit() // room`` is not kept."""
         self._limit = limit
         self._mono = mono
         self._room = room
         self._kept: OrderedDict[_Key, tuple[float, KeptResponse]] = OrderedDict()
         self._items: dict[_Key, str] = {}
-        """Maps an item to its response."""
+        """Maps an item's id to its response's id."""
         self._unread: list[tuple[TokenId, Callable[[], KeptResponse | None]]] = []
         self._unread_size = 0
         self._size = 0
@@ -35,18 +35,21 @@ class ResponseMemory:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Returns how many bytes the responses take."""
         return self._size + self._unread_size
 
     def keep_lazily(self, token: TokenId, read: Callable[[], KeptResponse | None], size: int) -> None:
-        """Remember what ``read`` returns, read on the first look-up: most never are. ``size``: bytes that it holds."""
+        """Remember the response that ``read`` returns. It is called on the first look-up: most are never looked up.
+
+        ``size`` is how many bytes it holds until then.
+        """
         self._unread.append((token, read))
         self._unread_size += size
         if len(self._unread) >= 64 or self._unread_size > self._limit() // self._room:
             self._read()
 
     def keep(self, token: TokenId, response: KeptResponse) -> None:
-        """Remember a response, unless it is so large that many others would be forgotten for it."""
+        """Remember a response, unless it would take too large a part of the limit."""
         if response.size > self._limit() // self._room:
             return
         self._drop(token, response.id)
@@ -66,7 +69,7 @@ class ResponseMemory:
         return found
 
     def item_of(self, token: TokenId, id: str) -> bytes | None:
-        """Returns an item of a response."""
+        """Returns an output item of a remembered response as JSON; None if it is not remembered."""
         self._read()
         found = self.find(token, self._items.get((token, id), ""))
         return bytes(found.items[id]) if found is not None and id in found.items else None
@@ -108,7 +111,7 @@ class ResponseMemory:
 
 
 class TokenMemory:
-    """What is remembered for one token, in the first of several memories that has it."""
+    """The remembered responses of one token. Several memories are searched in order."""
 
     def __init__(self, token: TokenId, *memories: ResponseMemory) -> None:
         self._token = token
@@ -131,7 +134,7 @@ class TokenMemory:
         return chain[::-1] if not response else []
 
     def conversation(self, response: str) -> list[KeptResponse]:
-        """Returns the same; empty if their upstream may keep them."""
+        """Returns the same responses; empty if the upstream of one may keep the conversation."""
         chain = self.chain(response)
         return [] if any(one.elsewhere for one in chain) else chain
 

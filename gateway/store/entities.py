@@ -36,14 +36,14 @@ _KEYS: dict[Table, str] = {
 
 
 _Rows = dict[Table, dict[str, Entity]]
-"""Table to key to entity."""
+"""Entities by table and key."""
 
 
 class Entities:
     """Reads and changes the configuration; every change replaces ``registry``.
 
-    Raises StoreTooNew, OSError, and StoreDamaged for an invalid file. A missing file is damage too if one is
-    ``expected``: a store with calls has had a configuration.
+    Raises StoreDamaged for an invalid file, and for a missing one if it is ``expected``: a store with calls must have
+    had one. Also raises StoreTooNew and OSError. ``moment`` is in the name of the copy of an edited file.
     """
 
     def __init__(self, path: Path, *, expected: bool = False, moment: int = 0) -> None:
@@ -51,21 +51,22 @@ class Entities:
         self._storage = _open(path)
         tables = self._storage.read()
         if tables is None and (expected or path.exists()):
-            raise _damage(path, "it is empty" if path.exists() else "it is missing")
+            raise _damaged_error(path, "it is empty" if path.exists() else "it is missing")
         if tables is not None:
             _check_format(path, tables)
         self.applied = _applied_number(tables)
         """The number of the newest history entry that this configuration contains."""
-        self.edited = tables is not None and _checksum(tables) != tables["meta"]["1"].get("crc", _checksum(tables))
+        crc = tables["meta"]["1"].get("crc") if tables is not None else None
+        self.edited = crc is not None and crc != _checksum(tables or {})
         """Whether another program or a person changed the file."""
         self.kept: Path | None = None
-        """Where a copy of the edited file was kept. The next change writes the file in this program's layout."""
-        rows, self._ids = _understand(path, tables or {})
+        """The copy that was made of the edited file, if any."""
+        rows, self._ids = _decode_tables(path, tables or {})
         self.registry = _registry(rows)
         self.granted = self.registry.granted
-        """The sum of the grants, kept because every call needs it."""
+        """The sum of the grants, cached because every call needs it."""
         if self.edited:
-            with suppress(OSError):  # the next start will do
+            with suppress(OSError):  # it is tried again at the next start
                 self.kept = files.keep(path, self._storage.raw, moment, "changed")
                 self._storage.write(_documents(self.registry, self._ids, self.applied))
         if tables is None:
@@ -81,7 +82,7 @@ class Entities:
             _check(change)
         registry, ids = with_changes(self.registry, changes), dict(self._ids)
         for table in dict.fromkeys(change.table for change in changes if _KEYS[change.table]):
-            ids[table] = _with_new(self._ids[table], [change.key for change in changes if change.table == table])
+            ids[table] = _with_new_ids(self._ids[table], [change.key for change in changes if change.table == table])
         try:
             files.replace(self._path.with_name("config.old.json"), self._storage.raw, durable=False)
             self._storage.write(_documents(registry, ids, entry or self.applied))
@@ -101,8 +102,8 @@ def _check(change: Change) -> None:
         raise InternalError(f"{change.value!r} cannot be {change.key!r} of {change.table}")
 
 
-def _with_new(ids: Mapping[str, int], keys: Sequence[str]) -> dict[str, int]:
-    """Returns the document ids with one more for each new key. No id is given twice while its document is there."""
+def _with_new_ids(ids: Mapping[str, int], keys: Sequence[str]) -> dict[str, int]:
+    """Returns the document ids, with a new one for each new key. An id in use is never assigned again."""
     new, newest = dict(ids), max(ids.values(), default=0)
     for key in keys:
         if key not in new:
@@ -115,7 +116,7 @@ def _open(path: Path) -> AtomicStorage:
     try:
         return AtomicStorage(path)
     except StoreDamaged as exc:
-        raise _damage(path, exc.message) from exc
+        raise _damaged_error(path, exc.message) from exc
 
 
 def _check_format(path: Path, tables: Tables) -> None:
@@ -124,29 +125,30 @@ def _check_format(path: Path, tables: Tables) -> None:
     except (KeyError, TypeError):
         found = None
     if not isinstance(found, int) or found < FORMAT:
-        raise _damage(path, f"its format number is not {FORMAT}")
+        raise _damaged_error(path, f"its format number is not {FORMAT}")
     if found > FORMAT:
         raise StoreTooNew(
             f"{ordinary(path)} has format {found}, this program supports formats up to {FORMAT}; use a newer version"
         )
 
 
-def _understand(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str, int]]]:
+def _decode_tables(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str, int]]]:
+    """Returns the entities, and their document ids, by table and key. Raises StoreDamaged."""
     rows: _Rows = {}
     ids: dict[Table, dict[str, int]] = {}
     for name, documents in tables.items():
         if documents and name != "meta" and name not in KINDS:  # the next change would drop what may be all the grants
-            raise _damage(path, f"its table {name!r} is unknown")
+            raise _damaged_error(path, f"its table {name!r} is unknown")
     for table, field in _KEYS.items():
         rows[table], ids[table] = {}, {}
         for number, document in tables.get(table, {}).items():
             try:
                 entity, doc_id = msgspec.convert(document, KINDS[table]), int(number)
             except ValueError as exc:
-                raise _damage(path, f"{table} {number}: {exc}") from exc
+                raise _damaged_error(path, f"{table} {number}: {exc}") from exc
             key = getattr(entity, field) if field else ""
             if key in rows[table]:
-                raise _damage(path, f"{table} has {key!r} twice")
+                raise _damaged_error(path, f"{table} has {key!r} twice")
             rows[table][key], ids[table][key] = entity, doc_id
         if not field:
             ids[table].setdefault("", 1)
@@ -154,7 +156,7 @@ def _understand(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[str
 
 
 def _registry(rows: _Rows) -> Registry:
-    """Returns the Registry. What the tables lack gets its default."""
+    """Returns the Registry, with defaults for what the tables lack."""
     return msgspec.convert(
         {
             **{table: entities for table, entities in rows.items() if _KEYS[table]},
@@ -184,12 +186,12 @@ def _checksum(tables: Mapping[str, Mapping[Any, object]]) -> str:
     return f"{zlib.crc32(layout({name: rows for name, rows in tables.items() if name != 'meta'})):08x}"
 
 
-def _damage(path: Path, why: str) -> StoreDamaged:
+def _damaged_error(path: Path, why: str) -> StoreDamaged:
     old = path.with_name("config.old.json")
     fix = (
         f"{old.name} is the version before the last change: copy it to {path.name}"
         if old.exists()
-        else (f"restore {path.name} from a backup")
+        else f"restore {path.name} from a backup"
     )
     where = ordinary(path)
-    return StoreDamaged(f"{where} cannot be used: {why}. It is left as it is; {fix}", details={"file": str(where)})
+    return StoreDamaged(f"{where} cannot be used: {why}. The file was not changed; {fix}", details={"file": str(where)})

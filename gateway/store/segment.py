@@ -17,7 +17,7 @@ HEAD = head("calls")
 EMPTY = HEAD + TAIL
 
 BLOCK = 1 << 17
-"""Bytes read at once. Memory stays flat, a search can stop early, and other threads are not held up for long."""
+"""Bytes read at once: little memory is used, a search can stop early, and other threads wait only briefly."""
 
 decode_entry = msgspec.json.Decoder(RollupEntry).decode
 _decode_file = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]]).decode
@@ -32,15 +32,16 @@ class Segment:
         self.path, self.name = path, path.name
         self.sums: SegmentSums = sealed or Rollup()
         self.gone = False
-        """The file was deleted for its age. Its sums remain."""
+        """Whether the file was deleted because of its age. Its sums remain."""
         self.partial = sealed is not None and sealed.left is not None
-        """Its file lacks calls that are in its sums: damage took some, or all, after it was sealed."""
+        """Whether the file was damaged after it was sealed, so that it lacks calls that the sums include."""
         self.edited = sealed is not None and sealed.edited
-        """Its sums may be those of other calls than the file now holds."""
+        """Whether another program changed the file, so that the sums may not match its calls."""
         self.n = 0 if sealed is None else sealed.n if sealed.left is None else sealed.left
         self.first, self.last = (sealed.first, sealed.last) if sealed else (0, 0)
         self.t0, self.t1 = (sealed.t0, sealed.t1) if sealed else (0, 0)
         self.end = sealed.end if sealed else len(HEAD)
+        """The offset after the last counted line. ``n``, ``first``, ``last``, ``t0``, ``t1``: see ``SealedSegment``."""
 
     def observe(self, doc_id: int, call: Countable) -> None:
         """Count one more call, whose line follows those counted so far."""
@@ -58,7 +59,7 @@ class Segment:
     def scan(self) -> bool:
         """Count the intact new lines after ``end``, and move ``end`` after them.
 
-        Returns False if anything else follows but the closing braces. Raises StoreTooNew.
+        Returns whether nothing but the closing braces follows them. Raises StoreTooNew.
         """
         with files.open_to_read(self.path) as file:
             start = file.read(100)
@@ -71,7 +72,7 @@ class Segment:
             return fine and ours and file.read(len(TAIL) + 1) == TAIL
 
     def _count(self, file: BinaryIO) -> bool:
-        """Count the intact lines from here on. Returns whether all are new ones, one directly after the other."""
+        """Count the intact lines from here on. Returns whether all are new, with nothing else between them."""
         fine, at = True, file.tell()
         for raw in file:
             line, comma = raw.rstrip(b"\n").removeprefix(b","), raw.startswith(b",")
@@ -93,7 +94,7 @@ class Segment:
             )
 
     def seal(self) -> SealedSegment:
-        """Returns what is kept once the file stops growing."""
+        """Returns the summary of the file for the ledger, once the file stops growing."""
         return SealedSegment(
             name=self.name,
             n=self.n,
@@ -111,12 +112,12 @@ class Segment:
     def lines(self) -> Iterator[bytes]:
         """Yields its intact lines, oldest first."""
         with suppress(FileNotFoundError):
-            yield from filter(intact, self.every_line(self.end))
+            yield from filter(intact, self.all_lines(self.end))
 
-    def every_line(self, end: int) -> Iterator[bytes]:
-        """Yields its lines up to the end of one of them, oldest first, including damaged ones.
+    def all_lines(self, end: int) -> Iterator[bytes]:
+        """Yields the lines before the offset ``end``, oldest first, including damaged ones.
 
-        What is appended meanwhile does not matter. Raises FileNotFoundError at once.
+        Lines that are appended meanwhile are not read. The call itself raises FileNotFoundError, not the iteration.
         """
         return _lines_up_to(files.open_to_read(self.path), end)
 
@@ -133,8 +134,8 @@ class Segment:
                 if all(needle in line for needle in needles) and intact(line):
                     yield line
 
-    def newest_after(self, skip: int, end: int) -> Iterator[bytes]:
-        """Yields its intact lines up to an offset, newest first; the newest ``skip`` are only counted."""
+    def older_lines(self, skip: int, end: int) -> Iterator[bytes]:
+        """Yields the intact lines before an offset, newest first, without the newest ``skip``."""
         for block in self.blocks(end):
             held = block.count(CRC)
             if skip >= held:
@@ -145,11 +146,11 @@ class Segment:
             skip = 0
 
     def blocks(self, end: int | None = None) -> Iterator[bytes]:
-        """Yields its lines in blocks, newest first, up to an offset, by default its present end.
+        """Yields blocks of whole lines before an offset (by default the present end), newest first.
 
-        Yields nothing if the file is gone.
+        Yields nothing if the file is missing.
         """
-        stop = self.end if end is None else end  # once: after it, lines may be half written
+        stop = self.end if end is None else end  # read once: lines after it may be incomplete
         try:
             file = files.open_to_read(self.path)
         except FileNotFoundError:
@@ -157,14 +158,14 @@ class Segment:
         with file:
             if file.read(len(HEAD)) != HEAD:
                 file.seek(0)
-                yield foreign_lines(file.read())
+                yield converted_lines(file.read())
                 return
             size = (BLOCK + 1) // 2
             while stop > len(HEAD):
                 start = max(len(HEAD), stop - size)
                 file.seek(start)
                 block = file.read(stop - start)
-                if start > len(HEAD):  # its first line is whole in the block before
+                if start > len(HEAD):  # its first line may be cut; the next block has it whole
                     cut = block.find(b"\n") + 1
                     if not cut:
                         size *= 2
@@ -178,7 +179,7 @@ def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
     with file:
         if file.read(len(HEAD)) != HEAD:
             file.seek(0)
-            yield from split(foreign_lines(file.read()))
+            yield from split(converted_lines(file.read()))
             return
         while (left := end - file.tell()) > 0:
             block = file.read(min(BLOCK, left))
@@ -187,10 +188,10 @@ def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
             yield from filter(None, split(block + (file.readline() if left > len(block) else b"")))
 
 
-def foreign_lines(data: bytes) -> bytes:
-    """Returns the calls of a file in a foreign layout as our lines: stock TinyDB may have rewritten it.
+def converted_lines(data: bytes) -> bytes:
+    """Returns our lines for the calls of a file in another layout, such as TinyDB's own.
 
-    Empty if it cannot be read. A document that is not a call is left out.
+    Returns nothing if the file cannot be read, and leaves out documents that are not calls.
     """
     try:
         calls = _decode_file(data)["calls"]

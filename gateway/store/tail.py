@@ -16,7 +16,7 @@ from gateway.store import files
 from gateway.store.files import TAIL, body_of, id_of, intact, join, split
 from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger
-from gateway.store.segment import HEAD, Segment, decode_entry, foreign_lines
+from gateway.store.segment import HEAD, Segment, converted_lines, decode_entry
 
 _CLOSED_FIRST = os.name == "nt"
 """Windows replaces no open file."""
@@ -183,7 +183,7 @@ def restore(segment: Segment, last: int, moment: int) -> str:
     data = files.read(segment.path)
     lines = _good_lines(data, last)
     if not lines and not data.startswith(HEAD):  # stock TinyDB changes the layout of a file; a file of ours is damaged
-        lines = _good_lines(foreign_lines(data), last)
+        lines = _good_lines(converted_lines(data), last)
         for line in lines:
             segment.observe(id_of(line), decode_entry(body_of(line)))
     kept = files.keep(segment.path, data, moment) if data else None

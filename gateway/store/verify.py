@@ -184,7 +184,7 @@ def _lines(part: SegmentView) -> Iterator[bytes] | None:
     if part.segment.partial:
         return None
     try:
-        return part.segment.every_line(part.end)
+        return part.segment.all_lines(part.end)
     except FileNotFoundError:
         return None if part.segment.gone else iter(())
 

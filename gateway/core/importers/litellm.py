@@ -1,5 +1,4 @@
-"""LiteLLM: converts its ``config.yaml``, already parsed, into a document of ours, and notes what has no counterpart.
-Pure.
+"""LiteLLM: converts its parsed ``config.yaml`` into our configuration document, and notes what has no counterpart.
 
 Deployments that differ only in their model become one channel. Limits and weights belong to a deployment, so a
 deployment with any of them becomes a channel of its own.
@@ -55,11 +54,11 @@ LIMITS = {"rpm": "rpm", "tpm": "tpm", "max_parallel_requests": "concurrent"}
 TIMEOUTS = {"timeout": "total", "stream_timeout": "head"}
 POLICIES = {"cost-based-routing": "cheapest", "latency-based-routing": "fastest", "simple-shuffle": "priority"}
 
-_READ = {
+_KNOWN_PARAMS = {
     *("model", "api_base", "base_url", "api_key", "custom_llm_provider", "organization", "extra_headers", "weight"),
     *("api_version", "order", "drop_params", *DEFAULTS, *RATES, *LIMITS, *TIMEOUTS),
 }
-_READ_INFO = {"mode", "max_input_tokens", "id", *RATES}
+_KNOWN_INFO = {"mode", "max_input_tokens", "id", *RATES}
 
 
 def convert(source: Mapping[str, Any]) -> ImportedConfig:
@@ -67,13 +66,13 @@ def convert(source: Mapping[str, Any]) -> ImportedConfig:
     out = ImportedConfig()
     shapes: dict[str, str] = {}
     for number, entry in enumerate(_list(source.get("model_list"))):
-        _deployment(out, table(entry), f"model_list[{number}]", shapes)
-    _router(out, table(source.get("litellm_settings")), table(source.get("router_settings")))
-    _rest(out, source)
+        _add_deployment(out, table(entry), f"model_list[{number}]", shapes)
+    _add_routing(out, table(source.get("litellm_settings")), table(source.get("router_settings")))
+    _note_other_sections(out, source)
     return out
 
 
-def _deployment(out: ImportedConfig, entry: Mapping[str, Any], where: str, shapes: dict[str, str]) -> None:
+def _add_deployment(out: ImportedConfig, entry: Mapping[str, Any], where: str, shapes: dict[str, str]) -> None:
     params, info = table(entry.get("litellm_params")), table(entry.get("model_info"))
     params = {**{name: entry[name] for name in LIMITS if name in entry}, **params}
     public = model_name(entry.get("model_name"))
@@ -81,18 +80,18 @@ def _deployment(out: ImportedConfig, entry: Mapping[str, Any], where: str, shape
         out.left("not imported: a deployment without a model_name that could be shown", where)
         return
     if info.get("mode", "chat") not in ("chat", "responses"):
-        out.left(f"not imported: a deployment of mode '{plain(str(info['mode']), 40)}', only chat is served", where)
+        out.left(f"not imported: a deployment of mode '{plain(str(info['mode']), 40)}'; only chat is supported", where)
         return
     provider, upstream = _provider(params)
     if provider not in PROVIDERS:
         out.left(f"not imported: provider '{plain(provider or '(none named)', 40)}' is unknown", where)
         return
-    channel = _channel(out, PROVIDERS[provider], params, where)
+    channel = _channel_fields(out, PROVIDERS[provider], params, where)
     if channel is None:
         return
-    out.ignored(set(params) - _READ, where, "litellm_params.")
-    out.ignored(set(info) - _READ_INFO, where, "model_info.")
-    _offer(out, channel, public, upstream, shapes, info)
+    out.ignored(set(params) - _KNOWN_PARAMS, where, "litellm_params.")
+    out.ignored(set(info) - _KNOWN_INFO, where, "model_info.")
+    _add_model(out, channel, public, upstream, shapes, info)
     out.price(public, {ours: params.get(theirs, info.get(theirs)) for theirs, ours in RATES.items()}, where)
 
 
@@ -108,8 +107,8 @@ def _provider(params: Mapping[str, Any]) -> tuple[str, str]:
     return family or ("openai_like" if params.get("api_base") else ""), model
 
 
-def _channel(out: ImportedConfig, preset: str, params: Mapping[str, Any], where: str) -> dict[str, Any] | None:
-    """Returns the channel's fields except its models; None, with a note, without an address."""
+def _channel_fields(out: ImportedConfig, preset: str, params: Mapping[str, Any], where: str) -> dict[str, Any] | None:
+    """Returns the channel's fields without its models. Without an address, adds a note and returns None."""
     url = _address(preset, str(params.get("api_base") or params.get("base_url") or ""))
     row = PRESETS.get(preset)
     if preset == "openai" and row and url not in ("", row.base_url):  # another server with the same API
@@ -118,14 +117,14 @@ def _channel(out: ImportedConfig, preset: str, params: Mapping[str, Any], where:
         out.left("not imported: a deployment without an api_base", where)
         return None
     if url.startswith(ENVIRONMENT):
-        out.left("not imported: an api_base in the environment; write the address itself", where)
+        out.left("not imported: an api_base from an environment variable; write the address into the file", where)
         return None
     fields: dict[str, Any] = {"dialect": row.dialect.value if row else "openai"}
     fields |= {"preset": preset} if preset else {}
     fields |= {"base_url": url} if url else {}
     if key := _key(params.get("api_key"), row.key_variable if row else ""):
         fields["key"] = key
-    fields |= dict(_further(out, params, where))
+    fields |= dict(_optional_fields(out, params, where))
     if "api_version" in params:
         out.left("not imported: api_version; Azure's v1 address does not need it", where)
     return fields
@@ -139,14 +138,14 @@ def _address(preset: str, url: str) -> str:
 
 
 def _key(value: object, variable: str) -> str:
-    """Returns a key or a reference; without one, the vendor's variable, as LiteLLM does."""
+    """Returns the key, or a reference to a variable: without a key, the vendor's usual one, as in LiteLLM."""
     text = str(value).strip() if value else ""
     if text.startswith(ENVIRONMENT):
         return REFERENCE + text.removeprefix(ENVIRONMENT)
     return text or (f"env:{variable}" if variable else "")
 
 
-def _further(out: ImportedConfig, params: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+def _optional_fields(out: ImportedConfig, params: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
     headers = {str(name): str(value) for name, value in table(params.get("extra_headers")).items()}
     if organization := params.get("organization"):
         headers["OpenAI-Organization"] = str(organization)
@@ -174,7 +173,7 @@ def _numbers(out: ImportedConfig, params: Mapping[str, Any], where: str) -> Iter
         yield "priority", -order
 
 
-def _offer(
+def _add_model(
     out: ImportedConfig,
     fields: dict[str, Any],
     public: str,
@@ -182,7 +181,7 @@ def _offer(
     shapes: dict[str, str],
     info: Mapping[str, Any],
 ) -> None:
-    """Put the model into the channel of this shape, or into a new one."""
+    """Add the model to the channel with the same fields, or to a new channel."""
     own = public if "limits" in fields or "weight" in fields else ""
     shape = repr((sorted(fields.items(), key=str), own))
     name = shapes.get(shape, "")
@@ -194,7 +193,7 @@ def _offer(
         channel.setdefault("patterns", []).append(upstream if "*" in upstream else public)
         if public not in ("*", upstream):
             out.left(
-                f"models matched by '{plain(public, 60)}' are offered by the upstream's own names, without a prefix"
+                f"models that match '{plain(public, 60)}' are offered under the upstream's names, without a prefix"
             )
         return
     model: dict[str, Any] = {"name": public}
@@ -213,12 +212,12 @@ def _host(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].replace(":", "-")
 
 
-def _router(out: ImportedConfig, settings: Mapping[str, Any], router: Mapping[str, Any]) -> None:
+def _add_routing(out: ImportedConfig, settings: Mapping[str, Any], router: Mapping[str, Any]) -> None:
     """Add fallbacks, aliases and the strategy to the group ``default``."""
     if fallbacks := list(_fallbacks(out, settings, router)):
         out.groups["default"]["fallbacks"] = fallbacks
     for alias, target in table(router.get("model_group_alias")).items():
-        _alias(out, str(alias), str(target.get("model", "") if isinstance(target, Mapping) else target))
+        _add_alias(out, str(alias), str(target.get("model", "") if isinstance(target, Mapping) else target))
     strategy = str(router.get("routing_strategy", "simple-shuffle"))
     if strategy not in POLICIES:
         out.left(f"not imported: routing_strategy '{plain(strategy, 40)}'; see 'tollkeeper group edit --policy'")
@@ -240,12 +239,12 @@ def _fallbacks(out: ImportedConfig, settings: Mapping[str, Any], router: Mapping
     for model, to in pairs:
         names = [name for name in to if model_name(name)]
         if len(names) < len(to):
-            out.left("not imported: fallbacks that are more than a model's name", model)
+            out.left("not imported: fallbacks with settings of their own", model)
         if names and model_name(model):
             yield {"model": model, "to": names}
 
 
-def _alias(out: ImportedConfig, alias: str, target: str) -> None:
+def _add_alias(out: ImportedConfig, alias: str, target: str) -> None:
     """Add another name for a model, wherever it is served."""
     for channel in out.channels.values():
         for model in [model for model in channel["models"] if model["name"] == target]:
@@ -255,7 +254,7 @@ def _alias(out: ImportedConfig, alias: str, target: str) -> None:
         out.prices.setdefault(alias, out.prices[target])
 
 
-def _rest(out: ImportedConfig, source: Mapping[str, Any]) -> None:
+def _note_other_sections(out: ImportedConfig, source: Mapping[str, Any]) -> None:
     if variables := table(source.get("environment_variables")):
         names = ", ".join(plain(str(name), 60) for name in sorted(map(str, variables)))
         out.left(f"set these variables where the server runs: {names}")

@@ -108,7 +108,7 @@ def test_prices_are_of_the_public_name_and_a_million_tokens() -> None:
 def test_names_for_many_become_patterns() -> None:
     found = of(deployment("*", "groq/*"), deployment("gpt-*", "openai/gpt-*"), deployment("xai/*", "xai/*"))
     assert [channel["patterns"] for channel in found.channels.values()] == [["*"], ["gpt-*"], ["*"]]
-    assert found.notes == ["models matched by 'xai/*' are offered by the upstream's own names, without a prefix"]
+    assert found.notes == ["models that match 'xai/*' are offered under the upstream's names, without a prefix"]
 
 
 def test_fallbacks_aliases_and_strategies_hold_for_the_group() -> None:
@@ -132,7 +132,7 @@ def test_fallbacks_aliases_and_strategies_hold_for_the_group() -> None:
 LEFT: list[tuple[Any, str]] = [
     (deployment(model="bedrock/x"), "provider 'bedrock' is unknown"),
     (deployment(model="text-embedding-3"), "provider '(none named)' is unknown"),
-    (deployment(model="vllm/x", api_base="os.environ/BASE"), "an api_base in the environment"),
+    (deployment(model="vllm/x", api_base="os.environ/BASE"), "an api_base from an environment variable"),
     (deployment(model="azure/x"), "a deployment without an api_base"),
     (deployment(info={"mode": "embedding"}), "a deployment of mode 'embedding'"),
     (deployment(name="\x1b[2J"), "a deployment without a model_name"),
@@ -166,7 +166,7 @@ def test_what_is_not_imported_of_the_rest_is_reported() -> None:
         include=["other.yaml"],
     )
     assert out.notes == [
-        "not imported: fallbacks that are more than a model's name (m)",
+        "not imported: fallbacks with settings of their own (m)",
         "not imported: routing_strategy 'least-busy'; see 'tollkeeper group edit --policy'",
         "not imported: litellm_settings.cache",
         "not imported: litellm_settings.context_window_fallbacks",
