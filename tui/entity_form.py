@@ -1,4 +1,4 @@
-"""Entity form: inputs, request body and equivalent command of a form, drawn from the table of an entity's fields."""
+"""Entity form: the inputs, the request body and the equivalent command of a form, built from a table of fields."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from tui.widgets.form import FormField, Values
 
 
 def known_names(board: Board, what: str) -> list[str]:
-    """Returns the names of all ``groups``, ``models`` or ``tokens``; empty for nouns that the board does not have."""
+    """Returns the names of all ``groups``, ``models`` or ``tokens``; empty for anything else."""
     return [quote_name(one.name) for one in getattr(board, what, ())] if what else []
 
 
@@ -48,26 +48,24 @@ class EntityForm:
         table: Table,
         blank: msgspec.Struct,
         session: ConsoleSession,
-        like: Any = None,
+        entity: Any = None,
         *,
         copy: bool = False,
         source: msgspec.Struct | None = None,
     ) -> None:
-        """It edits the entity ``like``, or creates a ``copy`` of it. ``source`` fills the inputs if neither
-        is given.
-        """
+        """Edits ``entity``, or creates a ``copy`` of it. Without one, ``source`` fills the inputs."""
         self._noun = noun
         self._table = table
         self.session = session
-        self.edited = None if copy else like
+        self.edited = None if copy else entity
         """The entity that is edited; None if the form creates one."""
         self._blank = blank
         self._before = self.edited or blank
         """The entity that the form is compared with; for a new one, the defaults."""
-        self._source = like or source or blank
+        self._source = entity or source or blank
         """The entity whose values fill the inputs."""
-        if like is not None and copy:
-            self._source = msgspec.structs.replace(like, name=f"{like.name}-2")
+        if entity is not None and copy:
+            self._source = msgspec.structs.replace(entity, name=f"{entity.name}-2")
 
     def fields(self) -> list[FormField]:
         """Returns the inputs of the form."""
@@ -91,9 +89,7 @@ class EntityForm:
         return all(values[field.id] == field.kind.part(getattr(self._source, field.name)) for field in self._table)
 
     def command(self, texts: Mapping[str, str], more: Sequence[str] = ()) -> str:
-        """Returns the equivalent command; ``more`` are options beside those of the table. Raises BadRequest for invalid
-        texts.
-        """
+        """Returns the equivalent command; ``more`` are additional options. Raises BadRequest for invalid texts."""
         if self.edited is None:
             words = [self._noun, "add", texts["name"] or "NAME"]
             return shlex.join([*words, *more, *self.arguments(texts, but=["name"])])
@@ -102,7 +98,7 @@ class EntityForm:
         return shlex.join([*words, *more, *self.arguments(texts)])
 
     def arguments(self, texts: Mapping[str, str], but: Sequence[str] = ()) -> list[str]:
-        """Returns the options of that command."""
+        """Returns the command's options for the changed fields."""
         fields = [field for field in self._table if field.name not in but]
         after = self._entity({field.id: self._parse(field, texts[field.id]) for field in fields}, but)
         found = (field.kind.arguments(field, getattr(self._before, field.name), after[field.name]) for field in fields)
@@ -132,13 +128,11 @@ class EntityForm:
         return field.kind.read(text, self.session.now())
 
     def _entity(self, values: Values, but: Sequence[str] = ()) -> dict[str, Any]:
-        """Returns the attributes with the values of the inputs; attributes without a changed input keep their exact
-        values.
-        """
+        """Returns the entity's attributes with the values of the inputs. An unchanged input keeps the exact value."""
         found: dict[str, Any] = {}
         for field in self._table:
             if field.name not in but:
                 value = found.setdefault(field.name, getattr(self._source, field.name))
-                if self.edited is None or values[field.id] != field.kind.part(value):  # views have more than is sent
+                if self.edited is None or values[field.id] != field.kind.part(value):  # views show more than is sent
                     found[field.name] = field.kind.put(value, values[field.id])
         return found

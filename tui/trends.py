@@ -34,7 +34,7 @@ class Trends(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trends(summary: Summary, starts: Sequence[Millis]) -> Trends:
-    """Returns the summary by its keys, over these hours or days."""
+    """Returns the rows of a summary by key and by hour or day. ``starts`` are the hours or days."""
     series: dict[str, dict[Millis, SumRow]] = {}
     for point in summary.series:
         series.setdefault(point.key, {})[point.start_ms] = point.row
@@ -42,8 +42,8 @@ def trends(summary: Summary, starts: Sequence[Millis]) -> Trends:
 
 
 def days(count: int, now: Millis) -> list[Millis]:
-    """Returns the first moments of the last ``count`` local days, today's last; from the calendar, since days differ in
-    length.
+    """Returns the starts of the last ``count`` local days, oldest first. They follow the calendar, because days
+    differ in length.
     """
     found = [window_start(Window.DAY, now)]
     while len(found) < count:
@@ -52,13 +52,13 @@ def days(count: int, now: Millis) -> list[Millis]:
 
 
 def hours(count: int, now: Millis) -> list[Millis]:
-    """Returns the first moments of the last ``count`` hours, the current one last; hours are those of UTC."""
+    """Returns the starts of the last ``count`` UTC hours, oldest first."""
     last = now // HOUR_MS * HOUR_MS
     return [Millis(last - back * HOUR_MS) for back in reversed(range(count))]
 
 
 class Pulse:
-    """Counts of ended calls by second, the error rate and the median. The clock is a parameter."""
+    """The ended calls of the last hour by second, and the error rate and latency of the newest ones."""
 
     def __init__(self) -> None:
         self._seconds: dict[int, int] = {}
@@ -93,7 +93,7 @@ class Pulse:
         return found
 
     def repeats(self, now: int) -> int:
-        """Returns how many calls of the last 60 seconds have no row of their own: refusals that a record counts."""
+        """Returns how many refusals of the last 60 seconds are only counted in another refusal's record."""
         return sum(count for second, count in self._repeats.items() if -1 <= (now // 1000 - second) // 60 < 1)
 
     @property

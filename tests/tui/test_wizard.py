@@ -245,7 +245,7 @@ async def test_escape_asks_about_models_selected_before_going_back_but_not_once_
         await step(app, pilot, 2, "space", "b")
         await step(app, pilot, 3, "enter")
         await press(app, pilot, "escape")
-        assert "Your changes to the list are lost." in screen(app)
+        assert "Your changes to the list will be lost." in screen(app)
         await step(app, pilot, 4, "escape", "enter")
         await step(app, pilot, 3, "pageup")
         await press(app, pilot, "escape")

@@ -1,4 +1,4 @@
-"""Choices: one of a few words (Picker), checkboxes (CheckList), and dialogs of them. All work without colour."""
+"""Choices: a field with a few options (Picker), a list of checkboxes (CheckList), and dialogs with such lists."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -46,7 +46,7 @@ class Picker(Widget, can_focus=True):
         self.options = list(options)
         self.value = self.initial = value if value in options else self.options[0]
         self._typed = ""
-        """The start of the name that is being typed."""
+        """The letters typed so far."""
 
     def render(self) -> Content:
         if len(self.options) == 1:
@@ -113,14 +113,14 @@ class CheckList(OptionList, inherit_bindings=False):
         self.narrow("")
 
     def narrow(self, text: str) -> None:
-        """Show only options with these words; hidden ones keep their state."""
-        fits = row_filter(text)
-        self.shown = [option for option in self._every if fits(option[1])]
+        """Show only the options that match the search; hidden ones stay as they are."""
+        matches = row_filter(text)
+        self.shown = [option for option in self._every if matches(option[1])]
         self.set_options(self._line(id_, label) for id_, label in self.shown)
         self.highlighted = 0 if self.shown else None
 
     def action_page_up(self) -> None:
-        """Move up a page. On the first row, page up is a key of the surrounding screen."""
+        """Move up a page. On the first row, leave the key to the surrounding screen."""
         if not self.highlighted:
             raise SkipAction
         super().action_page_up()  # type: ignore[no-untyped-call] # Textual does not say
@@ -154,7 +154,7 @@ class MultiSelect(DialogScreen[Any]):
         Binding("escape,q", "leave", "Cancel"),
         Binding("enter", "done", "Done"),
         Binding("pageup,b", "back", "Back", show=False),
-        Binding("slash", "look", "Search", show=False),
+        Binding("slash", "search", "Search", show=False),
     ]
 
     def __init__(
@@ -169,8 +169,8 @@ class MultiSelect(DialogScreen[Any]):
     ) -> None:
         """``options``: ids and texts; ``on``: ids that are selected when it opens.
 
-        ``first``: the ids selected before any change, if the dialog was left with changes before; ``back``: whether it
-        can go to a previous step.
+        ``first``: the ids that were selected before any change, if the dialog is opened again with changes. ``back``:
+        whether there is a previous step.
         """
         super().__init__()
         self._title = title
@@ -178,7 +178,7 @@ class MultiSelect(DialogScreen[Any]):
         self._options = options
         self._first = frozenset(on if first is None else first)
         self.selected = set(on)
-        """The selected ids; valid also after it was left for the previous step."""
+        """The selected ids. They stay valid after a return to the previous step."""
         self._back = back
 
     def compose(self) -> ComposeResult:
@@ -202,7 +202,7 @@ class MultiSelect(DialogScreen[Any]):
         """Return the focus to the list; the search stays applied."""
         self.query_one(CheckList).focus()
 
-    def action_look(self) -> None:
+    def action_search(self) -> None:
         self.query_one(FilterInput).open()
 
     def action_leave(self) -> None:
@@ -212,11 +212,11 @@ class MultiSelect(DialogScreen[Any]):
         elif self.query_one(CheckList).on == self._first:
             self.dismiss(None)
         else:
-            text = "Your changes to the list are lost."
+            text = "Your changes to the list will be lost."
             question = Confirm("Discard what you selected?", text, "Discard", keep="Keep selecting")
-            self.app.push_screen(question, self._decided)
+            self.app.push_screen(question, self._leave_if_confirmed)
 
-    async def _decided(self, leave: bool | None) -> None:  # noqa: FBT001 - Textual calls it
+    async def _leave_if_confirmed(self, leave: bool | None) -> None:  # noqa: FBT001 - Textual calls it
         if leave:
             self.dismiss(None)
 
@@ -237,11 +237,11 @@ class ChooseColumns(DialogScreen[list[str] | None]):
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q", "leave(False)", "Cancel"),
         Binding("enter", "leave(True)", "Done"),
-        Binding("r", "usual", "Reset"),
+        Binding("r", "reset", "Reset"),
     ]
 
     def __init__(self, columns: Sequence[Column[Any]], chosen: Collection[str], fitting: Collection[str]) -> None:
-        """``chosen``: the ids chosen before, empty for as many as fit; ``fitting``: the ids of those that fit."""
+        """``chosen``: the ids of the columns to show; empty: as many as fit. ``fitting``: the ids of those that fit."""
         super().__init__()
         self._columns = columns
         self._automatic = not chosen
@@ -255,10 +255,10 @@ class ChooseColumns(DialogScreen[list[str] | None]):
 
     def action_leave(self, done: bool) -> None:  # noqa: FBT001 - Textual calls it
         on = self.query_one(CheckList).on
-        kept = self._automatic and on == self._on
-        self.dismiss([c.id for c in self._columns if c.id in on and not kept] if done else None)
+        unchanged = self._automatic and on == self._on
+        self.dismiss([c.id for c in self._columns if c.id in on and not unchanged] if done else None)
 
-    def action_usual(self) -> None:
+    def action_reset(self) -> None:
         self.dismiss([])
 
 
@@ -319,12 +319,12 @@ class ChooseOne(DialogScreen[str | None]):
         letter, names = event.character.casefold(), [id_.casefold() for id_, _ in self._options]
         options = self.query_one(OptionList)
         for typed in (self._typed + letter, letter):
-            if begins := [at for at, name in enumerate(names) if name.startswith(typed)]:
+            if indexes := [index for index, name in enumerate(names) if name.startswith(typed)]:
                 event.stop()
                 event.prevent_default()
                 first = (options.highlighted or 0) + (typed == letter)
                 self._typed = typed
-                options.highlighted = next((at for at in begins if at >= first), begins[0])
+                options.highlighted = next((index for index in indexes if index >= first), indexes[0])
                 return
         self._typed = ""
 
