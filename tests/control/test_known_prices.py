@@ -250,7 +250,7 @@ async def test_a_mapping_follows_its_target(owner: ControlClient) -> None:
         ("mini", False),
     ]
     await owner.remove_price("fast")
-    with pytest.raises(NotFound, match=r"another name of 'gpt-4.1' and has that price"):
+    with pytest.raises(NotFound, match=r"an alias of 'gpt-4.1' and has its price"):
         await owner.remove_price("fast")
 
 

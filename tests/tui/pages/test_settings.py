@@ -51,7 +51,7 @@ async def test_the_page_explains_the_selected_setting(size: tuple[int, int]) -> 
         select(app, "queue_s")
         await press(app, pilot)
         text = screen(app)
-        assert "Seconds that a call may wait for a free slot; 0: it is rejected immediately." in text
+        assert "Seconds a call may wait for a slot; 0: rejected immediately." in text
         assert "at once" in text
 
 
