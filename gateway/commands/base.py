@@ -1,7 +1,7 @@
-"""Base: what all commands have in common. They take ``--home``, and their help ends with examples to copy.
+"""Base: the classes of all commands. Each command takes ``--home``, and its help ends with examples to copy.
 
 A noun alone shows its list or its state. Words that people type out of habit (``ls``, ``rm``, ``create``, ``help``) are
-aliases. A wrong word is answered with the nearest right one, unless that one destroys something.
+aliases. For an unknown word, the error suggests the nearest command, unless that one destroys something.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,13 +23,13 @@ CONSOLE = "tollkeeper.console"
 """The key of the function that draws the console once, without a terminal, and returns its text."""
 
 HANDLES = "tollkeeper.handles"
-"""The key of the handles of keys on the command line, whose owners are named."""
+"""The key of the handles that replaced keys on the command line, so that their owners can be named."""
 SEARCHED = frozenset(
     {"app", "channel", "channels", "group", "model", "names", "ref", "refs", "search", "token", "words"}
 )
 """Parameters of searches: a key in one of them stands for its owner."""
 TAKE_KEYS = ("chat", "doctor", "env", "run")
-"""Commands that use the key they are given."""
+"""Commands that need the key itself, so it is not replaced."""
 
 HOST = "tollkeeper.host"
 PORT = "tollkeeper.port"
@@ -116,7 +116,7 @@ class Command(click.Command):
 
 
 def _hide_keys(ctx: click.Context) -> None:
-    """Replace keys in searches by their handles, and keep these to name the keys' owners."""
+    """Replace keys in searches by their handles, which are kept to name the keys' owners."""
     for name in SEARCHED & ctx.params.keys():
         value = ctx.params[name]
         texts = value if isinstance(value, tuple) else (value,)
@@ -144,7 +144,7 @@ class Noun(click.Group):
     command_class = Command
 
     def __init__(self, *args: Any, bare: str = "", **options: Any) -> None:
-        """``bare`` names the command that runs if none is given; without it the help is shown."""
+        """``bare`` names the command that runs if none is given; if it is empty, the help is shown."""
         super().__init__(*args, **options)
         self.bare = bare
         self.params.append(home_option())
@@ -215,7 +215,7 @@ def address_options() -> list[click.Parameter]:
 
 
 def home_option() -> click.Option:
-    """Adds ``--home``, kept in the context's notes for ``session.config``."""
+    """Returns ``--home``, whose value ``session.config`` reads from ``click.Context.meta``."""
     return click.Option(
         ["--home"],
         metavar="FOLDER",

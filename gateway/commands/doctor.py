@@ -93,7 +93,7 @@ def doctor(token: str | None, model: str, api: str | None, *, as_json: bool) -> 
 
 
 def _without_store(error: GatewayError) -> Iterator[Step]:
-    """Reports a store that cannot be opened, so that no call could work; the machine's checks may show why."""
+    """Yields a failed step for a store that cannot be opened, then the checks of the machine, which may show why."""
     with server_imports():
         from gateway.server import machine_checks  # it loads everything; not needed while a server runs
 

@@ -1,4 +1,4 @@
-"""``incident``: which channels failed when and why, and which answered their calls; and warnings of budgets."""
+"""``incident``: failures of channels with their causes and who answered their calls, and warnings of budgets."""
 
 import click
 
@@ -53,7 +53,7 @@ def list_incidents(channels: tuple[str, ...], since: Millis | None, limit: int |
 
 
 def _end_of(incident: Incident) -> int:
-    """Returns when an incident that is over ended."""
+    """Returns when an incident ended. It must be over."""
     return max(incident.last, incident.quiet_from if incident.ended is None else incident.ended)
 
 

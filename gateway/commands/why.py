@@ -1,4 +1,4 @@
-"""``why``: what a call would get and by which rules, without making it."""
+"""``why``: explain how a call would be handled, without making it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ def _state(route: RouteView) -> str:
 
 
 REQUEST = ListColumn("Request", lambda r: r.conversion, drop=3)
-"""Empty for chat completions."""
+"""The column is empty for chat completions."""
 
 COLUMNS = [
     ListColumn("Channel", lambda r: r.channel, "name"),

@@ -35,8 +35,8 @@ from gateway.upstream.credentials import unset_text
 
 
 async def explain(edits: ConfigEdits, request: web.Request) -> Why:
-    """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]: what a call would get; the token by id, name or
-    key.
+    """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]: how a call would be handled. The
+    token is an id, a name or a key.
     """
     types = {"token": str, "model": str, "api": str, "prompt_tokens": int, "max_tokens": int, "stream": bool}
     asked = query(request.query, types)

@@ -1,4 +1,4 @@
-"""Visibility: the rule by which a token sees a model or not. It uses the catalog that calls use."""
+"""Visibility: the rule that shows a model to a token or hides it, found with the catalog that calls use."""
 
 from collections.abc import Iterable, Iterator
 
@@ -68,7 +68,7 @@ def _pattern(model: str, patterns: tuple[str, ...]) -> str:
 
 
 def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
-    """Returns why a name that only the group's fallbacks have is hidden: it must match as other names must."""
+    """Returns why a name that exists only in the group's fallbacks is hidden: it must match all patterns too."""
     alias = f"'{model}' is another name for its fallbacks"
     if unfit := _unfit(model, token, group):
         rules = " and ".join(rule for rule, _ in unfit)
@@ -78,8 +78,8 @@ def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
 
 
 def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel], seen: Iterable[str]) -> Visibility:
-    """Returns all the rules that hide it, in the order in which the catalog applies them; ``seen``: what the token
-    sees.
+    """Returns all rules that hide the model, in the order in which the catalog applies them. ``seen`` are the models
+    that the token sees.
     """
     if not offering:
         fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
@@ -95,7 +95,7 @@ def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel], 
 
 
 def _missing_channel(model: str, token: Token, group: Group, offering: list[Channel]) -> Iterator[tuple[str, str]]:
-    """Says that no channel serves the group with the model, and what to do."""
+    """Yields why no channel serves the model to the group, and what to do."""
     inside = [channel for channel in offering if group.name in channel.groups]
     first, group_name = word((inside or offering)[0].name), plain(group.name)
     if not inside:

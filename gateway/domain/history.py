@@ -1,4 +1,4 @@
-"""History: the owner's changes as they are kept across restarts, and how the owner sees them.
+"""History: the owner's changes, as they are stored and as they are shown.
 
 An entry has each entity before and after, so that it can be undone later. An undo is an entry as well, which names the
 one it undoes; a redo undoes an undo. Entries are never edited.
@@ -30,7 +30,7 @@ RUN = "run"
 """The command that starts a program with a token of its own."""
 
 NOTHING_CHANGED = "nothing was changed"
-"""The result of an edit that changed nothing; the history does not have it."""
+"""The result of an edit that changed nothing. It is not in the history."""
 
 
 def where_they_differ(before: str, after: str, limit: int) -> tuple[str, str]:
@@ -50,7 +50,7 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     via: Via = "api"
     session: str = ""
-    """One run of a console."""
+    """The id of one run of a console."""
     place: str = ""
     """The terminal."""
     command: str = ""
@@ -83,7 +83,7 @@ class ChangeSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return "this console" if reader.session == self.session else f"another console{place}"
 
     def brief(self, reader: "ChangeSource | None" = None) -> str:
-        """Returns the same in a few words."""
+        """Returns the source in a few words."""
         if self.via == "command":
             return f"command: {self.command}" if self.command else "command line"
         if self.via in ("api", "gateway"):
@@ -108,7 +108,9 @@ Fields = dict[str, Any]
 
 
 class EntityChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entity: added (``before`` None), removed (``after`` None), or edited; then both have what differs."""
+    """The change of one entity: added (``before`` is None), removed (``after`` is None), or edited (both have only the
+    fields that differ).
+    """
 
     table: Table
     key: str
@@ -129,7 +131,7 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The result of undoing it: ``token 'ci' is removed``."""
     changes: list[EntityChange]
     undoes: int = 0
-    """The entry that this one undoes."""
+    """The id of the entry that this one undoes; 0: none."""
 
 
 HistoryKind = Literal["change", "undo", "redo"]
@@ -144,15 +146,15 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     source: ChangeSource
     text: str
     undone_by: int
-    """The entry that undid this one; 0: none."""
+    """The id of the entry that undid this one; 0: none."""
     undoes: int
-    """The entry that this one undid; 0: none."""
+    """The id of the entry that this one undid; 0: none."""
     differences: list[Difference]
 
     @property
     def edited(self) -> str:
-        """Returns what an edit changed: a single field with its values, or the names of several, and what else it did;
-        else empty.
+        """Returns what an edit changed: a single field with its values, or the names of several, and its other effects;
+        empty if no entity was edited.
         """
         changed = [one for one in self.differences if one.what == "changed"]
         if not changed:
@@ -168,17 +170,17 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoView(msgspec.Struct, frozen=True, kw_only=True):
-    """What was undone."""
+    """The result of an undo."""
 
     id: int
     """The id of the new entry, which can be undone as well."""
     kind: HistoryKind
     text: str
-    """The result."""
+    """The result in words."""
     target: HistoryView
     """The entry that was undone."""
     notes: list[str] = []
-    """What the owner has to do now."""
+    """What the owner still has to do."""
 
 
 class UndoDoubt(msgspec.Struct, frozen=True):
@@ -189,7 +191,7 @@ class UndoDoubt(msgspec.Struct, frozen=True):
 
 
 def undone_entries(entries: Iterable[HistoryEntry]) -> dict[int, int]:
-    """Returns which entries were undone, and by which other one. ``entries``: oldest first."""
+    """Maps the id of each undone entry to that of the entry that undid it. ``entries``: oldest first."""
     undone: dict[int, int] = {}
     for entry in reversed(list(entries)):
         if entry.undoes and entry.id not in undone:

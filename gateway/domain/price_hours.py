@@ -31,7 +31,7 @@ class PriceHours(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     zone: str = "UTC"
 
     def contains(self, moment: Millis) -> bool:
-        """Returns whether the moment is in these hours. Raises the errors of ``zone_of``."""
+        """Returns whether the moment is in these hours. Raises the same errors as ``zone_of``."""
         then = datetime.fromtimestamp(moment / 1000, zone_of(self.zone))
         minute, day = then.hour * 60 + then.minute, then.weekday()
         if self.start < self.end:

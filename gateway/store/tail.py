@@ -1,7 +1,7 @@
-"""The growing end of a segment, and the repair of what a crash or damage left of one.
+"""Tail: appends to the newest segment, and repairs segments after a crash or damage.
 
-A line that was written whole is never changed; a failed write is undone. A repair loses no byte: the file as it was
-found is kept beside the new one as ``<name>.<moment>.damaged``.
+A complete line is never changed, and a failed write is undone. A repair loses no byte: the file as it was found is kept
+beside the new one as ``<name>.<moment>.damaged``.
 """
 
 import errno
@@ -19,18 +19,18 @@ from gateway.store.ledger import Ledger
 from gateway.store.segment import HEAD, Segment, converted_lines, decode_entry
 
 _CLOSED_FIRST = os.name == "nt"
-"""Windows replaces no open file."""
+"""Windows cannot replace an open file."""
 
 
 class Mark(NamedTuple):
-    """What a sync that begins now will cover."""
+    """The lines that a sync covers."""
 
     lines: int
     end: int
 
 
 class PartlyWritten(OSError):
-    """The disk took the first ``count`` lines, then neither the whole next one nor the removal of these."""
+    """The disk accepted the first ``count`` lines, but neither the next one nor the removal of these."""
 
     def __init__(self, cause: files.ShortWrite, count: int) -> None:
         super().__init__(cause.errno, cause.strerror)
@@ -44,19 +44,19 @@ class Tail:
         self.segment = segment
         self._fd = files.open_file(segment.path, os.O_RDWR)
         self._has_name = os.fstat(self._fd).st_nlink > 0
-        """Whether this file system counts the names of a file."""
+        """Whether this file system counts the links of a file."""
         self._synced = segment.end
         self._unsynced: list[bytes] = []
         self._unsure = True
-        """What an earlier process wrote has not been checked yet."""
+        """Whether lines of an earlier process are not checked yet."""
         self._failure: OSError | None = None
         """The error of a failed sync."""
         self._torn = False
-        """The remains of a failed write follow the last line."""
+        """Whether the remains of a failed write follow the last line."""
 
     @property
     def dirty(self) -> bool:
-        """Returns whether a power cut could take lines."""
+        """Returns whether a power cut could lose lines."""
         return self._unsure or self._torn or bool(self._unsynced)
 
     def append(self, lines: Sequence[bytes]) -> None:
@@ -77,13 +77,13 @@ class Tail:
         self._unsynced += lines
 
     def mark(self) -> Mark:
-        """What a sync that begins now will cover."""
+        """Returns what a sync that begins now will cover."""
         return Mark(len(self._unsynced), self.segment.end)
 
     def sync(self) -> None:
-        """Wait for the disk. After one failure only ``rebuild`` helps: the system may have dropped unwritten data.
+        """Wait for the disk. After a failure, only ``rebuild`` helps: the system may have dropped unwritten data.
 
-        A deleted file is a failure: nobody would find the calls in it.
+        A deleted file is a failure, because its calls would be lost.
         """
         if self._failure is not None:
             raise OSError(self._failure.errno, self._failure.strerror)
@@ -99,7 +99,7 @@ class Tail:
             raise self._failure
 
     def covered(self, mark: Mark) -> None:
-        """A sync succeeded: everything before the mark is safe."""
+        """Note that a sync succeeded: everything before the mark is safe."""
         self._synced = mark.end
         del self._unsynced[: mark.lines]
         self._unsure = False
@@ -165,7 +165,7 @@ class Tail:
 
 
 def _spans(lines: Iterable[bytes], at: int) -> Iterator[tuple[int, int]]:
-    """Returns where lines begin and end once they are appended to a file that ends at ``at``."""
+    """Yields where each line begins and ends when it is appended to a file that ends at ``at``."""
     for line in lines:
         start = at + (1 if at == len(HEAD) else 2)
         at = start + len(line)
@@ -195,7 +195,7 @@ def restore(segment: Segment, last: int, moment: int) -> str:
 
 
 def reseal(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:
-    """Returns a sealed segment as it is now, if its size shows that somebody changed it. Its sums stay.
+    """Returns a sealed segment, read again if its size shows that it was changed. Its sums stay.
 
     Also returns what was found, in words; empty if nothing changed. Raises OSError and StoreTooNew.
     """

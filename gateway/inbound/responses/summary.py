@@ -1,7 +1,7 @@
-"""The summary that stands for a conversation: how it is requested, and how it is sent.
+"""Summary: requests a summary that replaces a conversation, and seals it for the client.
 
-Where an upstream cannot compact a conversation, the same model writes a summary. Clients keep it in a
-``compaction`` item, sealed as reasoning is, and send it back instead of the conversation; any model can go on from it.
+If an upstream cannot compact a conversation, the same model writes a summary. Clients keep it in a ``compaction`` item,
+sealed like reasoning, and send it back in place of the conversation. Any model can continue from it.
 """
 
 from typing import Any
@@ -47,14 +47,14 @@ def seal_summary(text: str) -> str:
 
 
 def summary_in(sealed: str) -> str | None:
-    """Returns what the model reads of a ``compaction`` item's content; None if it was not made here."""
+    """Returns the text for the model from a ``compaction`` item's content; None if this gateway did not seal it."""
     seal = unwrap(sealed)
     text = rawjson.maybe(seal.content) if seal is not None and seal.kind is SealKind.COMPACTION else None
     return _HEAD + text if isinstance(text, str) else None
 
 
 def summary_order(order: Order) -> Order:
-    """Returns the request for a summary instead of the client's own, in the words of the API."""
+    """Returns the request for a summary, which replaces the client's own, in the form of the same API."""
     fields = {name: raw for name, raw in order.fields.items() if name in _KEPT}
     given = order.fields.get("input", NULL)
     items: list[Any] = []

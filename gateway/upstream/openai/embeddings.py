@@ -1,8 +1,7 @@
-"""Embeddings in OpenAI's form: the request goes out as it came, the answer is checked.
+"""Embeddings in OpenAI's form: the request is sent unchanged, and the answer is checked.
 
-Clients decode what they get in the form they requested, whatever it is: numbers instead of base64 become another
-vector, without an error. So vectors in the wrong form are converted, they are put in the order of the inputs, and an
-answer with too few of them is an error.
+Clients decode vectors in the form they requested, and would misread another form without an error. So vectors in the
+wrong form are converted, all are put in the order of the inputs, and an answer with too few of them is an error.
 """
 
 import base64
@@ -33,13 +32,13 @@ _FLOATS = msgspec.json.Decoder(list[float])
 
 
 class EmbeddingsAdapter(Adapter):
-    """What adapters for embeddings have in common."""
+    """The base of adapters for embeddings."""
 
     def stream(self, order: Order, channel: Channel) -> AnswerStream:
         raise InternalError("embeddings are never streamed")
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """Returns the failure. A channel that lacks only this API is not at fault."""
+        """Returns the failure. If only this API is missing, it is not the channel's fault."""
         error = read_error(body)
         found = classify(channel, status, error, headers)
         if not lacks_path(found):
@@ -82,7 +81,7 @@ class _Answer(msgspec.Struct):
 
 
 class _RegularAnswer(msgspec.Struct, forbid_unknown_fields=True):
-    """An answer without other fields: one decode, of perhaps 130 MB, decides."""
+    """An answer without other fields, which a single decode recognizes even in 130 MB."""
 
     object: str
     data: list[Vector]
@@ -154,7 +153,7 @@ def answer_of(vectors: list[Vector], order: Order, answer: Fields, body: bytes =
 
 
 def _counts(usage: Usage) -> dict[str, object]:
-    """Returns the usage as clients read it: without output."""
+    """Returns the usage in OpenAI's form, which has no output tokens."""
     return {"prompt_tokens": usage.input, "total_tokens": usage.input}
 
 
@@ -184,7 +183,7 @@ def pack_vector(values: Sequence[float]) -> str:
 
 
 def unpack_vector(text: str) -> list[float]:
-    """Returns the reverse. Raises ValueError if it is not base64 of whole numbers."""
+    """Returns the numbers of ``pack_vector``'s text. Raises ValueError if it is not base64 of 32-bit floats."""
     data = base64.b64decode(text, validate=True)
     if len(data) % 4:
         raise ValueError("a vector is not a number of whole floats")
@@ -192,7 +191,7 @@ def unpack_vector(text: str) -> list[float]:
 
 
 def usage_of(report: msgspec.Raw | None) -> Usage | None:
-    """Returns the reported input tokens; None without a believable number."""
+    """Returns the reported input tokens; None without a plausible number."""
     found = rawjson.maybe(report)
     if not isinstance(found, dict):
         return None
