@@ -48,8 +48,6 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
     """Whether it is shown only if it fits after all other columns, or on request."""
     short: str = ""
     """The title to use if the whole title does not fit."""
-    brief: Callable[[R], str] | None = None
-    """The text while the column is narrower than ``most``; None: the usual text, cut."""
     fitted: Callable[[R, int], str] | None = None
     """The text for a number of cells: a shorter one, or a longer one if that fits. None: the usual text, cut."""
 
@@ -77,7 +75,7 @@ class Column(msgspec.Struct, Generic[R], frozen=True):
         """Returns whether it can give cells to other columns. Columns of numbers cannot: numbers change all
         the time.
         """
-        return self.brief is None and (not self.right or self.most > 0 or bool(self.short))
+        return not self.right or self.most > 0 or bool(self.short)
 
 
 def text_column(id: str, title: str, width: int, text: Callable[[R], str], **more: Any) -> Column[R]:
@@ -110,14 +108,9 @@ class PlacedColumn(msgspec.Struct, Generic[R], frozen=True):
     column: Column[R]
     width: int
 
-    def text(self, row: R) -> str:
-        """Returns the text of a row at this width, not yet cut."""
-        column = self.column
-        return column.text(row) if column.brief is None or self.width >= column.most else column.brief(row)
-
     def drawn(self, row: R) -> str:
-        """Returns the text that is drawn, not yet cut."""
-        return self.text(row) if self.column.fitted is None else self.column.fitted(row, self.width)
+        """Returns the text of a row at this width, not yet cut."""
+        return self.column.text(row) if self.column.fitted is None else self.column.fitted(row, self.width)
 
 
 def fit_columns(
@@ -181,24 +174,14 @@ def _grown(shown: Sequence[Column[R]], spare: int) -> list[PlacedColumn[R]]:
 
 
 def _share_cells(placed: Sequence[PlacedColumn[R]], needs: Mapping[str, int]) -> list[PlacedColumn[R]]:
-    """Move empty cells to columns whose texts are cut, then to those with brief texts if their whole texts fit; to
-    extra ones last. Brief texts leave the cells beyond their width empty.
-    """
+    """Move empty cells to columns whose texts are cut; to extra ones last."""
     widths = {place.column.id: place.width for place in placed}
     least = {p.column.id: _least(p.column, needs) for p in placed if p.column.lends and p.column.id in needs}
-    least |= {p.column.id: p.column.width for p in placed if p.column.brief is not None and p.width < p.column.most}
     for extra in (False, True):
-        cut = [p.column.id for p in placed if p.column.extra == extra and p.column.brief is None]
+        cut = [p.column.id for p in placed if p.column.extra == extra]
         while short := [id_ for id_ in cut if widths[id_] < needs.get(id_, 0)]:
             if sum(_lend_cell(id_, widths, least) for id_ in short) < len(short):
                 break
-        for column in [p.column for p in placed if p.column.extra == extra and p.column.brief is not None]:
-            least.pop(column.id, None)
-            missing = column.most - widths[column.id]
-            spare = sum(max(0, widths[id_] - least[id_]) for id_ in least)
-            if needs.get(column.id, 0) > widths[column.id] and missing <= spare:
-                for _ in range(missing):
-                    _lend_cell(column.id, widths, least)
     return [PlacedColumn(place.column, widths[place.column.id]) for place in placed]
 
 

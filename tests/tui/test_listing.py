@@ -102,30 +102,6 @@ def test_texts_that_are_cut_take_no_cell_from_others() -> None:
     assert widths(40, a=10, b=30, c=4, d=15) == [10, 8, 4, 15]
 
 
-TIMES = [
-    Column[str]("time", "Time", 8, str, most=12, brief=str),
-    Column[str]("a", "A", 4, str, most=10),
-    Column[str]("d", "D", 4, str, flex=True),
-]
-
-
-@pytest.mark.parametrize(
-    ("time", "a", "d", "found"),
-    [
-        (8, 3, 4, [10, 6, 4]),
-        (12, 3, 4, [12, 4, 4]),
-        (12, 5, 4, [10, 6, 4]),
-        (12, 3, 6, [10, 4, 6]),  # a text that is cut comes first
-        (12, 6, 6, [8, 6, 6]),  # and has what a brief one leaves empty
-    ],
-)
-def test_a_whole_text_takes_the_place_of_a_brief_one_where_others_leave_its_cells_empty(
-    time: int, a: int, d: int, found: list[int]
-) -> None:
-    needs = {"time": time, "a": a, "d": d}
-    assert [place.width for place in fit_columns(TIMES, 22, (), needs)] == found
-
-
 def test_chosen_columns_replace_the_usual_ones() -> None:
     assert ids(40, "more", "cost") == [("cost", 6), ("more", 5)]
 

@@ -127,9 +127,9 @@ def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:
         "time",
         "Time",
         8,
-        lambda c: fmt.moment(c.time_ms, now()),
+        lambda c: fmt.brief_moment(c.time_ms, now()),
         most=12,
-        brief=lambda c: fmt.brief_moment(c.time_ms, now()),
+        fitted=lambda c, width: (fmt.brief_moment if width < 12 else fmt.moment)(c.time_ms, now()),
     )
     yield Column("id", "Call", 8, lambda c: safe(c.id[-8:]), rank=11, dim=True, extra=True)
     yield Column(
