@@ -45,14 +45,17 @@ PERIODS: Mapping[str, tuple[str, int]] = {
 }
 """The step of each period, and the number of steps."""
 
+OPTIONS: Mapping[str, Sequence[str]] = {"period": list(PERIODS), "value": list(MEASURES), "by": DIMENSIONS}
+"""The options of each choice."""
 
-def next_option(choice: str, options: Sequence[str], step: int = 1) -> Verb:
+
+def next_option(choice: str, step: int = 1) -> Verb:
     """Returns an action that switches to the next option; with a ``step`` of -1, to the previous one."""
 
     def verb(page: Any) -> None:
-        choices = page.view.choices
-        at = options.index(page.choice(choice, options))
-        choices[choice] = options[(at + step) % len(options)]
+        options = OPTIONS[choice]
+        at = options.index(page.choice(choice))
+        page.view.choices[choice] = options[(at + step) % len(options)]
         page.back, page.series = 0, None if choice == "by" else page.series
         page.renew()
 
@@ -89,10 +92,10 @@ class UsagePage(ConsolePage):
     DEFAULT_CSS = "UsagePage .lead { height: 1; }"
     scopes = ("usage",)
     verbs: ClassVar[Mapping[str, Verb]] = {
-        "period": next_option("period", list(PERIODS)),
-        "period_back": next_option("period", list(PERIODS), -1),
-        "value": next_option("value", list(MEASURES)),
-        "by": next_option("by", DIMENSIONS),
+        "period": next_option("period"),
+        "period_back": next_option("period", -1),
+        "value": next_option("value"),
+        "by": next_option("by"),
         "budget": next_budget,
         "filter": edit_filter,
         "all": all_calls,
@@ -140,10 +143,10 @@ class UsagePage(ConsolePage):
     def take_focus(self) -> None:
         self.query_one(UsageBlock).focus()
 
-    def choice(self, name: str, options: Sequence[str]) -> str:
+    def choice(self, name: str) -> str:
         """Returns the chosen option, or the first one if the saved choice is not valid."""
         chosen = self.view.choices.get(name, "")
-        return chosen if chosen in options else options[0]
+        return chosen if chosen in OPTIONS[name] else OPTIONS[name][0]
 
     def refetch(self) -> None:
         """Fetch again now."""
@@ -169,11 +172,11 @@ class UsagePage(ConsolePage):
             return content((f" {safe(wrong, 600)}", "bad"))
         dot = f" {glyphs.DOT} "
         parts: list[Part | str] = []
-        for name, options in (("period", list(PERIODS)), ("value", list(MEASURES)), ("by", DIMENSIONS)):
+        for name in OPTIONS:
             parts += [
                 (f" {self.session.key(f'usage.{name}')} ", "key"),
                 (f"{name} ", "dim"),
-                (f"{self.choice(name, options)}  ", "bold"),
+                (f"{self.choice(name)}  ", "bold"),
             ]
         if (found := self._found) is not None:
             total = found.total
@@ -200,7 +203,7 @@ class UsagePage(ConsolePage):
         plan = ChartPlan(
             trends=found.trends,
             whole=found.whole,
-            value=MEASURES[self.choice("value", list(MEASURES))],
+            value=MEASURES[self.choice("value")],
             patterns=self.app.no_color,
             first_ms=found.first_ms,
         )
@@ -217,7 +220,7 @@ class UsagePage(ConsolePage):
             self._selected(plan, bars, chosen, rows),
             content(""),
         ]
-        columns = series_columns(plan, found.total, self.choice("by", DIMENSIONS), width)
+        columns = series_columns(plan, found.total, self.choice("by"), width)
         self.places = Layout(bars, range(1, len(drawn) - 1), len(top), rows, columns)
         table = series_table(plan, rows, columns, self.series)
         return lines(*top, *table, content(""), *self._panels(plan, found, width))
@@ -239,7 +242,7 @@ class UsagePage(ConsolePage):
             nothing = "no calls" if known(plan, bars, chosen) else "before the first call"
             return content(*parts, (nothing, "dim"))
         tokens = fmt.brief_count(row.input_tokens + row.output_tokens)
-        chosen_value = self.choice("value", list(MEASURES))
+        chosen_value = self.choice("value")
         values = {"cost": fmt.short_cost(row.cost_nanos), "calls": fmt.count_text(row.calls, "call")}
         values["tokens"] = f"{tokens} tok"
         if row.errors or chosen_value == "errors":
@@ -275,7 +278,7 @@ class UsagePage(ConsolePage):
     def _due(self) -> bool:
         board = self.session.board
         calls = board.calls.total - len(board.calls.running)
-        asked = (self.choice("period", list(PERIODS)), self.choice("by", DIMENSIONS), self.view.filter.strip())
+        asked = (self.choice("period"), self.choice("by"), self.view.filter.strip())
         now, last = self.session.now(), self._asked
         if self.complaint or self._typing is not None:
             return False
@@ -291,8 +294,8 @@ class UsagePage(ConsolePage):
             self._found = await fetch(
                 self.session.client,
                 began,
-                by=self.choice("by", DIMENSIONS),
-                steps=PERIODS[self.choice("period", list(PERIODS))],
+                by=self.choice("by"),
+                steps=PERIODS[self.choice("period")],
                 budget=sources[self.budget % len(sources)] if sources else None,
                 words=self.view.filter.strip(),
             )

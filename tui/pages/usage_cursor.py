@@ -66,7 +66,7 @@ async def open_calls(page: AnyPage) -> None:
     """Open the Live page with the calls of the selected bar and series."""
     layout: Layout | None = page.places
     if layout is not None:
-        by, measure = page.choice("by", DIMENSIONS), page.choice("value", list(MEASURES))
+        by, measure = page.choice("by"), page.choice("value")
         number = len(layout.bars.starts) - 1 - page.back
         query = NO_QUERY if page.complaint else parse(page.view.filter, page.session.now())
         words = filter_words(layout, number, page.series, by, MEASURES[measure].words, query)

@@ -137,7 +137,7 @@ def series_table(
         title = place.column.title
         tone = "bold" if title.endswith(glyphs.DESCENDING) else "dim"
         head.append((f" {cell(title, place.width, right=place.column.right)}", tone))
-    lines = [content(*head)]
+    lines = [content(*head).rstrip()]
     for row in rows:
         here = row.key == chosen
         drawn = row.series >= 0 and not plan.value.lines  # lines of times have the colours of p50, p95 and the average
@@ -148,5 +148,5 @@ def series_table(
         for place in columns:
             text = cell(place.drawn(row), place.width, right=place.column.right)
             parts.append((f" {text}", tones.get(place.column.id, "bold" if here else "")))
-        lines.append(content(*parts))
+        lines.append(content(*parts).rstrip())
     return lines

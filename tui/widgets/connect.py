@@ -20,7 +20,7 @@ from tui.clipboard import copy_text
 from tui.receipt import receipt
 from tui.screens import DialogScreen
 from tui.session import ConsoleSession
-from tui.text import Part, content, lines, link, safe, safe_lines
+from tui.text import Part, content, key_hints, lines, link, safe, safe_lines
 from tui.widgets.app_guide import AppGuide
 from tui.widgets.combobox import PICKED
 from tui.widgets.dialogs import Dialog, toast
@@ -80,7 +80,10 @@ class Connect(DialogScreen[str]):
                 yield Static(classes="where")
                 yield Static(classes="text")
                 yield TokenTest(self._session, self._token, self._key)
-            yield Static(_key_hints(known=bool(self._key)), classes="keys")
+            keys = [(" t", " test call  "), ("y", " copy text  ")]
+            keys += [("k", " copy key  "), ("v", " show it  ")] if self._key else []
+            keys += [("m", " model  "), ("a", " app  "), ("tab", " kind  ")]
+            yield Static(key_hints(*keys, ("esc", " close")), classes="keys")
 
     def on_mount(self) -> None:
         self.draw_text()
@@ -193,15 +196,6 @@ def _about_key(session: ConsoleSession, token: TokenView, key: str) -> Content:
         )
     rotate = session.key("tokens.rotate")
     return content((f"{safe(token.hint)}   the key was shown when it was created; {rotate} issues a new one", "dim"))
-
-
-def _key_hints(*, known: bool) -> Content:
-    parts: list[Part] = [(" t", "key"), (" test call  ", "dim"), ("y", "key"), (" copy text  ", "dim")]
-    if known:
-        parts += [("k", "key"), (" copy key  ", "dim"), ("v", "key"), (" show it  ", "dim")]
-    parts += [("m", "key"), (" model  ", "dim"), ("a", "key"), (" app  ", "dim"), ("tab", "key"), (" kind  ", "dim")]
-    parts += [("esc", "key")]
-    return content(*parts, (" close", "dim"))
 
 
 class TokenTest(Static):
