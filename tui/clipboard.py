@@ -103,8 +103,6 @@ class CopyByHand(DialogScreen[None]):
     """
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q,enter", "dismiss", "Close"),
-        Binding("j,down", "scroll(1)", show=False),
-        Binding("k,up", "scroll(-1)", show=False),
     ]
 
     def __init__(self, text: str, why: str) -> None:
@@ -115,8 +113,5 @@ class CopyByHand(DialogScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="sheet"):
             yield Static(content((f"Not copied: {self._why}. Select it with shift and the mouse; esc closes.", "warn")))
-            with VerticalScroll(can_focus=False):
+            with VerticalScroll():
                 yield Static(Content(safe_lines(self._text, limit=20_000, lines=400)))
-
-    def action_scroll(self, by: int) -> None:
-        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

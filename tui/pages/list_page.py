@@ -21,7 +21,8 @@ from tui.session import ConsoleSession
 from tui.text import content, safe
 from tui.trends import days, hours, trends
 from tui.widgets import choices
-from tui.widgets.dialogs import Prompt, toast
+from tui.widgets.dialogs import toast
+from tui.widgets.form import Form, line_plan
 from tui.widgets.search_input import FilterInput
 from tui.widgets.table import LiveTable
 from tui.widgets.text_block import Detail, LeadLine
@@ -122,7 +123,8 @@ async def export_rows(page: AnyPage, note: str = "") -> None:
     shown = (page.source.row(i) for i in range(page.source.count))
     rows = [page.listing.exported(row) for row in shown if row is not None]
     title = f"Export {count_text(len(rows), 'row')} to a file{note}"
-    path = await page.ask(Prompt(title, f"{page.listing.noun}s.csv or {page.listing.noun}s.jsonl", export.export_path))
+    example = f"{page.listing.noun}s.csv or {page.listing.noun}s.jsonl"
+    path = await page.ask(Form(line_plan(title, "File", example, export.export_path)))
     if path:
         file = export.export_path(path)
         count = await to_thread(export.write, file, rows)

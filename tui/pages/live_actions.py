@@ -17,7 +17,8 @@ from tui.pages.list_page import export_rows, set_filter
 from tui.pages.live_source import load_found
 from tui.text import safe
 from tui.widgets import why as why_dialog
-from tui.widgets.dialogs import Prompt, toast
+from tui.widgets.dialogs import toast
+from tui.widgets.form import Form, line_plan
 
 ERRORS = "st:err"
 FAILED = FailureCondition()
@@ -144,7 +145,8 @@ async def why(page: AnyPage) -> None:
 async def jump_to_time(page: AnyPage) -> None:
     """Jump to a moment; one with seconds, as the list shows it, selects the newest call within that second."""
     now = page.session.now()
-    text = await page.ask(Prompt("Jump to", "10m, 14:00, 2026-11-20T14:00", lambda text: past_of(text, now)))
+    plan = line_plan("Jump to a time", "Time", "10m, 14:00, 2026-11-20T14:00", lambda text: past_of(text, now))
+    text = await page.ask(Form(plan))
     if not text:
         return
     moment = Millis(past_of(text, now, end=True) + (1_000 if text.count(":") > 1 else 0))

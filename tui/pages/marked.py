@@ -19,7 +19,8 @@ from tui import format as fmt
 from tui.pages.base import AnyPage, unmark
 from tui.text import safe
 from tui.widgets.choices import ChooseOne
-from tui.widgets.dialogs import UNCHANGED, Confirm, Prompt, toast
+from tui.widgets.dialogs import UNCHANGED, Confirm, toast
+from tui.widgets.form import Form, line_plan
 
 Patches = dict[str, Any]
 """The change of each row, by its id; None removes it."""
@@ -161,7 +162,7 @@ async def _plan_limit(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, str
     names = CHANNEL_LIMITS if page.id == "channels" else CLIENT_LIMITS
     example = "rpm=60 tpm=200k; rpm=none removes one, none removes all"
     title = f"Rate limits of {_count_text(page, views)}"
-    text = await page.ask(Prompt(title, example, lambda text: limits_of(text, names, Limits())))
+    text = await page.ask(Form(line_plan(title, "Limits", example, lambda text: limits_of(text, names, Limits()))))
     if text is None:
         return None
     patches = {_ref(page, view): {"limits": json_value(limits_of(text, names, view.limits))} for view in views}
@@ -172,7 +173,7 @@ async def _plan_budget(page: AnyPage, views: Sequence[Any]) -> tuple[Patches, st
     example = "day=5 month=50 (dollars); day=none removes one, none removes all"
     now = page.session.now()
     title = f"Budget of {_count_text(page, views)}"
-    text = await page.ask(Prompt(title, example, lambda text: budgets_of(text, (), now)))
+    text = await page.ask(Form(line_plan(title, "Budgets", example, lambda text: budgets_of(text, (), now))))
     if text is None:
         return None
     patches = {_ref(page, view): {"budgets": budgets_of(text, view.budgets, now)} for view in views}

@@ -44,7 +44,7 @@ class Picker(Widget, can_focus=True):
     def __init__(self, options: Sequence[str], value: str, id: str) -> None:
         super().__init__(id=id)
         self.options = list(options)
-        self.value = self.initial = value if value in options else self.options[0]
+        self.value = value if value in options else self.options[0]
         self._typed = ""
         """The letters typed so far."""
 

@@ -15,8 +15,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widget import Widget
-from textual.widgets import Input, OptionList
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from tui.listing import row_filter
@@ -243,8 +242,3 @@ def choice(options: Sequence[str], value: str, id: str) -> Picker | Combobox:
         return Picker(options, value, id=id)
     every = [Suggestion(option) for option in options]
     return Combobox(ChoiceInput(value, every, only=True, many=False, placeholder="type to search", id=id))
-
-
-def value_of(widget: Widget) -> str:
-    """Returns the text that is picked or typed."""
-    return widget.value if isinstance(widget, Picker | Input) else ""

@@ -1,4 +1,4 @@
-"""Dialogs: Confirm before something breaks, Prompt for one line, Busy while work runs, and toasts.
+"""Dialogs: Confirm before something breaks, Busy while work runs, and toasts.
 
 Confirm says what will break; Cancel has the focus, unless nothing will. A toast is a short message about the last
 action, or why it failed; a lasting state belongs in the header.
@@ -7,8 +7,6 @@ action, or why it failed; a lasting state belongs in the header.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from rich.cells import cell_len
-from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -22,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 from textual.widgets._toast import ToastRack
 
-from gateway.domain.errors import BadRequest, GatewayError
+from gateway.domain.errors import GatewayError
 from gateway.domain.units import Millis
 from tui import key_advice
 from tui.screens import DialogScreen
@@ -160,60 +158,6 @@ class Confirm(DialogScreen[bool]):
 
     def action_choose(self, done: bool) -> None:  # noqa: FBT001 - Textual calls it
         self.dismiss(done)
-
-
-PROMPT_KEYS = ("enter confirms, esc cancels", "dim")
-
-
-class Prompt(DialogScreen[str | None]):
-    """A dialog for one line. Its result is the text, or None if cancelled. ``check`` raises BadRequest if a text is
-    wrong.
-    """
-
-    BINDINGS = [Binding("escape", "leave", "Cancel")]  # noqa: RUF012 - Textual reads it and never changes it
-
-    def __init__(self, question: str, example: str, check: Callable[[str], object]) -> None:
-        super().__init__()
-        self._question = question
-        self._example = example
-        self._check = check
-        self._complaint = ""
-
-    def compose(self) -> ComposeResult:
-        with Dialog(classes="dialog", needs=cell_len(self._example) + 1):
-            yield Static(Content.styled(safe(self._question), "bold"), classes="title")
-            yield HintInput("", hint=self._example)
-            yield Static(content(PROMPT_KEYS), classes="complaint")
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        self._complain(event.value)
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        self._complain(event.value, empty="required")
-        if not self._complaint:
-            self.dismiss(event.value)
-
-    def on_resize(self, _event: events.Resize) -> None:
-        self.call_after_refresh(self._draw_line)  # when the field has its width
-
-    def _complain(self, text: str, empty: str = "") -> None:
-        """Show what is wrong with a text; ``empty``: what to show for an empty one."""
-        self._complaint = empty if not text else ""
-        try:
-            if text:
-                self._check(text)
-        except BadRequest as error:
-            self._complaint = error.message
-        self._draw_line()
-
-    def _draw_line(self) -> None:
-        """Show what is wrong, or otherwise the keys, after the example if it does not fit in the field."""
-        wrong = safe(key_advice.advice_in(self, self._complaint))
-        hint = f"{self._example}\n" if self.query_one(HintInput).hides_hint else ""
-        self.query_one(".complaint", Static).update(content(hint, (wrong, "bad") if wrong else PROMPT_KEYS))
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
 
 class Busy(DialogScreen[Any]):

@@ -127,6 +127,22 @@ class FormPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether changes that were entered before, here or in another step, are not saved."""
     asks: bool = True
     """Whether it asks before it is left with changes; false if the changes are only a choice."""
+    needs_server: bool = True
+    """Whether it is not opened without a server."""
+
+
+def line_plan(title: str, label: str, example: str, check: Callable[[str], object]) -> FormPlan:
+    """Returns a form for one line, whose result is the text. ``check`` raises BadRequest if a text is wrong."""
+
+    def parse(text: str) -> str:
+        check(require_text(text))
+        return text
+
+    async def save(values: Values) -> str:
+        return str(values["text"])
+
+    field = FormField(id="text", label=label, hint=example, parse=parse)
+    return FormPlan(title=title, fields=[field], save=save, verb="OK", asks=False, needs_server=False)
 
 
 class FormRow(Horizontal):
@@ -136,9 +152,9 @@ class FormRow(Horizontal):
         super().__init__(classes="row")
         self.field = field
         self._label_width = label_width
-        self._initial = safe(field.value, 200_000)  # the names of thousands of models
-        self.input = _input(field, self._initial)
+        self.input = _input(field)
         """The widget where the value is typed or picked."""
+        self._initial = self.input.value
         self.edited = False
         """Whether it ever differed from the initial value."""
         self._complaint = ""
@@ -171,16 +187,13 @@ class FormRow(Horizontal):
     @property
     def text(self) -> str:
         """Returns its text; the original value while unchanged, even if that is not shown in full."""
-        if isinstance(self.input, Input):
-            return self.field.value if self.input.value == self._initial else self.input.value
-        return self.input.value if isinstance(self.input, Picker) else ""
+        is_shown = self.changed or isinstance(self.input, Picker)
+        return self.input.value if is_shown else self.field.value
 
     @property
     def changed(self) -> bool:
         """Returns whether it differs from its initial value."""
-        if isinstance(self.input, Picker):
-            return self.input.value != self.input.initial
-        return isinstance(self.input, Input) and self.input.value != self._initial
+        return self.input.value != self._initial
 
     @property
     def valid(self) -> bool:
@@ -202,8 +215,8 @@ class FormRow(Horizontal):
         self.draw_line()
 
 
-def _input(field: FormField, initial: str) -> Widget:
-    name = f"field-{field.id}"
+def _input(field: FormField) -> HintInput | Picker:
+    name, initial = f"field-{field.id}", safe(field.value, 200_000)  # the names of thousands of models
     if field.suggest or len(field.options) > PICKED:
         choices = field.suggest or [Suggestion(option) for option in field.options]
         return ChoiceInput(
@@ -317,8 +330,6 @@ class CommandLine(Static):
 class Form(DialogScreen[Any]):
     """A form. Its result is that of ``save``, BACK, or None if it was closed."""
 
-    needs_server = True
-
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape", "leave", "Cancel"),
         Binding("ctrl+q", "quit", "Quit", show=False),
@@ -332,6 +343,7 @@ class Form(DialogScreen[Any]):
     def __init__(self, plan: FormPlan) -> None:
         super().__init__()
         self.plan = plan
+        self.needs_server = plan.needs_server
         self.fields = FormFields(plan.fields)
         self._tried = False
         """Whether saving was attempted: from then on all errors are shown."""

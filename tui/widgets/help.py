@@ -4,9 +4,10 @@ It has two columns if they fit. The rows come from the action table, with the cu
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
@@ -14,7 +15,7 @@ from textual.widgets import Static
 from tui.actions import Action, shown_key
 from tui.screens import DialogScreen
 from tui.text import content, cut, lines
-from tui.widgets.text_block import Detail
+from tui.widgets.text_block import TextBlock
 
 MOVES = (
     ("1 ... 9", "open a page"),
@@ -56,15 +57,17 @@ Row = tuple[str, str, str]
 Sections = Sequence[tuple[str, Sequence[Row]]]
 
 
+class HelpBlock(TextBlock):
+    """The text. Space scrolls by a page, too."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "page_down", show=False)]
+
+
 class Help(DialogScreen[None]):
     """A screen with all keys of one page."""
 
     BINDINGS = [  # noqa: RUF012 - Textual reads it and never changes it
         Binding("escape,q,question_mark", "dismiss", "Close"),
-        Binding("j,down,pagedown,ctrl+f,space", "scroll(1)", show=False),
-        Binding("k,up,pageup,ctrl+b", "scroll(-1)", show=False),
-        Binding("g,home", "edge('home')", show=False),
-        Binding("G,end", "edge('end')", show=False),
     ]
 
     def __init__(self, title: str, actions: Sequence[Action], noun: str = "") -> None:
@@ -76,23 +79,13 @@ class Help(DialogScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog big"):
             yield Static(Content.styled(f"Keys: {self._title}", "bold"), classes="title")
-            yield Detail()
+            yield HelpBlock()
             yield Static(
                 Content("space scrolls, G shows the end, esc closes; shift + mouse selects text"), classes="hint"
             )
 
     def on_mount(self) -> None:
-        self.query_one(Detail).show(lambda width: help_text(self._sections, width))
-
-    def action_scroll(self, by: int) -> None:
-        """Scroll down or up, by half a page."""
-        pane = self.query_one(Detail)
-        pane.scroll_relative(y=by * max(1, pane.size.height // 2), animate=False)
-
-    def action_edge(self, which: str) -> None:
-        """Scroll to the first or the last line."""
-        pane = self.query_one(Detail)
-        pane.scroll_to(y=pane.max_scroll_y if which == "end" else 0, animate=False)
+        self.query_one(HelpBlock).show(lambda width: help_text(self._sections, width))
 
 
 def sections(title: str, actions: Sequence[Action], noun: str = "") -> Sections:

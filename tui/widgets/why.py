@@ -29,7 +29,7 @@ from tui.screens import DialogScreen
 from tui.session import ConsoleSession
 from tui.text import Part, TextCard, content, key_hints, lines, safe, safe_lines
 from tui.widgets.choices import Picker
-from tui.widgets.combobox import choice, value_of
+from tui.widgets.combobox import choice
 from tui.widgets.dialogs import toast
 from tui.widgets.text_block import TextBlock
 
@@ -105,7 +105,8 @@ class WhyScreen(DialogScreen[None]):
     @on(Input.Changed)
     def turned(self) -> None:
         """Ask again after another token was picked or fully typed, or another model, which may be unknown."""
-        token, model = (value_of(self.query_one(f"#{id_}")).strip() for id_ in ("token", "model"))
+        inputs = (self.query_one(f"#{id_}") for id_ in ("token", "model"))
+        token, model = (one.value.strip() for one in inputs if isinstance(one, Picker | Input))
         if (token, model) != (self._token, self._model) and token in self._tokens and model:
             self._token, self._model = token, model
             self.ask()

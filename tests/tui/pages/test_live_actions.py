@@ -15,7 +15,8 @@ from tui.app import Console
 from tui.exit_status import ExitStatus
 from tui.format import clock
 from tui.pages.live_actions import VERBS, locate
-from tui.widgets.dialogs import Confirm, Prompt
+from tui.widgets.dialogs import Confirm
+from tui.widgets.form import Form
 
 
 def test_every_verb_has_its_line_in_the_table_of_actions() -> None:
@@ -60,7 +61,7 @@ async def written(app: Console, pilot: Pilot[ExitStatus], path: Path) -> tuple[s
     await pilot.press("E")
     for _ in range(200):
         await pilot.pause(0.02)
-        if isinstance(app.screen, Prompt) and app.screen.query(Input):
+        if isinstance(app.screen, Form) and app.screen.query(Input):
             break
     title = str(app.screen.query(Static).first().visual)
     app.screen.query_one(Input).value = str(path)

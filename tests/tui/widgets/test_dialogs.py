@@ -2,16 +2,15 @@ import asyncio
 
 import pytest
 from textual.app import App
-from textual.widgets import Input, Static
 from textual.widgets._toast import Toast
 
-from gateway.domain.errors import BadRequest, UpstreamError
+from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage, asked
 from tui.app import STYLESHEET
 from tui.themes import DARK
-from tui.widgets.dialogs import Busy, Confirm, Prompt, toast
+from tui.widgets.dialogs import Busy, Confirm, toast
 
 
 @pytest.mark.parametrize(
@@ -30,14 +29,6 @@ async def test_cancel_has_the_focus_and_only_a_yes_does_it(keys: list[str], done
         await pilot.press(*keys)
         await pilot.pause()
         assert app.answers == [done]
-
-
-EXAMPLE = "day=5 month=50 (dollars); day=none removes one, none removes all"
-
-
-def check(text: str) -> None:
-    if not text.isdigit():
-        raise BadRequest(f"{text} is no number")
 
 
 async def test_the_button_with_the_focus_stands_out_most() -> None:
@@ -84,47 +75,6 @@ async def test_a_message_leaves_a_dialog_free() -> None:
                 break
         shown = app.screen.query_one(Toast)
         assert not shown.region.overlaps(app.screen.query_one(".dialog").region)
-
-
-async def test_a_text_is_checked_while_it_is_typed() -> None:
-    async with asked(Prompt("How many?", "12", check)) as (app, pilot):
-        await pilot.press("x", "enter")
-        assert str(app.screen.query_one(".complaint", Static).visual) == "x is no number"
-        assert app.answers == []
-        await pilot.press("backspace", "7", "enter")
-        await pilot.pause()
-        assert app.answers == ["7"]
-
-
-async def test_without_a_text_it_says_that_one_is_required() -> None:
-    async with asked(Prompt("How many?", "12", check)) as (app, pilot):
-        found = []
-        for key in ("enter", "1", "backspace"):
-            await pilot.press(key)
-            await pilot.pause()
-            found.append(str(app.screen.query_one(".complaint", Static).visual))
-        assert found == ["required", "enter confirms, esc cancels", "enter confirms, esc cancels"]
-        assert app.answers == []
-
-
-@pytest.mark.parametrize(("width", "shown_as"), [(120, EXAMPLE), (50, EXAMPLE[:31])])
-async def test_the_example_is_shown_whole(width: int, shown_as: str) -> None:
-    """In the field where the screen is wide enough, else also under it."""
-    app = console()
-    async with app.run_test(size=(width, 30)) as pilot:
-        app.push_screen(Prompt("Budget of 2 tokens", EXAMPLE, check))
-        await pilot.pause()
-        await pilot.pause()
-        under = str(app.screen.query_one(".complaint", Static).visual)
-        assert app.screen.query_one(Input).placeholder.startswith(shown_as)
-        assert under.startswith("enter" if width == 120 else EXAMPLE)
-
-
-async def test_it_can_be_left() -> None:
-    async with asked(Prompt("How many?", "12", check)) as (app, pilot):
-        await pilot.press("enter", "1", "escape")
-        await pilot.pause()
-        assert app.answers == [None]
 
 
 def now() -> Millis:

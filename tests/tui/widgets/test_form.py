@@ -16,7 +16,18 @@ from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage, asked
 from tui.widgets.dialogs import BACK, Confirm
-from tui.widgets.form import CommandLine, Fold, Form, FormField, FormPlan, FormRow, Values, optional, require_text
+from tui.widgets.form import (
+    CommandLine,
+    Fold,
+    Form,
+    FormField,
+    FormPlan,
+    FormRow,
+    Values,
+    line_plan,
+    optional,
+    require_text,
+)
 
 
 def plan(saved: list[Values], **changes: Any) -> FormPlan:
@@ -419,3 +430,22 @@ async def test_a_long_command_is_whole_where_there_is_room_and_else_ends_with_an
         lines = [command.render_line(y).text.rstrip() for y in range(command.size.height)]
         assert len(lines) == rows
         assert lines[-1].endswith("\N{HORIZONTAL ELLIPSIS}") == (rows == 2)
+
+
+async def test_a_form_for_one_line_checks_it_and_returns_its_text() -> None:
+    async with asked(lambda: Form(line_plan("How many?", "Number", "12", count_of))) as (app, pilot):
+        await pilot.press("enter")
+        assert said(app, "#wrong-text") == "required"
+        await pilot.press("x", "enter")
+        assert "is not a whole number" in said(app, "#wrong-text")
+        assert app.answers == []
+        await pilot.press("backspace", "7", "enter")
+        await pilot.pause()
+        assert app.answers == ["7"]
+
+
+async def test_a_form_for_one_line_is_left_without_a_question() -> None:
+    async with asked(lambda: Form(line_plan("How many?", "Number", "12", count_of))) as (app, pilot):
+        await pilot.press("1", "escape")
+        await pilot.pause()
+        assert app.answers == [None]

@@ -62,7 +62,7 @@ async def test_it_scrolls_and_closes() -> None:
     async with asked(Help("Live", LIVE, "call"), size=(80, 24)) as (app, pilot):
         await pilot.press("j")
         await pilot.pause()
-        assert app.screen.query_one("Detail").scroll_offset.y > 0
+        assert app.screen.query_one("HelpBlock").scroll_offset.y > 0
         await pilot.press("escape")
         await pilot.pause()
         assert app.answers == [None]
@@ -71,7 +71,7 @@ async def test_it_scrolls_and_closes() -> None:
 @pytest.mark.parametrize(("first", "last"), [("g", "G"), ("home", "end")])
 async def test_keys_of_a_list_go_to_its_first_and_last_line(first: str, last: str) -> None:
     async with asked(Help("Live", LIVE, "call"), size=(80, 24)) as (app, pilot):
-        pane = app.screen.query_one("Detail")
+        pane = app.screen.query_one("HelpBlock")
         await pilot.press(last)
         await pilot.pause()
         assert pane.scroll_offset.y == pane.max_scroll_y > 0
