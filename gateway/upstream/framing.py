@@ -3,16 +3,16 @@
 A whole JSON answer may come where a stream was requested, and an event stream where none was. The first byte decides,
 not the content type, which may be wrong.
 
-A long JSON string goes out as several, so that only a piece of an answer is ever copied, and no event is very long.
+A long JSON string goes out as several, so that no event is very long.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from io import SEEK_END, BytesIO
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.sse import BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer
@@ -125,10 +125,7 @@ class FramedStream(ABC):
 
 
 PIECE = 32 * 1024
-"""The most bytes of a text in one event."""
-_ESCAPE = 6
-"""Bytes of JSON's longest escape: backslash, u, four digits."""
-_HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
+"""The most characters of a text in one event."""
 
 
 def is_long(text: bytes | memoryview) -> bool:
@@ -137,36 +134,7 @@ def is_long(text: bytes | memoryview) -> bool:
 
 
 def pieces(text: bytes | msgspec.Raw) -> Iterator[bytes]:
-    """Yields a JSON string as several with the same content: no character, escape or pair of escapes is split."""
-    view = memoryview(text)[1:-1]
-    start = 0
-    while start < len(view):
-        piece = bytes(view[start : start + PIECE])
-        if start + len(piece) < len(view):
-            piece = piece[: _last_whole(piece)]
-        yield b'"%b"' % piece
-        start += len(piece)
-
-
-def _last_whole(piece: bytes) -> int:
-    """Returns how many of its bytes are whole characters, when others follow."""
-    end = len(piece)
-    while end and piece[end - 1] & 0xC0 == 0x80:  # the last bytes of a longer character
-        end -= 1
-    if end and piece[end - 1] >= 0xC0:
-        return end - 1
-    end = len(piece)
-    for begin in range(max(0, end - _ESCAPE + 1), end):
-        if _is_escape(piece, begin) and begin + (_ESCAPE if piece[begin + 1 : begin + 2] == b"u" else 2) > end:
-            end = begin
-            break
-    high = end - _ESCAPE
-    return high if high >= 0 and _HIGH_SURROGATE.match(piece, high) and _is_escape(piece, high) else end
-
-
-def _is_escape(piece: bytes, at: int) -> bool:
-    """Returns whether an escape begins here: a backslash after an even number of others."""
-    if piece[at] != ord("\\"):
-        return False
-    before = piece[:at]
-    return (at - len(before.rstrip(b"\\"))) % 2 == 0
+    """Yields a JSON string as several with the same content."""
+    said = rawjson.text(text)
+    for start in range(0, len(said), PIECE):
+        yield rawjson.encode(said[start : start + PIECE])

@@ -76,43 +76,23 @@ class Vector(msgspec.Struct):
     index: int = -1
 
 
-class _Answer(msgspec.Struct):
-    data: list[Vector]
-
-
-class _RegularAnswer(msgspec.Struct, forbid_unknown_fields=True):
-    """An answer without other fields, which a single decode recognizes even in 130 MB."""
-
-    object: str
-    data: list[Vector]
-    model: str
-    usage: msgspec.Raw
-
-
-_ANSWER = msgspec.json.Decoder(_Answer)
-_REGULAR = msgspec.json.Decoder(_RegularAnswer)
+_VECTORS = msgspec.json.Decoder(list[Vector])
 
 
 def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     """Returns the answer. Raises ValueError if it has no embeddings, AttemptFailed if it is an error."""
-    try:
-        found = _REGULAR.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    else:
-        vectors = in_order(found.data, text_count(order.fields["input"]))
-        answer = {"model": rawjson.raw(found.model), "usage": found.usage}
-        return answer_of(vectors, order, answer, body if vectors is found.data else b"")
     answer = rawjson.fields(body)
     if "data" not in answer and reports_error(answer):
         raise AttemptFailed(failure_told(channel, body))
+    given = answer.pop("data", None)
+    if given is None:
+        raise ValueError(excerpt(body))
+    if order.screen.clean(answer):
+        body = b""
     try:
-        data = _ANSWER.decode(body).data
+        data = _VECTORS.decode(given)
     except msgspec.DecodeError as error:
-        raise ValueError(str(error) if "data" in answer else excerpt(body)) from error
-    around = {name: value for name, value in answer.items() if name != "data"}
-    if order.screen.clean(around):
-        answer, body = {**around, "data": answer["data"]}, b""
+        raise ValueError(str(error)) from error
     vectors = in_order(data, text_count(order.fields["input"]))
     return answer_of(vectors, order, answer, body if vectors is data else b"")
 
