@@ -50,15 +50,6 @@ _TYPES = {
 }
 _STATUSES = {name: status for status, names in _TYPES.items() for name in names.split()}
 """The statuses of error types that come without one: Anthropic's list of errors, and google.rpc.Code."""
-_WORDS = (
-    (400, ("invalid_request", "bad_request", "bad request", "invalid params", "invalid parameter", "invalidparameter")),
-    (401, ("invalid_api_key", "authentication", "unauthorized")),
-    (402, ("insufficient_quota", "credit")),
-    (429, ("too many requests",)),
-    (504, ("timeout", "timed out")),
-    (503, ("overloaded", "capacity", "insufficient_system_resource")),
-)
-"""Words that show the status of an error without one."""
 
 
 def failure_in(channel: Channel, found: Mapping[str, msgspec.Raw], *, event: bytes = b"") -> Failure | None:
@@ -133,8 +124,5 @@ def _classify(channel: Channel, error: ErrorBody) -> Failure:
 
 
 def _status(error: ErrorBody) -> int:
-    for name in (error.type, error.code):
-        if status := _STATUSES.get(name.lower()):
-            return status
-    words = error.words
-    return next((status for status, signs in _WORDS if any(sign in words for sign in signs)), 500)
+    found = (_STATUSES.get(name.lower()) for name in (error.type, error.code))
+    return next(filter(None, found), 500)
