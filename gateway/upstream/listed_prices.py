@@ -16,9 +16,11 @@ from typing import Any
 import msgspec
 
 from gateway.domain.channel import UpstreamPrices
+from gateway.domain.errors import BadRequest
+from gateway.domain.human_values import price_hours_of
 from gateway.domain.price import Price, PriceRule, Tier, as_rule, multiply
-from gateway.domain.price_hours import DAY_MINUTES, DAYS, Day, PriceHours, zone_of
-from gateway.domain.rawjson import at
+from gateway.domain.price_hours import PriceHours
+from gateway.domain.rawjson import at, text_at
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import PICTURES
 from gateway.upstream.usage_counts import named_variant
@@ -146,7 +148,8 @@ def _unit_of(pricing: Mapping[str, Any], factor: Unit, dollars: Sequence[Decimal
     currency = pricing.get("currency")
     if currency is not None and str(currency).strip().upper() not in ("USD", "US$", "$", "DOLLAR", "DOLLARS"):
         return None
-    if (said := _first(pricing, _UNIT_FIELDS)) is not None:
+    said = pricing.get(_there(pricing, _UNIT_FIELDS))
+    if said is not None:
         words = re.sub(r"usd|us\$|dollars?|[\s_$/,.-]|per|tok(?:ens?)?", "", str(said).lower())
         return _UNITS.get(words)
     if factor is not UNSURE:
@@ -216,13 +219,6 @@ def _nanos(dollars: Decimal | None, unit: Unit) -> Nanos | None:
 Read = Callable[[Mapping[str, Any]], Sequence[Nanos | None]]
 """Reads input, output, cached input and cache writes from an object with rates."""
 
-_WINDOWS = ("windows", "hours", "periods", "schedule", "times")
-_STARTS = ("start", "start_time", "from", "start_hour")
-_ENDS = ("end", "end_time", "to", "until", "end_hour")
-_DAYS = ("days", "weekdays", "days_of_week")
-_ZONES = ("timezone", "time_zone", "zone", "tz")
-_TIME = re.compile(r"(\d{1,2})(?::(\d\d))?(?::\d\d)?Z?")
-
 
 def _with_rules(price: Price, pricing: Mapping[str, Any], read: Read) -> Price:
     """Returns the price with the service tiers and peak hours of its entry."""
@@ -241,12 +237,7 @@ def _with_rules(price: Price, pricing: Mapping[str, Any], read: Read) -> Price:
 
 
 def _tier_rules(price: Price, tiers: object, read: Read) -> Iterator[PriceRule]:
-    named: list[tuple[object, object]] = []
-    if isinstance(tiers, dict):
-        named = [*tiers.items()]
-    elif isinstance(tiers, list):
-        named = [(one.get("name") or one.get("tier") or one.get("id"), one) for one in tiers if isinstance(one, dict)]
-    for name, holder in named:
+    for name, holder in tiers.items() if isinstance(tiers, dict) else ():
         variant = named_variant(name)
         if not variant or not isinstance(holder, dict):
             continue
@@ -296,48 +287,16 @@ def _factor(holder: Mapping[str, Any]) -> int | None:
 
 def _hours(peak: Mapping[str, Any]) -> tuple[PriceHours, ...]:
     """Returns the peak hours; none if one of them cannot be read."""
-    windows = _first(peak, _WINDOWS)
-    spans = [_span(one, peak) for one in (windows if isinstance(windows, list) else [peak])]
-    known = tuple(span for span in spans if span is not None)
-    return known if len(known) == len(spans) else ()
-
-
-def _span(window: object, peak: Mapping[str, Any]) -> PriceHours | None:
-    if isinstance(window, str):
-        start, _, end = window.partition("-")
-        window = {"start": start, "end": end}
-    if not isinstance(window, dict):
-        return None
-    first, last = (_minutes(_first(window, names)) for names in (_STARTS, _ENDS))
-    days = _days(_first(window, _DAYS) or _first(peak, _DAYS))
-    zone = str(_first(window, _ZONES) or _first(peak, _ZONES) or "UTC")
+    windows = peak.get("windows")
     try:
-        zone_of(zone)
-    except (ValueError, OSError, KeyError):
-        return None
-    if first is None or last is None or days is None or first >= DAY_MINUTES:
-        return None
-    return PriceHours(days=days, start=first, end=last, zone=zone)
+        return tuple(price_hours_of(_written(window)) for window in (windows if isinstance(windows, list) else ()))
+    except BadRequest:
+        return ()
 
 
-def _minutes(value: object) -> int | None:
-    """Returns the minutes since midnight, from ``01:00`` or an hour; None if they cannot be read."""
-    match = _TIME.fullmatch(str(value).strip()) if isinstance(value, str | int) else None
-    minutes = int(match[1]) * 60 + int(match[2] or 0) if match else None
-    return minutes if minutes is not None and minutes <= DAY_MINUTES else None
-
-
-def _days(value: object) -> tuple[Day, ...] | None:
-    """Returns the days in a list of names, or of ISO's numbers (Monday is 1); None if they cannot be read."""
-    if value is None:
-        return DAYS
-    given = value if isinstance(value, list) else [value]
-    numbers = [one for one in given if type(one) is int and 1 <= one <= len(DAYS)]
-    if numbers and len(numbers) == len(given):
-        return tuple(day for number, day in enumerate(DAYS, start=1) if number in numbers)
-    names = [str(one).strip().lower()[:3] for one in given]
-    return tuple(day for day in DAYS if day in names) if names and set(names) <= set(DAYS) else None
-
-
-def _first(holder: Mapping[str, Any], names: Sequence[str]) -> Any:
-    return next((holder[name] for name in names if holder.get(name) is not None), None)
+def _written(window: Any) -> str:
+    """Returns a window as people write it: ``mon,tue 01:00-04:00 UTC``."""
+    start, end, zone = (text_at(window, name) for name in ("start", "end", "timezone"))
+    days = at(window, "days")
+    named = ",".join(str(day).lower()[:3] for day in days) if isinstance(days, list) else ""
+    return f"{named} {start}-{end} {zone}"
