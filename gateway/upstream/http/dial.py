@@ -2,7 +2,7 @@
 opened.
 
 The event loop's executor has a handful of threads and is shared; a name server that does not answer blocks one for half
-a minute. Here a look-up has a deadline, and a stuck thread counts only against its own channel. The threads are
+a minute. Here a look-up has a deadline, a thread of its own, and holds up only its own channel. The threads are
 daemons: a stuck one does not keep the process alive. A tunnel (CONNECT, RFC 9110 section 9.3.6) is opened on a socket
 that nothing else reads yet; if it fails, nothing was sent to the upstream.
 """
@@ -16,7 +16,6 @@ import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
 from typing import TypeVar
 
 import aiohappyeyeballs
@@ -29,56 +28,27 @@ LOOK_UP_S = 5.0
 Address = tuple[socket.AddressFamily, int, str, int]
 """Family, protocol, address and port."""
 
-_Asked = tuple[str, int, socket.AddressFamily]
+
+async def look_up(host: str, port: int) -> list[Address]:
+    """Looks a name up in a thread of its own. Raises OSError with a text for people."""
+    told: Future[list[Address]] = Future()
+    told.set_running_or_notify_cancel()  # who stops waiting does not cancel it
+    threading.Thread(target=_ask, args=(told, host, port), name=f"name of {host}", daemon=True).start()
+    try:
+        async with asyncio.timeout(LOOK_UP_S):
+            return await asyncio.wrap_future(told)
+    except TimeoutError as exc:
+        if exc.errno is not None:  # the resolver's own
+            raise
+        raise OSError(None, f"the name was not found within {LOOK_UP_S:g} s") from exc
+    except UnicodeError as exc:
+        raise OSError(None, "the name is not a host name") from exc
 
 
-class NameLookups:
-    """The look-ups of one channel. Dials to a name that is being looked up wait for the same answer."""
-
-    def __init__(self) -> None:
-        self._running = 0
-        self._asked: dict[_Asked, asyncio.Future[list[Address]]] = {}
-
-    async def look_up(self, host: str, port: int, family: socket.AddressFamily) -> list[Address]:
-        """Look a name up. Raises OSError with a text for people."""
-        asked = (host, port, family)
-        found = self._asked.get(asked) or self._start(asked)
-        try:
-            async with asyncio.timeout(LOOK_UP_S):
-                return await asyncio.shield(found)
-        except TimeoutError as exc:
-            if exc.errno is not None:  # the resolver's own
-                raise
-            self._forget(asked, found)  # the next caller looks it up again
-            raise OSError(None, f"the name was not found within {LOOK_UP_S:g} s") from exc
-        except UnicodeError as exc:
-            raise OSError(None, "the name is not a host name") from exc
-
-    def _start(self, asked: _Asked) -> asyncio.Future[list[Address]]:
-        if self._running >= 4:  # of one channel
-            raise OSError(None, f"{self._running} name look-ups are already stuck")
-        told: Future[list[Address]] = Future()
-        self._running += 1
-        self._asked[asked] = found = asyncio.wrap_future(told)
-        found.add_done_callback(partial(self._told, asked))
-        threading.Thread(target=_ask, args=(told, *asked), name=f"name of {asked[0]}", daemon=True).start()
-        return found
-
-    def _told(self, asked: _Asked, found: asyncio.Future[list[Address]]) -> None:
-        self._running -= 1
-        self._forget(asked, found)
-        if not found.cancelled():
-            found.exception()  # the caller may have stopped waiting
-
-    def _forget(self, asked: _Asked, found: asyncio.Future[list[Address]]) -> None:
-        if self._asked.get(asked) is found:
-            del self._asked[asked]
-
-
-def _ask(told: Future[list[Address]], host: str, port: int, family: socket.AddressFamily) -> None:
+def _ask(told: Future[list[Address]], host: str, port: int) -> None:
     """Runs in the thread."""
     try:
-        infos = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as exc:
         told.set_exception(exc)
     else:
@@ -154,7 +124,7 @@ class Dialer:
 
     def __init__(self, proxy: Proxy | None = None) -> None:
         self._proxy = proxy
-        self._names = NameLookups()
+        self._asking = asyncio.Lock()
         self._known: dict[tuple[str, int], tuple[float, list[Address]]] = {}
 
     async def dial(self, where: DialTarget, make: Callable[[], Made]) -> Made:
@@ -193,12 +163,13 @@ class Dialer:
         return [(family, socket.IPPROTO_TCP, host, port)]
 
     async def _look_up(self, host: str, port: int) -> list[Address]:
-        now = asyncio.get_running_loop().time()
-        until, found = self._known.get((host, port), (0.0, []))
-        if until <= now:
-            found = await self._names.look_up(host, port, socket.AF_UNSPEC)
-            self._known = {key: kept for key, kept in self._known.items() if kept[0] > now}
-            self._known[host, port] = (now + 300.0, found)  # seconds that they are believed
+        """Looks one name up at a time: whoever waits for the same name finds its addresses."""
+        async with self._asking:
+            now = asyncio.get_running_loop().time()
+            until, found = self._known.get((host, port), (0.0, []))
+            if until <= now:
+                found = await look_up(host, port)
+                self._known[host, port] = (now + 300.0, found)  # seconds that they are believed
         return found
 
 

@@ -277,13 +277,12 @@ def _key(name: bytes) -> str:
 
 
 class Inflater:
-    """One compressed body. ``gzip`` may have several members; ``deflate`` comes with or without zlib's frame."""
+    """One compressed body, which may have several members."""
 
     def __init__(self, coding: str) -> None:
         """Raises ValueError for a coding that was not requested."""
         if coding not in ("gzip", "x-gzip", "deflate"):
             raise ValueError(f"its content coding is '{coding[:20]}', which was not requested")
-        self._gzip = coding != "deflate"
         self.pending = b""
         """Bytes that are not decompressed yet."""
         self._unpacker: zlib._Decompress | None = None
@@ -307,18 +306,10 @@ class Inflater:
     def _unpack(self) -> bytes:
         """Returns the next piece, which may be empty."""
         if self._unpacker is None:
-            self._unpacker = zlib.decompressobj(self._wbits(self.pending[0]))
+            self._unpacker = zlib.decompressobj(wbits=47)  # gzip, or deflate with zlib's frame
         out = self._unpacker.decompress(self.pending, 32 * 1024)
         if self._unpacker.eof:  # another member may follow
             self.pending, self._unpacker = self._unpacker.unused_data, None
         else:
             self.pending = self._unpacker.unconsumed_tail
         return out
-
-    def _wbits(self, first: int) -> int:
-        """Returns zlib's ``wbits``. A zlib header begins with a byte whose low four bits are 8; without it, the data is
-        raw deflate (RFC 9110, 8.4.1.2).
-        """
-        if self._gzip:
-            return 16 + zlib.MAX_WBITS
-        return zlib.MAX_WBITS if first & 0x0F == 8 else -zlib.MAX_WBITS

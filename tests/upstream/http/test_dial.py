@@ -14,7 +14,7 @@ import trustme
 
 from gateway.domain.urls import Proxy
 from gateway.upstream.http import dial
-from gateway.upstream.http.dial import Address, Dialer, DialTarget, NameLookups
+from gateway.upstream.http.dial import Address, Dialer, DialTarget, look_up
 from tests.fakes.wire import Socket
 from tests.upstream.http.makers import Talk, hang, listening
 
@@ -117,11 +117,11 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[list[Address]]:
     """What look-ups find, one after the other; the last one stays."""
     answers: list[list[Address]] = []
 
-    async def look_up(self: NameLookups, host: str, port: int, family: int) -> list[Address]:
+    async def look_up(host: str, port: int) -> list[Address]:
         found = answers.pop(0) if len(answers) > 1 else answers[0]
         return [(family, proto, address, port) for family, proto, address, _ in found]
 
-    monkeypatch.setattr(NameLookups, "look_up", look_up)
+    monkeypatch.setattr(dial, "look_up", look_up)
     return answers
 
 
@@ -152,14 +152,14 @@ async def test_addresses_are_remembered_until_they_fail(looked_up: list[list[Add
 
 
 async def test_a_name_is_found() -> None:
-    found = await NameLookups().look_up("localhost", 80, socket.AF_INET)
+    found = await look_up("localhost", 80)
     assert ("127.0.0.1", 80) in [(host, port) for _, _, host, port in found]
 
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "bad..name", "x" * 300])
 async def test_a_name_that_is_none_is_an_error(name: str) -> None:
     with pytest.raises(OSError, match=r"."):
-        await NameLookups().look_up(name, 80, socket.AF_INET)
+        await look_up(name, 80)
 
 
 @pytest.fixture
@@ -179,18 +179,16 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 async def test_a_stuck_look_up_is_abandoned(stuck: threading.Event) -> None:
     with pytest.raises(OSError, match="not found within"):
-        await NameLookups().look_up("slow.test", 80, socket.AF_INET)
+        await Dialer().addresses("slow.test", 80)
 
 
-async def test_only_so_many_may_be_stuck_in_one_channel(stuck: threading.Event) -> None:
-    mine = NameLookups()
-    for _ in range(4):
-        with pytest.raises(OSError, match="not found within"):
-            await mine.look_up("slow.test", 80, socket.AF_INET)
-    with pytest.raises(OSError, match="already stuck"):
-        await mine.look_up("slow.test", 80, socket.AF_INET)
-    with pytest.raises(OSError, match="not found within"):
-        await NameLookups().look_up("slow.test", 80, socket.AF_INET)
+async def test_a_stuck_look_up_holds_up_only_its_own_channel(stuck: threading.Event) -> None:
+    mine, others = Dialer(), Dialer()
+    waiting = asyncio.get_running_loop().create_task(mine.addresses("slow.test", 80))
+    await asyncio.sleep(0)
+    stuck.set()
+    assert await others.addresses("slow.test", 80) == []
+    assert await waiting == []
 
 
 async def test_many_who_ask_for_one_name_share_a_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,31 +199,18 @@ async def test_many_who_ask_for_one_name_share_a_look_up(monkeypatch: pytest.Mon
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", find)
-    mine = NameLookups()
-    await asyncio.gather(*(mine.look_up("busy.test", 80, socket.AF_INET) for _ in range(3 * 4)))
+    mine = Dialer()
+    await asyncio.gather(*(mine.addresses("busy.test", 80) for _ in range(12)))
     assert len(asked) == 1
 
 
 async def test_who_leaves_takes_the_look_up_from_nobody(stuck: threading.Event) -> None:
-    mine = NameLookups()
-    loop = asyncio.get_running_loop()
-    first, second = (loop.create_task(mine.look_up("busy.test", 80, socket.AF_INET)) for _ in range(2))
+    mine, loop = Dialer(), asyncio.get_running_loop()
+    first, second = (loop.create_task(mine.addresses("busy.test", 80)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
     stuck.set()
     assert await second == []
-
-
-async def test_a_thread_that_comes_back_makes_room(stuck: threading.Event) -> None:
-    mine = NameLookups()
-    for _ in range(4):
-        with pytest.raises(OSError, match="not found within"):
-            await mine.look_up("slow.test", 80, socket.AF_INET)
-    stuck.set()
-    async with asyncio.timeout(5):
-        while mine._running:  # noqa: ASYNC110, SLF001 - threads tell nobody
-            await asyncio.sleep(0.005)
-    assert await mine.look_up("slow.test", 80, socket.AF_INET) == []
 
 
 OPEN = b"HTTP/1.1 200 Connection established\r\n\r\n"

@@ -228,13 +228,12 @@ def _packed(wbits: int, data: bytes = TEXT) -> bytes:
     return pack.compress(data) + pack.flush()
 
 
-GZIP, ZLIB, BARE = _packed(31), _packed(15), _packed(-15)
+GZIP = _packed(31)
 BODIES = {
     "gzip": ("gzip", GZIP),
     "x-gzip": ("x-gzip", GZIP),
-    "zlib": ("deflate", ZLIB),
-    "bare": ("deflate", BARE),
-    "members": ("gzip", GZIP[:0] + _packed(31, TEXT[:100]) + _packed(31, TEXT[100:])),
+    "deflate": ("deflate", _packed(15)),
+    "members": ("gzip", _packed(31, TEXT[:100]) + _packed(31, TEXT[100:])),
 }
 
 

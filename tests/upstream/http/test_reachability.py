@@ -7,8 +7,8 @@ import ssl
 import pytest
 import trustme
 
-from gateway.upstream.http import connection
-from gateway.upstream.http.dial import Address, NameLookups
+from gateway.upstream.http import connection, dial
+from gateway.upstream.http.dial import Address
 from gateway.upstream.http.reachability import Stage, check_reachability
 from tests.upstream.http.makers import hang, listening
 
@@ -57,7 +57,7 @@ async def test_a_name_that_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None
     async def nowhere(*_: object) -> list[Address]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(NameLookups, "look_up", nowhere)
+    monkeypatch.setattr(dial, "look_up", nowhere)
     found = await check_reachability("https://no-such-host.invalid/v1", 5)
     assert (found.failed, found.text) == (Stage.NAME, "Name or service not known")
 
