@@ -150,29 +150,15 @@ def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
 
     Both are empty if there is no other model, if there are several, or if a count is invalid.
     """
-    steps = report.get("iterations")
-    given = steps if isinstance(steps, list) else ()
-    found = [step for step in given if text_at(step, "type").startswith(OTHER_STEPS)]
+    found = [step for step in _steps(report) if text_at(step, "type").startswith(OTHER_STEPS)]
     models = {str(step.get("model") or "") for step in found}
-    counts = [_text_counts(step) for step in found]
-    if (
-        len(models) != 1
-        or "" in models
-        or not all(type(count) is int and count >= 0 for row in counts for count in row)
-    ):
+    if len(models) != 1 or "" in models:
         return "", {}
-    return models.pop(), {
-        name: sum(column) for name, column in zip(OTHER_PARTS, zip(*counts, strict=True), strict=True)
-    }
-
-
-def _text_counts(step: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Returns the tokens of input, cache reads, short and long cache writes, and output, which Anthropic separates."""
-    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
-    fresh, cached, write, output = (step.get(name) or 0 for name in names)
-    long = at(step, "cache_creation", "ephemeral_1h_input_tokens") or 0
-    short = write - long if type(write) is int and type(long) is int else -1
-    return fresh, cached, short, long, output
+    sums = _sums(found)
+    fresh, output, cached, write = (sums.get(name, 0) for name in _SUMMED)
+    long = at(sums, "cache_creation", _LONG_WRITE) or 0
+    counts = (fresh, cached, write - long, long, output)
+    return ("", {}) if min(counts) < 0 else (models.pop(), dict(zip(OTHER_PARTS, counts, strict=True)))
 
 
 def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
@@ -270,14 +256,21 @@ def sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns Anthropic's report with the sums of its ``iterations``, if it has any, because its total omits
     compactions.
     """
-    steps = [step for step in report["iterations"] if isinstance(step, dict)]
-    if not steps:
-        return report
+    return {**report, **_sums(_steps(report))}
+
+
+def _steps(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    steps = report.get("iterations")
+    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+
+
+def _sums(steps: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the sums of the counts that iterations have."""
     sums: dict[str, Any] = {name: _sum(step.get(name) for step in steps) for name in _SUMMED}
-    cache_writes = [step["cache_creation"] for step in steps if isinstance(step.get("cache_creation"), dict)]
-    if cache_writes:
-        sums["cache_creation"] = {_LONG_WRITE: _sum(one.get(_LONG_WRITE) for one in cache_writes)}
-    return {**report, **{name: total for name, total in sums.items() if total is not None}}
+    sums["cache_creation"] = None
+    if (long := _sum(at(step, "cache_creation", _LONG_WRITE) for step in steps)) is not None:
+        sums["cache_creation"] = {_LONG_WRITE: long}
+    return {name: total for name, total in sums.items() if total is not None}
 
 
 def _sum(numbers: Iterable[object]) -> int | None:
@@ -312,20 +305,7 @@ class _UsualReport(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     completion_tokens_details: _UsualOutput | None = None
 
 
-class _UsualResponsesReport(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The same counts with the Responses API's names."""
-
-    prompt_tokens: _Count = msgspec.field(name="input_tokens")
-    completion_tokens: _Count = msgspec.field(name="output_tokens")
-    total_tokens: _Count
-    prompt_tokens_details: _UsualInput | None = msgspec.field(name="input_tokens_details", default=None)
-    completion_tokens_details: _UsualOutput | None = msgspec.field(name="output_tokens_details", default=None)
-
-
-_USUAL: msgspec.json.Decoder[_UsualReport | _UsualResponsesReport] = msgspec.json.Decoder(_UsualReport)
-_USUAL_OF_RESPONSE: msgspec.json.Decoder[_UsualReport | _UsualResponsesReport] = msgspec.json.Decoder(
-    _UsualResponsesReport
-)
+_USUAL = msgspec.json.Decoder(_UsualReport)
 
 
 def usual_usage(report: msgspec.Raw) -> Usage | None:
@@ -334,7 +314,7 @@ def usual_usage(report: msgspec.Raw) -> Usage | None:
     The result is that of ``usage_report.read``, in a fifth of the time. Most reports are of this kind.
     """
     try:
-        found = (_USUAL_OF_RESPONSE if b'"input_tokens"' in bytes(report) else _USUAL).decode(report)
+        found = _USUAL.decode(report)
     except (msgspec.DecodeError, RecursionError):
         return None
     inputs, outputs = found.prompt_tokens, found.completion_tokens

@@ -252,8 +252,7 @@ class UsageReports:
                 found, report = merged, rawjson.raw(merged)
             usual = usual_usage(report)
         self._report, self.usual = report.copy(), usual is not None  # not a view, which would keep the whole answer
-        alike = usual is not None and b'"input_tokens"' not in bytes(report)
-        reading = read(found, self._limits) if usual is None else UsageReading(usual, corrected=not alike)
+        reading = read(found, self._limits) if usual is None else UsageReading(usual)
         if reading is None:
             self.suspect = self.suspect or any("oken" in name for name in found)
             return

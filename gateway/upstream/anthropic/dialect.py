@@ -32,13 +32,13 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.adapter import ChannelDialect
-from gateway.upstream.anthropic.messages import Dialogue, equip
+from gateway.upstream.anthropic.messages import JSON_LINE, Dialogue, equip
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.error_body import read_error
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translation import Parameters, conversation_of, read_caps, refusal_of
+from gateway.upstream.translation import FORMS, Parameters, conversation_of, read_caps, refusal_of
 from gateway.upstream.vendors import ANTHROPIC
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
@@ -194,20 +194,20 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
     bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
     effort, own_thinking, source = _thinking(parameters)
     plan = plan_thinking(effort, row, thinking_room, bound=bound)
-    kit = equip(
-        conversation,
-        parameters.form,
-        row,
-        thinking=_thinks(plan or {}),
-        single=take("parallel_tool_calls", bool) is False,
-    )
-    system = [*talk.system, *([{"type": "text", "text": kit.line}] if kit.line else [])]
+    form, single = parameters.form, take("parallel_tool_calls", bool) is False
+    tools, choice = equip(conversation, form, row, thinking=_thinks(plan or {}), single=single)
+    system, held = talk.system, not rawjson.is_null(form.schema)
+    if form.type in FORMS and not held:
+        system = [*system, {"type": "text", "text": JSON_LINE}]
     stops = parameters.stops(str.strip)  # blank ones are refused
     body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}
-    body |= {"tools": kit.tools, "tool_choice": kit.choice, "stop_sequences": stops}
+    body |= {"tools": tools, "tool_choice": choice, "stop_sequences": stops}
     body |= plan or {}
-    if kit.format is not None:
-        body["output_config"] = {**body.get("output_config", {}), "format": kit.format}
+    if held and row.structured:
+        body["output_config"] = {
+            **body.get("output_config", {}),
+            "format": {"type": "json_schema", "schema": form.schema},
+        }
     if plan is None:
         parameters.drop(source)
     parameters.drop(*conversation.unaccepted_reasoning(lambda thought: bool(thought.signed) or thought.empty))

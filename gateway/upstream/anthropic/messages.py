@@ -196,21 +196,10 @@ JSON_LINE = "Reply with one JSON object and nothing else."
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-class Equipment(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes into the request."""
-
-    tools: list[dict[str, Any]] = []
-    choice: dict[str, Any] | None = None
-    format: dict[str, Any] | None = None
-    """``output_config.format``."""
-    line: str = ""
-    """A further system text."""
-
-
 def equip(
     conversation: Conversation, form: ResponseFormat, row: AnthropicModel, *, thinking: bool, single: bool
-) -> Equipment:
-    """Returns tools, choice and form. ``single``: the client wants no parallel calls.
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Returns the tools, and the choice among them. ``single``: the client wants no parallel calls.
 
     Raises BadRequest if the model cannot be made to call a tool.
     """
@@ -223,17 +212,10 @@ def equip(
         # the API wants tools defined that were called earlier and are not offered any more
         tools = [{"name": TOOLS.sent(name), "input_schema": _NO_ARGUMENTS} for name in conversation.called_functions]
         choice = {"type": "none"} if tools else None
-    schema, plain = form.schema, form.type in FORMS
-    held = not rawjson.is_null(schema)
-    if held and not row.structured:
-        tools.append({"name": JSON_TOOL, "description": "Gives the answer.", "input_schema": schema})
+    if not rawjson.is_null(form.schema) and not row.structured:
+        tools.append({"name": JSON_TOOL, "description": "Gives the answer.", "input_schema": form.schema})
         choice = {"type": "auto"} if thinking else _with_json_tool(choice)
-    return Equipment(
-        tools=tools,
-        choice=_limit_choice(choice, single=single) if tools else None,
-        format={"type": "json_schema", "schema": schema} if held and row.structured else None,
-        line=JSON_LINE if plain and not held else "",
-    )
+    return tools, _limit_choice(choice, single=single) if tools else None
 
 
 def _with_json_tool(choice: dict[str, Any] | None) -> dict[str, Any]:

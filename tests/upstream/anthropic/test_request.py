@@ -129,9 +129,10 @@ def test_a_schema() -> None:
     assert _body(OLD, response_format=form)["tool_choice"] == {"type": "tool", "name": "json_response"}
 
 
-def test_some_json_is_requested_after_the_system_prompt() -> None:
+@pytest.mark.parametrize("form", ["json_object", "json_schema"])
+def test_some_json_is_requested_after_the_system_prompt(form: str) -> None:
     messages = [{"role": "system", "content": "S"}, *HI]
-    system = _body(messages=messages, response_format={"type": "json_object"})["system"]
+    system = _body(messages=messages, response_format={"type": form})["system"]
     assert [block["text"] for block in system] == ["S", "Reply with one JSON object and nothing else."]
 
 

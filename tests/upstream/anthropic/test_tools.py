@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.upstream.anthropic.messages import JSON_LINE, JSON_TOOL, answers_by_tool, equip
+from gateway.upstream.anthropic.messages import JSON_TOOL, answers_by_tool, equip
 from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translation import Parameters
@@ -25,8 +25,8 @@ SOME = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": 
 def _equip(row: AnthropicModel = NATIVE, *, thinking: bool = False, **fields: Any) -> dict[str, Any]:
     parameters = Parameters(translated({"messages": [], **fields}), NOTHING)
     form, parallel = parameters.form, parameters.take("parallel_tool_calls", bool)
-    kit = equip(parameters.conversation, form, row, thinking=thinking, single=parallel is False)
-    found: dict[str, Any] = msgspec.json.decode(rawjson.encode(kit))
+    tools, choice = equip(parameters.conversation, form, row, thinking=thinking, single=parallel is False)
+    found: dict[str, Any] = msgspec.json.decode(rawjson.encode({"tools": tools, "choice": choice}))
     return found
 
 
@@ -133,9 +133,8 @@ def test_other_tools_are_refused() -> None:
     assert (caught.value.code, caught.value.param) == ("unsupported_parameter", "tools[1]")
 
 
-def test_a_schema_where_the_model_can_be_held_to_it() -> None:
-    found = _equip(response_format=FORM)
-    assert (found["format"], found["tools"]) == ({"type": "json_schema", "schema": SCHEMA}, [])
+def test_a_schema_where_the_model_can_be_held_to_it_needs_no_tool() -> None:
+    assert _equip(response_format=FORM)["tools"] == []
 
 
 @pytest.mark.parametrize(
@@ -150,18 +149,8 @@ def test_a_schema_where_the_model_can_be_held_to_it() -> None:
 )
 def test_a_schema_elsewhere_is_a_tool(asked: str | None, thinking: bool, choice: Any) -> None:
     found = _equip(TOOL, thinking=thinking, tools=[F], tool_choice=asked, response_format=FORM)
-    assert (found["choice"], found["format"]) == (choice, None)
+    assert found["choice"] == choice
     assert [(tool["name"], tool["input_schema"]) for tool in found["tools"]][1] == (JSON_TOOL, SCHEMA)
-
-
-@pytest.mark.parametrize("form", [{"type": "json_object"}, {"type": "json_schema"}])
-def test_some_json_is_requested_in_words(form: Any) -> None:
-    assert _equip(response_format=form)["line"] == JSON_LINE
-
-
-@pytest.mark.parametrize("form", [None, {"type": "text"}])
-def test_text_needs_nothing(form: Any) -> None:
-    assert _equip(response_format=form) == {"tools": [], "choice": None, "format": None, "line": ""}
 
 
 def test_when_a_call_is_the_answer() -> None:
