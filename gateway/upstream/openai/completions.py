@@ -6,7 +6,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import AnswerPart, StopWord, TextPiece, UpstreamNamed, UsageSeen
-from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.channel import Channel, ServedModel, TokenLimitField
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.rawjson import Fields
@@ -15,12 +15,11 @@ from gateway.upstream.adapter import AnswerReader, RequestWriter
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.error_body import read_error
 from gateway.upstream.failures import classify, lacks_path
-from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
+from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, ask_usage, endpoint, limit_output
 from gateway.upstream.vendors import Vendor, vendor_of
 
 USUAL_OUTPUT = msgspec.Raw(b"16")
 """OpenAI's default for ``max_tokens``, sent when the client gives none."""
-_USAGE_WANTED = msgspec.Raw(b'{"include_usage":true}')
 
 
 class CompletionsDialect(RequestWriter):
@@ -28,24 +27,18 @@ class CompletionsDialect(RequestWriter):
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         vendor = vendor_of(channel.preset, channel.base_url)
-        dropped = tuple(name for name in learned.dropped if name in order.fields)
-        if dropped:
-            kept = {name: value for name, value in order.fields.items() if name not in dropped}
-            order = msgspec.structs.replace(order, fields=kept, body=b"")
-        changes: Fields = {"model": rawjson.raw(served.upstream_name)} if served.upstream_name != order.model else {}
-        if rawjson.is_null(order.fields.get("max_tokens")):
-            changes["max_tokens"] = USUAL_OUTPUT
-        cap = rawjson.maybe(order.fields.get("max_tokens")) if learned.max_output is not None else None
-        lowered = learned.max_output if type(cap) is int and cap > (learned.max_output or cap) else None
-        if lowered is not None:
-            changes["max_tokens"] = rawjson.raw(lowered)
-        wanted = vendor.stream_options and "stream_options" not in learned.dropped
-        if order.stream and wanted and not order.include_usage:
-            changes["stream_options"] = _with_usage(order.fields.get("stream_options"))
+        fields = dict(order.fields)
+        dropped = tuple(name for name in learned.dropped if fields.pop(name, None) is not None)
+        fields["model"] = rawjson.raw(served.upstream_name)
+        if rawjson.is_null(fields.get("max_tokens")):
+            fields["max_tokens"] = USUAL_OUTPUT
+        lowered = limit_output(fields, TokenLimitField.KEEP, learned.max_output)
+        if order.stream:
+            ask_usage(fields, wanted=vendor.stream_options and "stream_options" not in learned.dropped)
         return PreparedRequest(
             url=_address(channel.base_url, vendor),
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
-            body=order.body if order.body and not changes else rawjson.encode({**order.fields, **changes}),
+            body=order.body if order.body and fields == order.fields else rawjson.encode(fields),
             dropped=dropped,
             lowered=lowered,
         )
@@ -63,12 +56,6 @@ def _address(base_url: str, vendor: Vendor) -> str:
     if vendor.completions_root:
         base_url = base_url.rstrip("/").removesuffix("/v1").removesuffix("/beta") + vendor.completions_root
     return endpoint(base_url, "/completions")
-
-
-def _with_usage(options: msgspec.Raw | None) -> msgspec.Raw:
-    if options is None or rawjson.is_null(options):
-        return _USAGE_WANTED
-    return rawjson.raw({**rawjson.fields(options), "include_usage": True})
 
 
 class CompletionReader(AnswerReader):

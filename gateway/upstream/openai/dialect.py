@@ -76,7 +76,7 @@ def _most(served: ServedModel, learned: LearnedRefusals) -> int | None:
     return served.max_output if learned.max_output is None else learned.max_output
 
 
-def _limit_output(fields: Fields, field: TokenLimitField, most: int | None) -> int | None:
+def limit_output(fields: Fields, field: TokenLimitField, most: int | None) -> int | None:
     """Puts the output limit under the name it has there; of two limits the newer name's wins.
 
     A limit above the model's own is lowered to that, which is then returned.
@@ -130,7 +130,7 @@ def _fit_parameters(fields: Fields, traits: Vendor, learned: LearnedRefusals) ->
     return dropped
 
 
-def _ask_usage(fields: Fields, *, wanted: bool) -> None:
+def ask_usage(fields: Fields, *, wanted: bool) -> None:
     """Requests the usage of streams, beside the client's own options."""
     options = fields.get("stream_options")
     if not wanted:
@@ -251,12 +251,12 @@ class OpenAIDialect(ChannelDialect):
         lowered = None
         if "max_tokens" in fields or "max_completion_tokens" in fields:
             field = _limit_field(traits, channel, served, learned)
-            lowered = _limit_output(fields, field, _most(served, learned))
+            lowered = limit_output(fields, field, _most(served, learned))
         if order.output_budget is not None and _may_limit(channel, learned):
             field = _limit_field(traits, channel, served, learned)
             chosen = _choose_limit(fields, order.output_budget, field, _most(served, learned))
             lowered = lowered if chosen is None else chosen
-        _ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
+        ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
         dropped = _fit_parameters(fields, traits, learned)
         if "messages" in fields and _opens_messages(fields, traits, learned):
             dropped += _edit_messages(fields, traits, learned)
@@ -279,7 +279,7 @@ class OpenAIDialect(ChannelDialect):
         other name.
         """
         traits, fields = vendor_of(channel.preset, channel.base_url), dict(fields)
-        _limit_output(fields, _limit_field(traits, channel, served, _NOTHING_LEARNED), served.max_output)
+        limit_output(fields, _limit_field(traits, channel, served, _NOTHING_LEARNED), served.max_output)
         _fit_parameters(fields, traits, _NOTHING_LEARNED)
         return read_limit(fields)
 
