@@ -228,3 +228,28 @@ _LINE_STARTS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 def is_stream(body: bytes) -> bool:
     """Returns whether a body is an event stream."""
     return body[:64].removeprefix(BOM).lstrip().startswith(_LINE_STARTS)
+
+
+def stream_in(body: bytes) -> bytes:
+    """Returns the events in a body: all of it if it is a stream, one for each line if these are JSON objects; empty for
+    anything else.
+    """
+    if is_stream(body):
+        return body
+    line = body[: max(0, body.find(b"\n"))].strip()
+    if not (line.startswith(b"{") and line.endswith(b"}")):
+        return b""
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return b""
+    lines = body.split(b"\n")
+    return b"".join([b"data: %b\n\n" % line.strip() for line in lines if line.strip()]) if any(lines[1:]) else b""
+
+
+_UNSEPARATED = re.compile(rb"\}\n(?=(?:event:[^\n]*\n)?data: ?(?:\{|\[DONE\]))")
+
+
+def with_blank_lines(events: bytes) -> bytes:
+    """Returns events with the blank lines that some upstreams leave out between them."""
+    return _UNSEPARATED.sub(b"}\n\n", events)

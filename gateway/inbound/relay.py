@@ -27,12 +27,12 @@ from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
-from gateway.domain.sse import BLANK, RawFramer, SSEEvent, event_end, has_comment, parse
+from gateway.domain.sse import BLANK, RawFramer, SSEEvent, event_end, has_comment, parse, with_blank_lines
 from gateway.domain.usage import Usage
 from gateway.inbound.rendering import RenderedStream, SourceFacts
 from gateway.upstream.adapter import AnswerFacts
 from gateway.upstream.failures import REJECTED, bad_response, truncation
-from gateway.upstream.framing import FramedStream, WholeBody
+from gateway.upstream.framing import FramedStream
 from gateway.upstream.learned_params import ROLE
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
 
@@ -216,9 +216,12 @@ class NativeStream(SourceFacts, FramedStream):
         return self._terminal or self._end(usage, estimated=estimated)
 
     def _read_rest(self, rest: bytes) -> bytes:
-        event, out = parse(rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n")), b""
+        text = with_blank_lines(rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n"))
+        events, blank, last = text.rpartition(BLANK)
+        event = parse(last)
         if event is not None and rawjson.maybe(event.data) is not None:  # its blank line never came
-            out = self._read_events(rest.rstrip(b"\r\n") + BLANK)
+            events, blank = text, BLANK
+        out = self._read_events(events + blank)
         if not (self.failure or self.finished):
             self.finished = self.reader.ended
             self.failure = None if self.finished else truncation(self._channel, "its last event did not come")
@@ -229,6 +232,7 @@ class NativeStream(SourceFacts, FramedStream):
         out: list[bytes] = []
         start = passed = 0
         returns = b"\r" in events
+        events = events if returns else with_blank_lines(events)
         while start < len(events) and not (self.failure or self.finished):
             count, end = (0, start) if returns else self.reader.take_pieces(events, start)
             replaced = None
@@ -292,10 +296,9 @@ class RenderableStream(NativeStream):
         super().__init__(channel, reader)
         self._rendered = rendered
 
-    def _read_body(self, body: WholeBody) -> bytes:
-        self.held = 0
+    def _read_body(self, body: bytes) -> bytes:
         self._source = stream = self._rendered()
-        out = stream.read_whole(body.take(), split=True)
+        out = stream.read_whole(body, split=True)
         self.tally, self._end = stream.tally, stream.tail
         self.started, self.finished, self.failure = stream.started, stream.finished, stream.failure
         return out

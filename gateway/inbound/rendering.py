@@ -6,6 +6,7 @@ nothing else.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from itertools import chain
@@ -20,12 +21,13 @@ from gateway.domain.answer import (
     ReasoningPiece,
     TextPiece,
     ToolCallBegan,
+    UsageSeen,
 )
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
-from gateway.domain.sse import SSEEvent, event_end, has_comment, is_stream, parse
+from gateway.domain.sse import BLANK, SSEEvent, event_end, has_comment, parse, stream_in, with_blank_lines
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
 from gateway.upstream.adapter import AnswerFacts, AnswerReader, AnswerStream, DialectAdapter, WholeAnswer, whole_of
@@ -33,7 +35,7 @@ from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.framing import FramedStream, WholeBody, is_long, pieces
+from gateway.upstream.framing import FramedStream, is_long, pieces
 
 _SHOWN = (Medium, TextPiece, ToolCallBegan)
 _SLICE = 1 << 20
@@ -144,6 +146,8 @@ class RenderedStream(SourceFacts, FramedStream):
                 end = event_end(block, start, returns=False)
                 out.append(self._read_event(block[start:end].rstrip(b"\n")))
             start = end
+        if self.finished and start < len(block):
+            take_late_usage(block[start:], self._reader, self._state)
         return b"".join(out)
 
     def _pass_texts(self, run: list[bytes]) -> bytes:
@@ -159,8 +163,8 @@ class RenderedStream(SourceFacts, FramedStream):
         if event is None or not event.data:
             self.comments += has_comment(part)
             return b""
-        if b"\n" in event.data and b"}\n" in event.data:  # the blank lines between events are missing
-            return b"".join([self._read_event(b"data: " + line) for line in event.data.split(b"\n")])
+        if b"}\n" in event.data and len(parts := with_blank_lines(part).split(BLANK)) > 1:
+            return b"".join([self._read_event(part) for part in parts])
         self.events += 1
         out = self._pass(event, None)
         if not self.failure and self._reader.done:
@@ -179,10 +183,9 @@ class RenderedStream(SourceFacts, FramedStream):
         out += self._render(self._parts(self._reader.end()))
         return out + self._conclude(done=self._reader.done)
 
-    def _read_body(self, body: WholeBody) -> bytes:
+    def _read_body(self, body: bytes) -> bytes:
         """Reads a whole answer as the requested stream."""
-        self.held = 0
-        return self.read_whole(body.take(), split=True)
+        return self.read_whole(body, split=True)
 
     def read_whole(self, body: bytes, *, split: bool = False) -> bytes:
         """Returns what the client gets for a whole answer; ``split``: long texts in pieces. It grows in one place: it
@@ -263,6 +266,15 @@ class RenderedStream(SourceFacts, FramedStream):
         return out
 
 
+def take_late_usage(events: bytes, reader: AnswerReader, state: AnswerState) -> None:
+    """Takes reports of usage that follow the end of an answer."""
+    for event in map(parse, events.split(BLANK)):
+        with suppress(ValueError):
+            for part in reader.read(event) if event is not None else ():
+                if isinstance(part, UsageSeen):
+                    state.take(part)
+
+
 def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
     """Returns the failure of an answer without an end."""
     if state.garbled:
@@ -304,10 +316,10 @@ class RenderingAdapter:
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """Reads a whole answer like a stream that brings it at once."""
         stream = self._rendered(order, channel, self._whole(order))
-        streamed = is_stream(body)
-        if streamed:
-            view = memoryview(body)
-            for start in range(0, len(body), _SLICE):
+        events = stream_in(body)
+        if events:
+            view = memoryview(events)
+            for start in range(0, len(events), _SLICE):
                 stream.feed(bytes(view[start : start + _SLICE]))
             stream.end()
         else:
@@ -315,7 +327,7 @@ class RenderingAdapter:
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
         render = partial(stream.renderer.tail, estimated=False)
-        return whole_of(stream, body, *(("assembled",) if streamed else ()), render=render)
+        return whole_of(stream, body, *(("assembled",) if events else ()), render=render)
 
     def _rendered(self, order: Order, channel: Channel, renderer: Renderer) -> RenderedStream:
         return RenderedStream(self._dialect.reader(order, channel), order, channel, renderer)

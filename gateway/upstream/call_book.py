@@ -40,13 +40,17 @@ class TooManyCalls(ValueError):
 class Arguments:
     """The arguments of a call so far. It knows whether they are complete, and compares them with another text."""
 
-    __slots__ = ("_digest", "_end", "_pieces", "_waiting", "size")
+    __slots__ = ("_digest", "_end", "_last", "_pieces", "_repeats", "_waiting", "size")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._waiting = 0
         self._end = ObjectEnd()
         self._digest = hashlib.blake2b(digest_size=16)
+        self._last = ""
+        """The last piece that was examined."""
+        self._repeats = False
+        """Whether pieces contain what came before them."""
         self.size = 0
         """Characters."""
 
@@ -69,9 +73,25 @@ class Arguments:
         self._look()
         return self.size == len(text) and self._digest.digest() == _digest_of(text)
 
+    def new_in(self, text: str) -> str:
+        """Returns what a piece adds: some upstreams send all arguments again in every piece.
+
+        No object within the arguments can begin as they do, except where a value may begin.
+        """
+        if not text.startswith("{") or not 0 < self.size <= len(text):
+            return text
+        self._look()
+        if not self._repeats and self._last.rstrip().endswith((":", ",", "[")):
+            return text
+        if self._digest.digest() != _digest_of(text[: self.size]):
+            return text
+        self._repeats = True
+        return text[self.size :]
+
     def _look(self) -> None:
         for piece in self._pieces:
             self._end.add(piece)
+            self._last = piece if piece.strip() else self._last
             self._digest.update(piece.encode("utf-8", "surrogatepass"))
         self._pieces.clear()
         self._waiting = 0
@@ -91,6 +111,8 @@ class BookedCall(msgspec.Struct, eq=False):
     arguments: Arguments
     given_id: str
     """The upstream's id; empty if it sent none yet."""
+    more_name: str = ""
+    """What the last piece added to the name."""
 
 
 class _Waiting(msgspec.Struct, eq=False):
@@ -161,15 +183,17 @@ class CallBook:
             self._by_id.setdefault(part.id, call)
         if part.index is not None:
             self._by_index[part.index] = call
-        if part.name != call.name and not call.arguments.complete:
-            call.name += part.name
+        call.more_name = "" if call.arguments.complete else part.name.removeprefix(call.name)
+        call.name += call.more_name
         if not call.arguments.size:
             part = _unwrap(part)
             said = rawjson.text(part.piece) if part.piece else ""
         if not said or (part.name and _is_whole(said) and call.arguments.same_as(said)):
             return PlacedPart(call, opened=False, piece=b"")
-        call.arguments.add(said)
-        return PlacedPart(call, opened=False, piece=part.piece)
+        more = said if part.custom else call.arguments.new_in(said)
+        call.arguments.add(more)
+        piece = part.piece if more == said else rawjson.encode(more) if more else b""
+        return PlacedPart(call, opened=False, piece=piece)
 
     def _known(self, part: ToolCallPart, said: str) -> BookedCall | None:
         """Returns the call that a piece continues; None if it opens one, or waits."""

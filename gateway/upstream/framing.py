@@ -12,10 +12,9 @@ from io import SEEK_END, BytesIO
 
 import msgspec
 
-from gateway.domain import rawjson
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed, Failure
-from gateway.domain.sse import BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer
+from gateway.domain.sse import BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer, stream_in
 from gateway.upstream.failures import bad_response
 
 BODY_LIMIT = 64 * 1024 * 1024
@@ -86,8 +85,8 @@ class FramedStream(ABC):
         """Returns the same at the end of the events; ``rest`` is what followed the last complete one."""
 
     @abstractmethod
-    def _read_body(self, body: WholeBody) -> bytes:
-        """Returns the same at the end of a body that came instead of events."""
+    def _read_body(self, body: bytes) -> bytes:
+        """Returns the same for a body that came instead of events."""
 
     def feed(self, data: bytes) -> bytes:
         if self.failure or self.finished:
@@ -120,12 +119,17 @@ class FramedStream(ABC):
             return b""
         if self._body is None:
             return self._read_rest(self._framer.end())
+        body, self.held = self._body.take(), 0
+        if events := stream_in(body):
+            return self._read_events(events) + self._read_rest(b"")
         self.events += 1
-        return self._read_body(self._body)
+        return self._read_body(body)
 
 
 PIECE = 32 * 1024
-"""The most characters of a text in one event."""
+"""The fewest bytes of a text in one event, if others follow."""
+_ESCAPES = 12
+"""Bytes of JSON's longest escapes: a pair of surrogates."""
 
 
 def is_long(text: bytes | memoryview) -> bool:
@@ -135,6 +139,16 @@ def is_long(text: bytes | memoryview) -> bool:
 
 def pieces(text: bytes | msgspec.Raw) -> Iterator[bytes]:
     """Yields a JSON string as several with the same content."""
-    said = rawjson.text(text)
-    for start in range(0, len(said), PIECE):
-        yield rawjson.encode(said[start : start + PIECE])
+    view = memoryview(text)
+    start, stop = 1, len(view) - 1
+    while start < stop:
+        end = min(start + PIECE, stop)
+        while end < stop and not _may_cut(view, end):
+            end += 1
+        yield b'"%b"' % view[start:end]
+        start = end
+
+
+def _may_cut(view: memoryview, at: int) -> bool:
+    """Returns whether no escape can reach beyond this place, and no character."""
+    return view[at] & 0xC0 != 0x80 and b"\\" not in bytes(view[at - _ESCAPES : at])

@@ -289,12 +289,12 @@ def _hours(peak: Mapping[str, Any]) -> tuple[PriceHours, ...]:
     """Returns the peak hours; none if one of them cannot be read."""
     windows = peak.get("windows")
     try:
-        return tuple(price_hours_of(_written(window)) for window in (windows if isinstance(windows, list) else ()))
+        return tuple(price_hours_of(_hours_text(window)) for window in (windows if isinstance(windows, list) else ()))
     except BadRequest:
         return ()
 
 
-def _written(window: Any) -> str:
+def _hours_text(window: Any) -> str:
     """Returns a window as people write it: ``mon,tue 01:00-04:00 UTC``."""
     start, end, zone = (text_at(window, name) for name in ("start", "end", "timezone"))
     days = at(window, "days")

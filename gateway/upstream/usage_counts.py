@@ -5,6 +5,7 @@ here too, and the steps of an answer are added up.
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
@@ -29,6 +30,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "num_cached_tokens",  # Mistral
         "cached_tokens",  # Together
         "cache_read_input_tokens",  # Anthropic
+        "cached_input_tokens",  # Vercel's AI SDK
         "cachedContentTokenCount",  # Gemini
         "cache_n",  # llama.cpp
     ),
@@ -37,6 +39,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "in.cache_creation_tokens",
         "in.created_cache_tokens",  # vLLM
         "cache_creation_input_tokens",  # Anthropic
+        "cache_write_input_tokens",  # Bedrock
     ),
     # what stays in the cache for an hour or more; part of the above
     "long": ("in.cache_write_long_tokens", "cache_creation.ephemeral_1h_input_tokens"),
@@ -85,6 +88,7 @@ _TOOLS = ("server_tool_use", "tool_usage", "server_side_tool_usage_details", "to
 """Objects that count uses of tools that the vendor runs."""
 SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
 """Perplexity's and xAI's counts of searches, at the top of a report."""
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _FILES = ("file_search", "document_search", "collections_search", "storage_search")
 _VARIANTS = ("flex", "priority", "fast", "batch", "offpeak")
 
@@ -118,6 +122,16 @@ def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return -1
     return int(value) if value == int(value) else -1
+
+
+def with_underscores(report: dict[str, Any]) -> dict[str, Any]:
+    """Returns a report with ``prompt_tokens`` instead of ``promptTokens``. Google's names end in other words."""
+    if not any(name.endswith("Tokens") for name in report):
+        return report
+    return {
+        _HUMP.sub("_", name).lower(): with_underscores(value) if isinstance(value, dict) else value
+        for name, value in report.items()
+    }
 
 
 def parts_of(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:

@@ -40,6 +40,7 @@ from gateway.upstream.usage_counts import (
     sum_iterations,
     usual_usage,
     variant_of,
+    with_underscores,
     without_newly_cached,
 )
 from gateway.upstream.usage_marks import SUSPECT, marks_of
@@ -246,6 +247,8 @@ class UsageReports:
         if not isinstance(found, dict):
             self.suspect = self.suspect or bool(found)
             return
+        if (named := with_underscores(found)) is not found:
+            found, report = named, rawjson.raw(named)
         if follows:
             merged = self._merged(found)
             if merged != found:

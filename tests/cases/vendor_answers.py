@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.domain.channel import Dialect
 from tests.cases.gemini import streams as gemini
-from tests.fakes.replies import DONE, chunk, delta, dumps, event, usage
+from tests.fakes.replies import DONE, choice, chunk, delta, dumps, event, usage
 
 Doc = dict[str, Any]
 Calls = list[tuple[str, str]]
@@ -147,6 +147,14 @@ PNG: Doc = {"inlineData": {"mimeType": "image/png", "data": "aW1n"}}
 _FOUND = [{"web": {"uri": f"https://{name}.example", "title": name}} for name in "ba"]
 GROUNDED = gemini.response({"text": "Look"}, PNG, PNG, finish="STOP")
 GROUNDED["candidates"][0]["groundingMetadata"] = {"groundingChunks": _FOUND}
+READ = gemini.response({"text": "It rains."}, finish="STOP")
+READ["candidates"][0]["urlContextMetadata"] = {
+    "urlMetadata": [
+        {"retrievedUrl": "https://a.example", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_SUCCESS"},
+        {"retrievedUrl": "https://b.example", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_ERROR"},
+    ]
+}
+CAMELS: Doc = {"promptTokens": 9, "completionTokens": 2, "totalTokens": 11, "promptTokensDetails": {"cachedTokens": 4}}
 NUMBERED: Doc = {
     "candidates": [
         {"content": {"parts": [None, {"functionCall": {"id": 7, "name": "f", "args": ARGUMENTS}}]}, "finishReason": 2}
@@ -281,6 +289,21 @@ USAGE = [
         used=(43, 10),
         error="upstream_error",
     ),
+    Row(
+        "usage after the last event",
+        OPENAI,
+        chat(delta("Hi"), spent={}) + event(chunk(usage=usage(9, 2))),
+        text="Hi",
+        used=(9, 2),
+    ),
+    Row(
+        "names in camel case",
+        OPENAI,
+        chat(delta("Hi"), spent=CAMELS),
+        completion(said("Hi"), spent=CAMELS),
+        text="Hi",
+        used=(9, 2),
+    ),
 ]
 ENDS = [
     Row(
@@ -404,6 +427,38 @@ ENDS = [
         + block(0, TOOL)
         + ended("tool_use", output_tokens=2),
         error="upstream_stream_truncated",
+    ),
+    Row(
+        "choices that are counted from 1",
+        OPENAI,
+        event(chunk(delta("H", index=1))) + event(chunk(delta("i", index=1, finish="stop"))) + DONE,
+        {**completion({}), "choices": [choice("Hi", index=1)]},
+        text="Hi",
+    ),
+    Row(
+        "lines of JSON instead of events",
+        OPENAI,
+        b"".join(
+            dumps(each) + b"\n" for each in (chunk(delta("H")), chunk(delta("i", finish="stop"), usage=usage(9, 2)))
+        ),
+        text="Hi",
+        used=(9, 2),
+    ),
+    Row(
+        "an answer in a result",
+        OPENAI,
+        event({"result": chunk(delta("Hi", finish="stop"))}) + event({"result": chunk(usage=usage(9, 2))}) + DONE,
+        {"result": completion(said("Hi")), "success": True, "errors": [], "messages": []},
+        text="Hi",
+        used=(9, 2),
+    ),
+    Row(
+        "an answer in data",
+        OPENAI,
+        event({"data": chunk(delta("Hi", finish="stop"), usage=usage(9, 2))}) + DONE,
+        {"code": 0, "message": "success", "data": completion(said("Hi"))},
+        text="Hi",
+        used=(9, 2),
     ),
 ]
 THOUGHT: Doc = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]}
@@ -774,6 +829,38 @@ CALLS = [
         calls=[("f", ARGUMENTS)],
         finish="tool_calls",
     ),
+    Row(
+        "calls among the parts of the content",
+        OPENAI,
+        chat(parts(TOOL, {"type": "function_call", "call_id": "2", "name": "g"})),
+        completion(
+            {"role": "assistant", "content": [TOOL, {"type": "tool_call", "id": "2", "function": {"name": "g"}}]}
+        ),
+        calls=[("f", ARGUMENTS), ("g", "{}")],
+        finish="tool_calls",
+    ),
+    Row(
+        "names and arguments that are sent again as they grow",
+        OPENAI,
+        chat(
+            piece(0, "c1", "get"),
+            piece(0, "c1", "get_it"),
+            piece(0, "c1", "get_it", '{"a'),
+            piece(0, None, None, '{"a":'),
+            piece(0, None, None, '{"a":{"b'),
+            piece(0, None, None, '{"a":{"b":[1]}}'),
+            piece(0, None, None, '{"a":{"b":[1]}}'),
+        ),
+        calls=[("get_it", '{"a":{"b":[1]}}')],
+        finish="tool_calls",
+    ),
+    Row(
+        "an object that begins like all arguments",
+        OPENAI,
+        chat(piece(0, "c1", "f", '{"a":'), piece(0, None, None, '{"a":'), piece(0, None, None, "1}}")),
+        calls=[("f", '{"a":{"a":1}}')],
+        finish="tool_calls",
+    ),
 ]
 PARTS = [
     Row(
@@ -892,6 +979,14 @@ PARTS = [
         completion({**said("Hi"), "reasoning": None, "reasoning_details": DETAILS}),
         text="Hi",
         reasoning="Hm",
+    ),
+    Row(
+        "a page that was read",
+        GEMINI,
+        gemini.event(READ),
+        READ,
+        text="It rains.",
+        source="https://a.example",
     ),
 ]
 ROWS = [*USAGE, *ENDS, *REASONING, *BLOCKS, *CALLS, *PARTS]

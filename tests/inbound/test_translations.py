@@ -73,6 +73,11 @@ SAMPLES: dict[str, tuple[str, Doc, Doc | None]] = {
         said({"type": "file", "file": {"file_data": f"data:application/pdf;base64,{PDF}"}}),
         said(source("document", "application/pdf", PDF)),
     ),
+    "names of files": (
+        "a.pdf",
+        said({"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}}),
+        said({**source("document", "application/pdf", PDF), "title": "a.pdf"}),
+    ),
     "sounds": (WAV, said({"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}}), None),
     "function tools": ("look", {"tools": [FUNCTION]}, {"tools": [USE]}),
     "`tools[].strict`": ('"strict":true', {"tools": [STRICT]}, {"tools": [{**USE, "strict": True}]}),

@@ -19,7 +19,7 @@ from gateway.domain.usage import Usage, as_object
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.renderer import Renderer
 from gateway.upstream.answer_state import AnswerState
-from gateway.upstream.call_book import BookedCall, kind_of, label
+from gateway.upstream.call_book import BookedCall, kind_of
 from gateway.upstream.openai.reader import ID_LIMIT, OpenedChoice
 from gateway.upstream.usage_report import UsageReports
 
@@ -160,16 +160,16 @@ def _call_for_client(delta: Fields, taken: TakenCall, *, whole: bool) -> Doc | N
     key = "arguments" if kind == "function" else "input"
     rest = {name: value for name, value in delta.items() if name not in _CALL}
     inner: Doc = {} if rawjson.is_null(delta.get(kind)) else rawjson.fields(delta[kind])
-    name = label(inner.pop("name", None))
-    if call is None or not (taken.events or rest or name not in ("", call.name)) or (whole and not began):
+    inner.pop("name", None)
+    if call is None or not (taken.events or rest or call.more_name) or (whole and not began):
         return None
     out: Doc = rest if whole else {"index": call.number, **rest}
     inner.pop(key, None)
     if began:
         out |= {"id": call.id, "type": kind}
         inner["name"] = began
-    elif name not in ("", call.name):  # a piece of it: clients put them together
-        inner["name"] = name
+    elif call.more_name:  # clients put the pieces together
+        inner["name"] = call.more_name
     if "name" in inner or piece:
         inner[key] = msgspec.Raw(piece or b'""')
     out[kind] = inner

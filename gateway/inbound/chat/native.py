@@ -28,14 +28,14 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.screen import Screen
-from gateway.domain.sse import BLANK, SSEEvent, is_stream
+from gateway.domain.sse import BLANK, SSEEvent, stream_in
 from gateway.inbound.chat.edits import COMPLETION, ChunkEditor, Doc, TakenCall, identity, mend_head, mend_message
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
-from gateway.inbound.rendering import RenderedStream, RenderingAdapter
+from gateway.inbound.rendering import RenderedStream, RenderingAdapter, take_late_usage
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_of
 from gateway.upstream.call_book import Arguments
 from gateway.upstream.finish_words import REASONS
-from gateway.upstream.framing import FramedStream, WholeBody
+from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, upstream_id
 from gateway.upstream.openai.template import Template, learn
@@ -99,7 +99,7 @@ class NativeChatStream(RenderedStream):
         mend_head(answer, self._state.reports, self.reported, head, self._order)
         return answer
 
-    def _read_body(self, body: WholeBody) -> bytes:
+    def _read_body(self, body: bytes) -> bytes:
         """See ``RenderedStream``: the chunks of a whole answer are rendered, as for other dialects."""
         self.renderer = ChatRenderer(self._order)
         out = super()._read_body(body)
@@ -114,10 +114,13 @@ class NativeChatStream(RenderedStream):
             template = self._template
             run = None if template is None else template.run(block, start, several=bulk)
             if run is not None:
+                if self._arguments is not None:
+                    if any(text.startswith(b"{") for text in run.texts):  # they may contain what came before
+                        self._template = None
+                        continue
+                    self._arguments.add(run.said)
                 self.events += len(run.texts)
                 self.tally.add(run.said)
-                if self._arguments is not None:
-                    self._arguments.add(run.said)
                 self._lessons = LESSONS
                 if run.size == len(block):
                     return run.out
@@ -132,6 +135,8 @@ class NativeChatStream(RenderedStream):
             if end > start:
                 out.append(self._open_event(block[start:end]))
                 if self.failure or self.finished:
+                    if end + len(BLANK) < len(block):
+                        take_late_usage(block[end:], self._reader, self._state)
                     break
                 bulk = bulk or self._template is not template
             start = end + len(BLANK)
@@ -231,10 +236,10 @@ class NativeChat(RenderingAdapter):
         return NativeChatStream(self._dialect.reader(order, channel), order, channel)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        if not body.startswith(b"{") and is_stream(body):
-            return super().whole(body, order, channel)
         if (regular := _regular(body, order)) is not None:
             return regular
+        if stream_in(body):
+            return super().whole(body, order, channel)
         stream = self.stream(order, channel)
         answer = stream.read_answer(body)
         if stream.failure:

@@ -26,7 +26,7 @@ from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, text_count
 from gateway.domain.rawjson import Fields
-from gateway.domain.sse import SSEEvent, is_stream
+from gateway.domain.sse import SSEEvent, stream_in
 from gateway.domain.usage import Usage, as_object
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import (
@@ -163,7 +163,7 @@ class CompletionsRelay(RenderingAdapter):
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = body.strip().removeprefix(b"\xef\xbb\xbf")
-        if is_stream(body):
+        if stream_in(body):
             return super().whole(body, order, channel)
         return CompletionTap(order, channel).read_whole(body)
 

@@ -190,6 +190,11 @@ class ResponsesReader:
 
     def _respond(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
         self._see(response)
+        renamed = kind == "response.done"  # Realtime's name of the last event, whatever the status
+        if renamed:
+            status = rawjson.text_at(response.get("status"))
+            kind = f"response.{status if status in _TERMINAL.values() else 'completed'}"
+            fields = {**fields, "type": rawjson.raw(kind)}
         if kind == "response.failed":
             self.failure = _failure(response, fields, self._order.model, self._channel)
             return None
@@ -199,7 +204,7 @@ class ResponsesReader:
             self._next -= 1  # it is kept back, and may be replaced
         self._begun, self._given = True, fields["response"] if response is self._response else _NONE
         told = _as_requested(response, self._order)
-        if told is response:
+        if told is response and not renamed:
             return None
         data = rawjson.encode({**fields, "response": told})
         return b"event: %b\ndata: %b\n\n" % (kind.encode("utf-8", "surrogatepass"), data)

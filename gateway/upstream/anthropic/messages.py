@@ -81,8 +81,10 @@ def _media_block(media: MediaPart) -> Block:
         source = {"type": "text", "media_type": media.type, "data": _plain_text(media)}
     elif media.type not in IMAGES and media.type != "application/pdf":
         raise unsupported_param(media.where, f"{media.type} is neither an image nor a document that Anthropic accepts")
-    kind = "image" if media.type in IMAGES else "document"
-    return _mark_cached({"type": kind, "source": source}, media.cache)
+    if media.type in IMAGES:
+        return _mark_cached({"type": "image", "source": source}, media.cache)
+    title = {"title": media.name} if media.name else {}
+    return _mark_cached({"type": "document", "source": source, **title}, media.cache)
 
 
 def _plain_text(media: MediaPart) -> str:

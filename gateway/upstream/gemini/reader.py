@@ -305,11 +305,14 @@ def _put(holder: Any, steps: list[str | int], value: Any) -> Any:
     return fields
 
 
+_SOURCES = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
+
+
 def _sources(candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
     """Returns the sources of the answer, each once."""
-    if "groundingMetadata" not in fields and "citationMetadata" not in fields:
+    if fields.keys().isdisjoint(_SOURCES):
         return
-    grounding, cited = (rawjson.maybe(fields.get(name)) for name in ("groundingMetadata", "citationMetadata"))
+    grounding, cited, read = (rawjson.maybe(fields.get(name)) for name in _SOURCES)
     names = ("web", "retrievedContext", "maps", "image")
     places = _places(rawjson.at(grounding, "groundingSupports"))
     for number, chunk in enumerate(rawjson.at(grounding, "groundingChunks") or ()):
@@ -317,6 +320,9 @@ def _sources(candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
         yield from _source(candidate, web, places.get(number))
     for source in rawjson.at(cited, "citationSources") or rawjson.at(cited, "citations") or ():
         yield from _source(candidate, source, source)
+    for page in rawjson.at(read, "urlMetadata") or ():
+        if not rawjson.text_at(page, "urlRetrievalStatus").endswith(("ERROR", "PAYWALL", "UNSAFE")):
+            yield from _source(candidate, page, None)
 
 
 def _places(supports: Any) -> dict[int, dict[str, Any]]:
@@ -330,7 +336,7 @@ def _places(supports: Any) -> dict[int, dict[str, Any]]:
 
 def _source(candidate: _Candidate, source: Any, place: Any) -> Iterator[AnswerPart]:
     """Returns a source, and where in the answer the text is that it supports."""
-    url = rawjson.text_at(source, "uri") or rawjson.text_at(source, "sourceUri")
+    url = next(filter(None, (rawjson.text_at(source, name) for name in ("uri", "sourceUri", "retrievedUrl"))), "")
     if not url or url in candidate.cited:
         return
     candidate.cited.add(url)

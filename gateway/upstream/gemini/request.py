@@ -149,12 +149,18 @@ _TYPES = {
 
 
 def parts_of(parts: Iterable[TextPart | MediaPart], row: GeminiModel) -> list[Part]:
-    """Returns the parts, without empty texts. Raises BadRequest for what the model does not accept."""
-    return [
-        {"text": part.raw} if isinstance(part, TextPart) else _media(part, row)
-        for part in parts
-        if not (isinstance(part, TextPart) and bytes(part.raw) == b'""')
-    ]
+    """Returns the parts, without empty texts. Raises BadRequest for what the model does not accept.
+
+    The name of a file is a text before it, for it has no other place.
+    """
+    out: list[Part] = []
+    for part in parts:
+        if isinstance(part, MediaPart):
+            out += [{"text": part.name}] if part.name else []
+            out.append(_media(part, row))
+        elif bytes(part.raw) != b'""':
+            out.append({"text": part.raw})
+    return out
 
 
 def result_parts(result: ResultPart, row: GeminiModel) -> list[Part]:

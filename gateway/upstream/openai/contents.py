@@ -28,6 +28,8 @@ def normalize_texts(holder: Fields) -> None:
 
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_text", "thinking"})
 """Names of the reasoning. The last two are those of Copilot and of small servers: clients get another one beside it."""
+_CALLS = ("tool_use", "tool_call", "function_call", "function")
+"""Types of parts that are tool calls."""
 _INNER = ("text", "summary", "thinking", "content", "reasoning")
 """The fields with the text of a part of reasoning."""
 
@@ -52,20 +54,33 @@ def _thought_in(part: object) -> str:
 def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
     texts: list[str] = []
     thoughts: list[str] = []
+    calls: list[dict[str, Any]] = []
     images = items_in(holder.get("images"))
     found = rawjson.value(content)
     for part in found if isinstance(found, list) else [found]:
         if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
             thoughts.append(_thought_in(part))
+        elif isinstance(part, dict) and part.get("type") in _CALLS:
+            calls.append(_call_in(part))
         elif isinstance(part, dict) and not part.get("text") and _address_of(part):
             images.append(part)
         else:
             texts.append(_text_of(part))
-    holder["content"] = rawjson.raw("".join(texts)) if texts or not thoughts else rawjson.NULL
+    holder["content"] = rawjson.raw("".join(texts)) if texts or not (thoughts or calls) else rawjson.NULL
+    if calls and rawjson.is_null(holder.get("tool_calls")):
+        holder["tool_calls"] = rawjson.raw(calls)
     if thoughts:
         holder["reasoning_content"] = rawjson.raw("".join(thoughts))
     if images:
         holder["images"] = rawjson.raw(images)
+
+
+def _call_in(part: dict[str, Any]) -> dict[str, Any]:
+    """Returns the tool call of a part in the words of Anthropic, Responses or chat completions."""
+    inner = part.get("function", part)
+    said = next((inner[name] for name in ("arguments", "input") if name in inner), {})
+    function = {"name": inner.get("name"), "arguments": said}
+    return {"id": part.get("call_id") or part.get("id"), "type": "function", "function": function}
 
 
 def _join_details(holder: Fields) -> None:

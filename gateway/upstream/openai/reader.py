@@ -91,6 +91,8 @@ class _TextChunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _TEXT_CHUNK = msgspec.json.Decoder(_TextChunk)
 
 
+_ONE = msgspec.Raw(b"1")
+
 LESSONS = 12
 """How many templates are learned from an answer; if each event needs another one, no more are."""
 
@@ -127,6 +129,8 @@ class ChatReader(AnswerReader):
         """The answer's id at the upstream."""
         self._begun: set[int] = set()
         """Choices."""
+        self._first = 0
+        """The upstream's number of the first choice: some count from 1."""
         self._reported = False
         self._thoughts: dict[int, str] = {}
         """Text of a thought that is not signed yet, by choice."""
@@ -180,7 +184,7 @@ class ChatReader(AnswerReader):
     def read_whole(self, body: bytes) -> list[AnswerPart]:
         self._parts, self.choices = [], []
         try:
-            self.opened = answer = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))
+            self.opened = answer = _chunk_of(body.strip().removeprefix(b"\xef\xbb\xbf"))
         except ValueError as error:
             raise no_answer(body, self._channel) from error
         self._add_reports(answer)
@@ -213,8 +217,10 @@ class ChatReader(AnswerReader):
         choices = [] if raw == NULL else rawjson.objects(raw)
         if choices and not self._name:
             self._name = upstream_id(chunk, self._order.screen)
+            if choices[0].get("index") == _ONE and (holder == "message" or _wants_one(self._order)):
+                self._first = 1
         for position, fields in enumerate(choices):
-            choice = _open(fields, position, holder)
+            choice = _open(fields, position, holder, self._first)
             self.choices.append(choice)
             if choice.index not in self._begun:
                 self._begun.add(choice.index)
@@ -291,6 +297,11 @@ class ChatReader(AnswerReader):
                 self._parts.append(msgspec.structs.replace(citation, choice=index))
 
 
+def _wants_one(order: Order) -> bool:
+    """Returns whether one choice was requested. Of several, the chunks may come in any order."""
+    return rawjson.maybe(order.fields.get("n")) in (None, 1)
+
+
 def _text_in(event: bytes) -> bytes | None:
     """Returns the first choice's text in an event, a JSON string, if it has nothing else."""
     try:
@@ -312,11 +323,21 @@ def _chunk_of(data: bytes) -> Fields:
         if not errors:
             raise ValueError("an array")
         return errors[0]
-    return rawjson.fields(data)
+    chunk = rawjson.fields(data)
+    return chunk if "choices" in chunk else _unwrap(chunk)
 
 
-def _open(fields: Fields, position: int, holder: str) -> OpenedChoice:
-    """Returns the choice. Raises ValueError for anything else."""
+def _unwrap(fields: Fields) -> Fields:
+    """Returns the answer or chunk inside of another object: Cloudflare has it in ``result``, others in ``data``."""
+    for name in ("result", "data"):
+        inner = rawjson.maybe_fields(fields.get(name))
+        if "choices" in inner:
+            return inner
+    return fields
+
+
+def _open(fields: Fields, position: int, holder: str, first: int) -> OpenedChoice:
+    """Returns the choice; ``first`` is the number of the first one. Raises ValueError for anything else."""
     whole, given = holder == "message", rawjson.value(fields.get("index"))
     raw = fields.get(holder, NULL)
     if raw == NULL and not whole:
@@ -332,7 +353,7 @@ def _open(fields: Fields, position: int, holder: str) -> OpenedChoice:
         calls = calls_of(raw)
     elif (raw := message.get("function_call", NULL)) != NULL and says_something(raw):
         calls = [{"function": raw}]
-    return OpenedChoice(given if type(given) is int else position, fields, message, calls, whole)
+    return OpenedChoice(given - first if type(given) is int else position, fields, message, calls, whole)
 
 
 def _is_withheld(choice: Fields) -> bool:

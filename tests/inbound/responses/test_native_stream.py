@@ -140,3 +140,20 @@ def test_the_vendors_own_counts_of_searches_come_first() -> None:
     reader.whole(json.dumps({**answer, "tool_usage": {"web_search": {"num_requests": 7}}}).encode())
     assert reader.reported is not None
     assert dict(reader.reported.parts) == {"searches": 7}
+
+
+@pytest.mark.parametrize(("status", "finish"), [("completed", "stop"), ("incomplete", "length")])
+def test_a_response_that_is_done_has_the_name_of_its_end(status: str, finish: str) -> None:
+    events = events_of(response(message("Hello"), status=status))
+    made = stream()
+    made.feed(b"".join(events[:-1]) + events[-1].replace(f"response.{status}".encode(), b"response.done"))
+    assert (made.finished, made.finish) == (True, finish)
+    assert made.tail(NOTHING, estimated=False) == events[-1]
+
+
+@pytest.mark.parametrize("size", [7, 100_000])
+def test_events_without_blank_lines_between_them_get_these(size: int) -> None:
+    data = b"".join(events_of(response(message("Hello"))))
+    came = data.replace(b"\n\n", b"\n")
+    out, facts = fed(came, [*range(size, len(came), size)])
+    assert (out, facts) == (data, fed(data, [])[1])

@@ -18,7 +18,7 @@ from tests.cases.conversations import TOOLS_AND_IMAGE, function
 from tests.upstream.makers import channel, translated
 from tests.upstream.typed import faults
 
-PDF = {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}}
+PDF = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA"}}
 TEXT = {"type": "file", "file": {"file_data": "data:text/plain;base64,SGk="}}
 PHOTO = {"type": "image_url", "image_url": {"url": "https://host/a.png"}, "cache_control": {"type": "ephemeral"}}
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
