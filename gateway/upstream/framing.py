@@ -145,7 +145,7 @@ def pieces(text: bytes | msgspec.Raw) -> Iterator[bytes]:
         end = min(start + PIECE, stop)
         while end < stop and not _may_cut(view, end):
             end += 1
-        yield b'"%b"' % view[start:end]
+        yield b'"%b"' % bytes(view[start:end])
         start = end
 
 

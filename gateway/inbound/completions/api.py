@@ -49,8 +49,8 @@ from gateway.upstream.adapter import DialectAdapter, WholeAnswer, whole_of
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response, truncation
-from gateway.upstream.openai.completions import CompletionReader, CompletionsDialect
-from gateway.upstream.openai.reader import upstream_id
+from gateway.upstream.openai.completions import CompletionsDialect
+from gateway.upstream.openai.reader import ChatReader, upstream_id
 
 USUAL_OUTPUT = 16
 """Output tokens by default."""
@@ -172,7 +172,7 @@ class CompletionTap(NativeTap):
     """Implements ``relay.NativeReader``."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
-        super().__init__(order, channel, CompletionReader(channel))
+        super().__init__(order, channel, ChatReader(order, channel))
         self._head: Fields = {}
         """The head of every chunk, as the first one had it."""
 

@@ -78,8 +78,7 @@ def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
 def _call_in(part: dict[str, Any]) -> dict[str, Any]:
     """Returns the tool call of a part in the words of Anthropic, Responses or chat completions."""
     inner = part.get("function", part)
-    said = next((inner[name] for name in ("arguments", "input") if name in inner), {})
-    function = {"name": inner.get("name"), "arguments": said}
+    function = {"name": inner.get("name"), "arguments": inner.get("arguments", inner.get("input", {}))}
     return {"id": part.get("call_id") or part.get("id"), "type": "function", "function": function}
 
 

@@ -26,7 +26,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
-from gateway.domain.sse import BLANK, SSEEvent
+from gateway.domain.sse import SSEEvent
 from gateway.domain.text import plain
 from gateway.upstream.adapter import AnswerReader, no_answer
 from gateway.upstream.answer_errors import failure_in, failure_named, failure_told, reports_error
@@ -51,44 +51,6 @@ _BARE = frozenset({"id", "object", "created", "model", "choices", "system_finger
 """Fields of a chunk without content."""
 _REGULAR = _BARE | {"usage", "service_tier"}
 """A chunk with only these fields is an error only if it contains the word."""
-
-
-class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    content: msgspec.Raw = NULL
-    role: str | None = None
-    refusal: None = None
-    reasoning: None = None
-    reasoning_content: None = None
-    tool_calls: None = None
-    function_call: None = None
-
-
-class _Choice(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    delta: _Delta
-    index: int = 0
-    finish_reason: None = None
-    native_finish_reason: None = None
-    stop_reason: None = None
-    token_ids: None = None
-    logprobs: None = None
-
-
-class _TextChunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A chunk with a piece of text and nothing else."""
-
-    choices: list[_Choice]
-    id: str = ""
-    object: str = ""
-    created: int = 0
-    model: str = ""
-    provider: str | None = None
-    system_fingerprint: str | None = None
-    service_tier: str | None = None
-    obfuscation: str = ""
-    usage: None = None
-
-
-_TEXT_CHUNK = msgspec.json.Decoder(_TextChunk)
 
 
 _ONE = msgspec.Raw(b"1")
@@ -123,6 +85,8 @@ class ChatReader(AnswerReader):
         """Of it."""
         self._order = order
         self._channel = channel
+        self._last: SSEEvent | None = None
+        """The last event, until a template was made of it."""
         self._template: Template | None = None
         self._lessons = LESSONS
         self._name = ""
@@ -142,24 +106,29 @@ class ChatReader(AnswerReader):
     def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
         """See ``AnswerReader``: most events have only text, and the same around it."""
         texts: list[bytes] = []
-        while events.startswith(b"data: {", start):
-            run = self._template.run(events, start) if self._template is not None else None
-            if run is not None:
-                texts += [b'"%b"' % text for text in run.texts if text]
-                start += run.size
-                continue
-            end = events.find(BLANK, start)
-            event = events[start:] if end < 0 else events[start:end]
-            if (text := _text_in(event)) is None:
+        self._learn()
+        while self._template is not None and start < len(events):
+            run = self._template.run(events, start) or self._template.run(events, start, several=False)
+            if run is None:
+                self._template = None
                 break
-            texts.append(text)
-            self._lessons -= 1
-            self._template = learn(event, event, text) if self._lessons > 0 else None
-            start += len(event) + len(BLANK)
+            texts += [b'"%b"' % text for text in run.texts if text]
+            start += run.size
         return texts, start
 
+    def _learn(self) -> None:
+        """Makes a template of the last event, if it had only text."""
+        event, self._last = self._last, None
+        if event is None or event.name or not self._lessons or len(self._parts) != 1:
+            return
+        part = self._parts[0]
+        if isinstance(part, TextPiece) and not (part.choice or part.logprobs):
+            line = b"data: " + event.data
+            self._lessons -= 1
+            self._template = learn(line, line, part.piece)
+
     def read(self, event: SSEEvent) -> list[AnswerPart]:
-        self._parts, self.choices = [], []
+        self._parts, self.choices, self._last = [], [], event
         if event.data.strip() == b"[DONE]":
             self.done = True
             self.default_word = "stop" if self._reported else ""
@@ -171,7 +140,8 @@ class ChatReader(AnswerReader):
                 raise
             self.failure = failure_told(self._channel, event.data)
             return []
-        self._add_reports(chunk)
+        if b'"usage"' in event.data or not _BARE.issuperset(chunk):
+            self._add_reports(chunk)
         if event.name == b"error" or b'"error"' in event.data or not _REGULAR.issuperset(chunk):
             self.failure = failure_in(self._channel, chunk, event=event.name)
         try:
@@ -198,7 +168,7 @@ class ChatReader(AnswerReader):
 
     def forget(self) -> None:
         """Forget what was read last."""
-        self.opened, self.choices, self._parts = {}, [], []
+        self.opened, self.choices, self._parts, self._last = {}, [], [], None
 
     def _add_reports(self, chunk: Fields) -> None:
         found: Fields = {}
@@ -238,7 +208,7 @@ class ChatReader(AnswerReader):
 
     def _add_message(self, choice: OpenedChoice) -> None:
         message, index, add = choice.message, choice.index, self._parts.append
-        for name in _REASONING:
+        for name in () if message.keys().isdisjoint(_REASONING) else _REASONING:
             if name in message and (piece := _text(message[name])):
                 add(ReasoningPiece(piece, index))
                 self._reasoned.add(index)
@@ -300,19 +270,6 @@ class ChatReader(AnswerReader):
 def _wants_one(order: Order) -> bool:
     """Returns whether one choice was requested. Of several, the chunks may come in any order."""
     return rawjson.maybe(order.fields.get("n")) in (None, 1)
-
-
-def _text_in(event: bytes) -> bytes | None:
-    """Returns the first choice's text in an event, a JSON string, if it has nothing else."""
-    try:
-        chunk = _TEXT_CHUNK.decode(event[6:])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    if len(chunk.choices) != 1 or chunk.object == "error":
-        return None
-    choice = chunk.choices[0]
-    content = bytes(choice.delta.content)
-    return None if choice.index or content[:1] != b'"' or content == b'""' else content
 
 
 def _chunk_of(data: bytes) -> Fields:
