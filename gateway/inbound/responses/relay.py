@@ -31,7 +31,6 @@ from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import RequestWriter, WholeAnswer, whole_of
 from gateway.upstream.failures import bad_response
-from gateway.upstream.framing import WholeBody
 from gateway.upstream.learned_params import DEVELOPER, ROLE
 from gateway.upstream.openai.dialect import endpoint
 from gateway.upstream.vendors import vendor_of
@@ -205,13 +204,11 @@ class ResponsesStream(NativeStream):
             self.failure = self.reader.told or self.failure
         return out
 
-    def _read_body(self, body: WholeBody) -> bytes:
+    def _read_body(self, body: bytes) -> bytes:
         """See ``FramedStream``: a whole response, as the events that it would have come in."""
-        self.held = 0
-        data = body.take()
         try:
-            refuse_many_elements(data)
-            out = self.reader.replay(data)
+            refuse_many_elements(body)
+            out = self.reader.replay(body)
         except TooManyElements as error:
             self.failure = bad_response(self._channel, str(error))
         except ValueError:

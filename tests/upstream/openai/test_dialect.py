@@ -7,7 +7,7 @@ from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.cases.streams import GOOD
 from tests.fakes.replies import choice, dumps, whole
-from tests.upstream.makers import SERVED, as_chat, channel, order
+from tests.upstream.makers import SERVED, as_chat, body_of, channel, order
 
 DIALECT = OpenAIDialect()
 
@@ -21,7 +21,7 @@ def test_a_plain_answer_is_read() -> None:
 
 
 def test_a_stream_is_assembled() -> None:
-    body = as_chat(DIALECT).whole(GOOD, order(), channel()).body
+    body = body_of(as_chat(DIALECT).whole(GOOD, order(), channel()))
     assert json.loads(body)["choices"][0]["message"]["content"] == "Hi there"
 
 
