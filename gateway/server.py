@@ -111,7 +111,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(open_engine(config))
         stop = _Stop()
-        door = await stack.enter_async_context(open_door(engine, config))
+        public_port = await stack.enter_async_context(open_public_port(engine, config))
         await stack.enter_async_context(open_ollama_port(engine))
         endpoint = await stack.enter_async_context(_control(engine, config, private=False))
         held = engine.store.folder.path
@@ -130,7 +130,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
         gc.set_threshold(3_000, 20, 50)  # calls leave no cycles
         ready(_welcome(engine, config, key))
         await stop.asked.wait()
-        await door.drain(config.drain_s, stop.at_once)
+        await public_port.drain(config.drain_s, stop.at_once)
         return 0 if engine.store.books.healthy and not engine.store.folder.misplaced else 1
 
 
@@ -148,7 +148,7 @@ async def embedded_server(config: Config, *, listen: bool = False) -> AsyncItera
             engine.change(changes)
         if listen:
             local = msgspec.structs.replace(config, host="127.0.0.1", port=0)
-            await stack.enter_async_context(open_door(engine, local))
+            await stack.enter_async_context(open_public_port(engine, local))
         yield await stack.enter_async_context(_control(engine, config, private=True))
 
 
@@ -197,7 +197,7 @@ async def open_engine(
             upstreams=upstreams,
             files=files,
             worker=worker,
-            wire=_pipeline,
+            make_pipeline=_pipeline,
         )
         engine.apis = APIS
         with engine.store_watched():
@@ -216,7 +216,7 @@ async def open_engine(
 
 def _pipeline(engine: Engine) -> Pipeline:
     chance = secrets.SystemRandom()
-    rooms, adapter_of = ChannelLimits(engine.limiter), dialects.adapters()
+    channel_limits, adapter_of = ChannelLimits(engine.limiter), dialects.adapters()
     progress = ProgressReporter(engine.bus, engine.store.books, engine.clock)
     engine.live.report = progress.report
     attempts = Attempts(
@@ -230,10 +230,10 @@ def _pipeline(engine: Engine) -> Pipeline:
             health=engine.health,
             draw=chance.randrange,
             retries=RetryBudget(engine.clock.mono, engine.live.__len__),
-            rooms=rooms,
+            channel_limits=channel_limits,
             sticky=StickyRoutes(engine.clock.mono),
         ),
-        rooms=rooms,
+        channel_limits=channel_limits,
     )
     return Pipeline(
         Dependencies(
@@ -291,13 +291,13 @@ async def _unless(event: asyncio.Event, work: Coroutine[object, object, None], l
 
 
 @asynccontextmanager
-async def open_door(engine: Engine, config: Config) -> AsyncIterator[PublicPort]:
+async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[PublicPort]:
     """Open the public port; at the end it is closed at once. Raises Conflict if it is taken, BadRequest for an unknown
     host.
     """
     surface = PublicApp(engine, config.host)
-    crowd = ConnectionLimits(partial(attrgetter("catalog.registry.settings"), engine), most=engine.files.clients)
-    listener = Listener(surface.handle, crowd, lambda: new_call_id(engine.clock.wall()))
+    limits = ConnectionLimits(partial(attrgetter("catalog.registry.settings"), engine), most=engine.files.clients)
+    listener = Listener(surface.handle, limits, lambda: new_call_id(engine.clock.wall()))
     try:
         acceptor = Acceptor(listening(config.host, config.port), listener)
     except (UnicodeError, socket.gaierror) as error:
@@ -308,13 +308,13 @@ async def open_door(engine: Engine, config: Config) -> AsyncIterator[PublicPort]
     surface.port = acceptor.port
     engine.address = f"http://{_reachable(config.host)}:{surface.port}/v1"
     engine.incident_watch.serving = True
-    engine.connections = lambda: crowd.open
+    engine.connections = lambda: limits.open
     engine.tasks.spawn(acceptor.run(), "accepting connections")
-    door = PublicPort(engine, acceptor, listener)
+    public_port = PublicPort(engine, acceptor, listener)
     try:
-        yield door
+        yield public_port
     finally:
-        await door.drain(0.0, asyncio.Event())
+        await public_port.drain(0.0, asyncio.Event())
 
 
 def _cannot_listen(config: Config, error: OSError) -> Conflict:

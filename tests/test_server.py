@@ -15,7 +15,7 @@ from gateway.config import Config
 from gateway.core.first_run import DEMO_MODELS
 from gateway.domain.call import Outcome, Record
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.server import embedded_server, open_door, open_engine
+from gateway.server import embedded_server, open_engine, open_public_port
 from tests.fakes.client import Client, read_answer
 from tests.fakes.replies import DONE
 from tests.fakes.stored import stored
@@ -111,7 +111,7 @@ async def test_a_port_that_is_taken_is_reported_and_no_key_is_lost(home: Path, t
 async def test_a_host_that_is_none_is_reported(home: Path, host: str) -> None:
     async with open_engine(Config(home=home, host=host, port=0)) as engine:
         with pytest.raises(BadRequest, match="choose another with --host"):
-            await open_door(engine, engine.config).__aenter__()
+            await open_public_port(engine, engine.config).__aenter__()
 
 
 async def test_a_stopping_server_lets_a_running_stream_end(home: Path) -> None:

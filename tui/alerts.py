@@ -31,9 +31,9 @@ class Alert(msgspec.Struct, frozen=True):
 
 def alerts(board: Board, now: int) -> list[Alert]:
     """Returns all problems, the worst first."""
-    refusing = {one.subject_id for one in board.incidents.newest() if one.refuses(now)}
-    found = [*_server(board, now), *_account(board, refusing), *_channels(board, now), *_budgets(board, refusing)]
-    return sorted(found, key=lambda alert: alert.level != "bad")
+    refusing = {incident.subject_id for incident in board.incidents.newest() if incident.refuses(now)}
+    all_alerts = [*_server(board, now), *_account(board, refusing), *_channels(board, now), *_budgets(board, refusing)]
+    return sorted(all_alerts, key=lambda alert: alert.level != "bad")
 
 
 def _server(board: Board, now: int) -> Iterator[Alert]:

@@ -44,8 +44,8 @@ from tui.widgets.search_input import open_palette
 
 def palette() -> type[Provider]:
     """Returns the entries of the palette. Their file needs those of all pages, so it is loaded late."""
-    found: type[Provider] = importlib.import_module("tui.palette").Palette
-    return found
+    provider: type[Provider] = importlib.import_module("tui.palette").Palette
+    return provider
 
 
 STYLESHEET = Path(__file__).with_name("console.tcss")

@@ -87,7 +87,7 @@ class Board:
     def lose(self) -> None:
         """Mark the server as gone, and its running calls with it; the rest keeps its last state."""
         self.stopping = None
-        self.channels = [msgspec.structs.replace(one, in_flight=0, waiting=0) for one in self.channels]
+        self.channels = [msgspec.structs.replace(channel, in_flight=0, waiting=0) for channel in self.channels]
         if (account := self.account) is not None:
             balance = account.balance_nanos
             self.account = msgspec.structs.replace(account, held_nanos=Nanos(0), available_nanos=balance)

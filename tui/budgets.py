@@ -20,13 +20,13 @@ R = TypeVar("R")
 
 def by_unit(budgets: Sequence[BudgetView]) -> list[BudgetView]:
     """Returns the budgets with one amount each: a budget in dollars and in tokens becomes two."""
-    found = []
+    single = []
     for budget in budgets:
         if budget.nanos is not None:
-            found.append(msgspec.structs.replace(budget, tokens=None))
+            single.append(msgspec.structs.replace(budget, tokens=None))
         if budget.tokens is not None:
-            found.append(msgspec.structs.replace(budget, nanos=None))
-    return found
+            single.append(msgspec.structs.replace(budget, nanos=None))
+    return single
 
 
 def tightest(budgets: Sequence[BudgetView]) -> BudgetView | None:

@@ -98,7 +98,7 @@ class CallRing:
 
     def lose(self) -> None:
         """Mark the server as gone: running calls are lost, as their records will say, and waiting calls are removed."""
-        for call in [one for one in self.running.values() if one.waits_for and not one.attempt]:
+        for call in [running for running in self.running.values() if running.waits_for and not running.attempt]:
             self.leave(call.id)
         self.by_id |= {call.id: lost_view(call) for call in self.running.values()}
         self.running = {}

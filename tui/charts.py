@@ -101,14 +101,16 @@ def ticks(highest: float, height: int, *, whole: bool = False, times: bool = Fal
     values are milliseconds.
     """
     highest = max(highest, 0)
-    found = []
+    candidates = []
     for most in range(1, max(1, min(5, height // 2)) + 1):  # at most 5 ticks, 2 lines apart
         step = _round_step(highest / most, whole=whole, times=times)
         count = max(1, math.ceil(highest / step - 1e-9))
         rows = height // count
-        found.append((highest / (step * count) * rows * count, count, step, rows))
-    best = max(found)[0] * 7 / 8
-    _, count, step, rows = max((one for one in found if one[0] >= best), key=lambda one: one[1])
+        candidates.append((highest / (step * count) * rows * count, count, step, rows))
+    best = max(candidates)[0] * 7 / 8
+    _, count, step, rows = max(
+        (candidate for candidate in candidates if candidate[0] >= best), key=lambda candidate: candidate[1]
+    )
     return Ticks(step, count, rows)
 
 

@@ -33,9 +33,11 @@ GOOD_PROGRAMS = ("iTerm.app", "WezTerm", "ghostty", "vscode", "rio")
 GOOD_TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour")
 
 
-def copy_text(node: DOMNode, text: str, said: str) -> None:
+def copy_text(node: DOMNode, text: str, message: str) -> None:
     """Copy a text and say so, briefly for a long one; or show it, to be selected by hand."""
-    said = said if len(said) <= 200 else f"{said[:199]}\N{HORIZONTAL ELLIPSIS}"  # it covers the page for a while
+    message = (
+        message if len(message) <= 200 else f"{message[:199]}\N{HORIZONTAL ELLIPSIS}"
+    )  # it covers the page for a while
     small = len(text.encode()) <= LIMIT
     programs = clipboard_programs(os.environ)
     osc = accepts_osc52(os.environ) if small else False
@@ -44,9 +46,9 @@ def copy_text(node: DOMNode, text: str, said: str) -> None:
     if programs:
         _run(node.app, programs, text)
     if node.app.is_headless or programs or osc:
-        toast(node, said)
+        toast(node, message)
     elif osc is None:
-        toast(node, f"{said}\n{NOTE}")
+        toast(node, f"{message}\n{NOTE}")
     else:
         unable = "this terminal does not accept copied text"
         node.app.push_screen(CopyByHand(text, unable if small else "the text is too long for the terminal to copy"))
@@ -74,10 +76,10 @@ def clipboard_programs(environ: Mapping[str, str], platform: str = sys.platform)
         candidates = [["wl-copy"]]
     elif environ.get("DISPLAY"):
         candidates = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
-    found = [command for command in candidates if shutil.which(command[0])][:1]
+    commands = [command for command in candidates if shutil.which(command[0])][:1]
     if environ.get("TMUX") and shutil.which("tmux"):
-        found.append(["tmux", "load-buffer", "-w", "-"])
-    return found
+        commands.append(["tmux", "load-buffer", "-w", "-"])
+    return commands
 
 
 def _run(app: App[object], commands: Sequence[list[str]], text: str) -> None:

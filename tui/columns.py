@@ -94,10 +94,10 @@ def number_column(
     """Returns a column of numbers. A row without a number shows the mark for nothing, and is sorted as the smallest."""
 
     def order(row: R) -> float:
-        return -1 if (found := number(row)) is None else found
+        return -1 if (value := number(row)) is None else value
 
     def text(row: R) -> str:
-        return glyphs.NOTHING if (found := number(row)) is None else show(found)
+        return glyphs.NOTHING if (value := number(row)) is None else show(value)
 
     return Column(id, title, width, text, right=True, sort=order, **more)
 

@@ -20,7 +20,7 @@ from tui.widgets.form import FormField, Values
 
 def known_names(board: Board, what: str) -> list[str]:
     """Returns the names of all ``groups``, ``models`` or ``tokens``; empty for anything else."""
-    return [quote_name(one.name) for one in getattr(board, what, ())] if what else []
+    return [quote_name(entity.name) for entity in getattr(board, what, ())] if what else []
 
 
 def save_changes(
@@ -81,8 +81,8 @@ class EntityForm:
 
     def body(self, values: Values) -> dict[str, Any]:
         """Returns the request body: the changes."""
-        found = self._entity(values)
-        return {name: json_value(value) for name, value in found.items() if value != getattr(self._before, name)}
+        entity = self._entity(values)
+        return {name: json_value(value) for name, value in entity.items() if value != getattr(self._before, name)}
 
     def is_unchanged(self, values: Values) -> bool:
         """Returns whether every input still has its initial value."""
@@ -101,8 +101,10 @@ class EntityForm:
         """Returns the command's options for the changed fields."""
         fields = [field for field in self._table if field.name not in but]
         after = self._entity({field.id: self._parse(field, texts[field.id]) for field in fields}, but)
-        found = (field.kind.arguments(field, getattr(self._before, field.name), after[field.name]) for field in fields)
-        return [*chain.from_iterable(found)]
+        options = (
+            field.kind.arguments(field, getattr(self._before, field.name), after[field.name]) for field in fields
+        )
+        return [*chain.from_iterable(options)]
 
     def _input(self, field: Field) -> FormField:
         kind = field.kind
@@ -129,10 +131,10 @@ class EntityForm:
 
     def _entity(self, values: Values, but: Sequence[str] = ()) -> dict[str, Any]:
         """Returns the entity's attributes with the values of the inputs. An unchanged input keeps the exact value."""
-        found: dict[str, Any] = {}
+        entity: dict[str, Any] = {}
         for field in self._table:
             if field.name not in but:
-                value = found.setdefault(field.name, getattr(self._source, field.name))
+                value = entity.setdefault(field.name, getattr(self._source, field.name))
                 if self.edited is None or values[field.id] != field.kind.part(value):  # views show more than is sent
-                    found[field.name] = field.kind.put(value, values[field.id])
-        return found
+                    entity[field.name] = field.kind.put(value, values[field.id])
+        return entity

@@ -44,8 +44,8 @@ class CrashReportingApp(KeyQueueApp[Result]):
 
     def _fatal_error(self) -> None:
         """Store the uncaught exception: Textual calls this, with it in ``_exception``."""
-        found = self._exception
-        self.crash = found.error if isinstance(found, WorkerFailed) and isinstance(found.error, Exception) else found
+        error = self._exception
+        self.crash = error.error if isinstance(error, WorkerFailed) and isinstance(error.error, Exception) else error
         self._close_messages_no_wait()
 
 

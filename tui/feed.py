@@ -96,8 +96,8 @@ class ConsoleFeed:
                     return await self._link.ensure()
                 except GatewayError as error:
                     self._post(self.Disconnected(error.message))
-            elif (found := await self._link.find()) is not None:
-                return found
+            elif (server := await self._link.find()) is not None:
+                return server
             wait = min(2.0, wait * 1.5)
 
     async def _start_requested(self, wait: float) -> bool:

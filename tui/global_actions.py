@@ -92,7 +92,7 @@ def warn_of_budget(app: ConsoleApp, incident: Incident) -> None:
 
     Call it before the board has the incident, which also changes with each call that is refused for it.
     """
-    known = [(one.id, one.reason, one.ended) for one in app.session.board.incidents.newest()]
+    known = [(other.id, other.reason, other.ended) for other in app.session.board.incidents.newest()]
     if (incident.id, incident.reason, None) not in known:
         toast(app, f"Of the {safe(incident.budget, 80)}, {safe(incident.reason, 80)}.", bad=True)
 

@@ -93,7 +93,7 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
     if id_ := _key_of_all_pages(words):
         return f"{keymap.key(id_)} ({_IDS[id_].label})"
     page, verb = _place(words)
-    number = next((i for i, one in enumerate(PAGES, 1) if one.id == page), 0)
+    number = next((i for i, page_row in enumerate(PAGES, 1) if page_row.id == page), 0)
     if not number:
         return match[0]
     where = f"page {number} ({PAGES[number - 1].name})"
@@ -108,14 +108,14 @@ def _replacement(match: re.Match[str], keymap: Keymap) -> str:
 def _entries(noun: str, options: Sequence[str]) -> list[str]:
     """Returns the fields of the form and their values, instead of options and values."""
     labels = _labels(noun)
-    found = []
+    entries = []
     for flag, value in zip_longest(options, options[1:], fillvalue=""):
         if flag.startswith("--"):
             given = "" if value.startswith("--") else value
             label, name = labels.get(flag, ("", ""))
             text = f"{name}={given}" if name else given
-            found.append(f'"{label}": {text}'.rstrip(": ") if label else shlex.join(filter(None, (flag, given))))
-    return found
+            entries.append(f'"{label}": {text}'.rstrip(": ") if label else shlex.join(filter(None, (flag, given))))
+    return entries
 
 
 def _labels(noun: str) -> dict[str, tuple[str, str]]:

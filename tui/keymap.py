@@ -153,9 +153,9 @@ def _free(taken: Collection[str], count: int = 6) -> Sequence[str]:
 
 def _similar(word: str, known: Collection[str]) -> str:
     """Returns the most similar names, or an example."""
-    found = difflib.get_close_matches(word, known, n=3, cutoff=0.6)
-    if found:
-        return f"did you mean {', '.join(sorted(found, key=found.index))}?"
+    names = difflib.get_close_matches(word, known, n=3, cutoff=0.6)
+    if names:
+        return f"did you mean {', '.join(sorted(names, key=names.index))}?"
     scope = word.partition(".")[0]
     same = [id_ for id_ in known if id_.startswith(f"{scope}.")][:8]
     return (

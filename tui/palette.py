@@ -68,7 +68,7 @@ class Palette(Provider):
         assert isinstance(app, ConsoleApp)  # noqa: S101 - narrows the type
         every = [*entries(app), *entity_entries(app), *combined_entries(app, query)]
         scored = ((match(query, entry), number, entry) for number, entry in enumerate(every))
-        for score, _, entry in heapq.nlargest(100, (one for one in scored if one[0] > 0), key=lambda one: one[0]):
+        for score, _, entry in heapq.nlargest(100, (pair for pair in scored if pair[0] > 0), key=lambda pair: pair[0]):
             yield Hit(score, highlight(entry.text, query), entry.run, text=entry.text, help=entry.about)
         for entry in key_entries(app, query):
             yield Hit(200.0, Content(entry.text), entry.run, text=entry.text, help=entry.about)
@@ -237,13 +237,13 @@ async def _calls(app: ConsoleApp, query: str) -> Hits:
     typed = query.strip().lower()
     if not CALL_ID.fullmatch(typed):
         return
-    found: list[AnyCall] = [call for id_, call in app.session.board.calls.by_id.items() if typed in id_][-3:]
-    if not found:
+    calls: list[AnyCall] = [call for id_, call in app.session.board.calls.by_id.items() if typed in id_][-3:]
+    if not calls:
         try:
-            found = [*await _find_recorded(app.session.client, typed)]
+            calls = [*await _find_recorded(app.session.client, typed)]
         except GatewayError:
             return
-    for call in reversed(found):
+    for call in reversed(calls):
         when = fmt.moment(call.time_ms if isinstance(call, CallView) else call.ts, app.session.now()).strip()
         text = f"Call {safe(call.id)}"
         about = f"{safe(call.model, 60)}, {when}"

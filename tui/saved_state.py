@@ -68,11 +68,11 @@ def merge(mine: Any, before: Any, theirs: Any) -> Any:
         return type(mine)(**{n: merge(getattr(mine, n), getattr(before, n), getattr(theirs, n)) for n in names})
     if not isinstance(mine, dict):
         return theirs if mine == before else mine
-    found = {name: value for name, value in theirs.items() if name in mine or name not in before}
+    merged = {name: value for name, value in theirs.items() if name in mine or name not in before}
     for name, value in mine.items():
         usual = type(value)()
-        found[name] = merge(value, before.get(name, usual), theirs.get(name, usual))
-    return found
+        merged[name] = merge(value, before.get(name, usual), theirs.get(name, usual))
+    return merged
 
 
 def save(home: Path, state: SavedState) -> None:

@@ -35,7 +35,7 @@ def _take_size(screen: AnyScreen) -> None:
 
 def _fit_size(screen: AnyScreen, event: events.Resize) -> None:
     """Ignore a Resize if this screen and those below it already have the size."""
-    laid_out = all(one.outer_size == event.size for one in screen.app.screen_stack)
+    laid_out = all(other.outer_size == event.size for other in screen.app.screen_stack)
     if laid_out and screen.has_class(*size_classes(screen.app)):
         event.stop().prevent_default()
 

@@ -45,10 +45,10 @@ def days(count: int, now: Millis) -> list[Millis]:
     """Returns the starts of the last ``count`` local days, oldest first. They follow the calendar, because days
     differ in length.
     """
-    found = [window_start(Window.DAY, now)]
-    while len(found) < count:
-        found.append(window_start(Window.DAY, Millis(found[-1] - HOUR_MS)))
-    return found[::-1]
+    starts = [window_start(Window.DAY, now)]
+    while len(starts) < count:
+        starts.append(window_start(Window.DAY, Millis(starts[-1] - HOUR_MS)))
+    return starts[::-1]
 
 
 def hours(count: int, now: Millis) -> list[Millis]:
@@ -85,12 +85,12 @@ class Pulse:
         """Returns the number of calls that ended in each of the last minutes; the last one is the 60 seconds
         up to now.
         """
-        found = [0] * count
+        counts = [0] * count
         for second, calls in self._seconds.items():
             back = (now // 1000 - second) // 60
             if -1 <= back < count:  # the server's clock may be a little ahead
-                found[-1 - max(0, back)] += calls
-        return found
+                counts[-1 - max(0, back)] += calls
+        return counts
 
     def repeats(self, now: int) -> int:
         """Returns how many refusals of the last 60 seconds are only counted in another refusal's record."""

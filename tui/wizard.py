@@ -77,11 +77,11 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
 def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequence[PresetView] = ()) -> FormPlan:
     """Returns the form of step 2: the channel. Discovered ones come first."""
     known = {preset.name: preset for preset in presets}
-    found = {_offer_text(offer): offer for offer in offers}
-    sources = [*found, DEMO, ADDRESS]
+    offered = {_offer_text(offer): offer for offer in offers}
+    sources = [*offered, DEMO, ADDRESS]
 
     async def save(values: Values) -> ChannelView:
-        body = None if values["source"] == DEMO else channel_body(values, found, known)
+        body = None if values["source"] == DEMO else channel_body(values, offered, known)
         return await choose(values, body)
 
     return FormPlan(
@@ -93,7 +93,7 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
                 id="base_url",
                 label="Address",
                 hint="https://api.openai.com/v1, or a vendor: type to search",
-                suggest=[Suggestion(one.name, safe(one.base_url)) for one in presets],
+                suggest=[Suggestion(known_preset.name, safe(known_preset.base_url)) for known_preset in presets],
                 narrows=True,
                 literal="://",
                 applies=lambda texts: texts["source"] == ADDRESS,
@@ -114,8 +114,8 @@ def channel_plan(offers: Sequence[Offer], choose: CreateChannel, presets: Sequen
             ),
         ],
         save=save,
-        command=lambda values: _channel_command(values, found, known),
-        live=lambda values: _about(values, found, known),
+        command=lambda values: _channel_command(values, offered, known),
+        live=lambda values: _about(values, offered, known),
         verb=NEXT,
         back=True,
         waits="fetching its models ...",
@@ -143,9 +143,9 @@ def token_plan(session: ConsoleSession) -> FormPlan:
 
 async def create_channel(session: ConsoleSession, body: Body | None) -> ChannelView:
     """Create the channel of this body; without a body, the existing demo or a new one. Raises GatewayError."""
-    mocks = [one for one in session.board.channels if one.dialect == Dialect.MOCK]
+    mocks = [mock for mock in session.board.channels if mock.dialect == Dialect.MOCK]
     if body is None and mocks:
-        return next((one for one in mocks if one.name == "demo"), mocks[0])
+        return next((mock for mock in mocks if mock.name == "demo"), mocks[0])
     return await session.client.add_channel(body or {"name": "demo", "dialect": Dialect.MOCK.value})
 
 
@@ -160,12 +160,12 @@ def model_options(session: ConsoleSession, channel: ChannelView) -> list[tuple[s
     prices = {model.name: model.price for model in session.board.models if model.price is not None}
     if isinstance(channel, SavedChannel):  # its prices may be newer than the board
         prices |= {price.model: price for price in channel.new_prices}
-    found = [prices.get(model.name) for model in channel.models]
-    width = max((len(fmt.price(one.input_nanos)) for one in found if one is not None), default=0)
+    views = [prices.get(model.name) for model in channel.models]
+    width = max((len(fmt.price(view.input_nanos)) for view in views if view is not None), default=0)
     columns = [
         _align([safe(model.name, 48) for model in channel.models]),
         _align([f"{fmt.brief_count(model.context)} tokens" if model.context else "" for model in channel.models]),
-        [_price_text(one, width) for one in found],
+        [_price_text(view, width) for view in views],
     ]
     shown = [column for column in columns if any(column)]
     texts = ["   ".join(row) for row in zip(*shown, strict=True)]
@@ -196,10 +196,10 @@ def models_intro(channel: ChannelView, *, refused: bool = False) -> str:
     return f"{text} Models without a price are {effect}. Page 5 changes prices."
 
 
-def channel_body(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> Body:
+def channel_body(values: Values, offered: Mapping[str, Offer], known: PresetsByName) -> Body:
     """Returns the request body of a new channel. Raises BadRequest if its address is missing."""
     url = values["base_url"].strip()
-    if (offer := found.get(values["source"])) is not None:
+    if (offer := offered.get(values["source"])) is not None:
         body = discovered_body(offer, ())
     elif not url:
         raise BadRequest("an address is required, for example https://api.openai.com/v1", param="base_url")
@@ -210,10 +210,10 @@ def channel_body(values: Values, found: Mapping[str, Offer], known: PresetsByNam
     return body | {name: values[name] for name in ("name", "key") if values[name]}
 
 
-def _channel_command(values: Mapping[str, str], found: Mapping[str, Offer], known: PresetsByName) -> str:
+def _channel_command(values: Mapping[str, str], offered: Mapping[str, Offer], known: PresetsByName) -> str:
     if values["source"] == DEMO:
         return "channel show demo"
-    body = channel_body(values, found, known)
+    body = channel_body(values, offered, known)
     key = body.get("key")
     shown = "-" if key and not key.startswith(REFERENCE) else key
     if "base_url" in body:
@@ -221,8 +221,8 @@ def _channel_command(values: Mapping[str, str], found: Mapping[str, Offer], know
     return cli_command("channel", "add", body["name"], preset=body["preset"], key=shown)
 
 
-def _about(values: Values, found: Mapping[str, Offer], known: PresetsByName) -> str:
-    offer = found.get(values["source"])
+def _about(values: Values, offered: Mapping[str, Offer], known: PresetsByName) -> str:
+    offer = offered.get(values["source"])
     if offer is not None:
         text = f"its key stays in the environment, as {offer.key}" if offer.key else "it needs no key"
         return f"{safe(offer.name)} at {safe(offer.base_url)}: {text}"
@@ -304,14 +304,14 @@ async def run(app: ConsoleApp) -> None:
     steps = WizardSteps(app)
     order: list[Step] = [steps.balance, steps.channel, steps.models, steps.token]
     at = 0
-    found: Any = None
+    result: Any = None
     while at < len(order):
-        found = await order[at]()
-        if found is None:
+        result = await order[at]()
+        if result is None:
             toast(app, LEFT_EARLY)
             return
-        at += -1 if found is BACK else 1
-    trouble = await app.push_screen_wait(Connect(app.session, found.token, found.key, first=steps.model))
+        at += -1 if result is BACK else 1
+    trouble = await app.push_screen_wait(Connect(app.session, result.token, result.key, first=steps.model))
     await app.action_page("live")
     if trouble:
         edit = app.session.key("entity.edit")
@@ -353,8 +353,8 @@ class WizardSteps:
         session = self._session
         look = Busy("Looking for local servers and API keys", session.client.offers, session.now)
         offers = await self._app.push_screen_wait(look)
-        found = [] if offers is None or isinstance(offers, GatewayError) else offers
-        return await self._ask(channel_plan(found, self._create_channel, await self._presets()))
+        offered = [] if offers is None or isinstance(offers, GatewayError) else offers
+        return await self._ask(channel_plan(offered, self._create_channel, await self._presets()))
 
     async def models(self) -> Any:
         """Run step 3: which of its models are offered."""

@@ -56,7 +56,7 @@ class Case:
         self.model = model
         self.api = api
         """The API of the test calls; empty until it is known which one the model is for."""
-        self.door: PublicApi
+        self.public: PublicApi
         self.token: TokenView | None = None
         """None: a key was given, and it belongs to no token."""
         self.sees: list[str] = []
@@ -137,8 +137,8 @@ async def check_gateway(case: Case) -> str:
     status = demand_serving(await case.client.status())
     if not status.address:
         raise CheckFailed("the gateway is not listening: no server runs", START, code=NO_SERVER, status=503)
-    case.door = public_api(status.address, app="tollkeeper-doctor")
-    await case.door.ask("GET", "/health")
+    case.public = public_api(status.address, app="tollkeeper-doctor")
+    await case.public.ask("GET", "/health")
     return f"{status.address} answers ({status.state}, version {status.version})"
 
 
@@ -149,8 +149,8 @@ async def check_token(case: Case) -> str:
     else:
         case.token = await _chosen_token(case)
         case.key = await case.client.token_pass(case.token.id)
-    case.door = msgspec.structs.replace(case.door, key=case.key)
-    case.sees = await case.door.models()
+    case.public = msgspec.structs.replace(case.public, key=case.key)
+    case.sees = await case.public.models()
     who = f"token '{plain(case.token.name)}'" if case.token else "the key"
     return f"{who} is accepted; it sees {count_text(len(case.sees), 'model')}"
 
@@ -256,13 +256,13 @@ async def check_channels(case: Case) -> str:
 
 async def check_calls(case: Case) -> str:
     """Makes a plain and a streamed call."""
-    whole = await case.client.call(await case.door.plain_call(case.model, case.api))
+    whole = await case.client.call(await case.public.plain_call(case.model, case.api))
     if not TESTED[case.api].ends:
         by = f"by channel '{whole.channel}', for {dollars(whole.cost_nanos)}"
         return f"a call for {case.api} took {whole.duration_ms} ms, {by}"
     took = f"a plain call took {whole.duration_ms} ms"
     try:
-        call_id = await case.door.streamed_call(case.model, case.api)
+        call_id = await case.public.streamed_call(case.model, case.api)
     except RateLimited as error:
         if error.code != RateLimited.default_code:
             raise

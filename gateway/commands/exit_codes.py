@@ -97,7 +97,7 @@ def exit_for(kind: type[GatewayError], code: str) -> Exit:
         return Exit.NOT_FOUND
     if code.startswith("upstream_"):  # whatever its status: it was not this gateway that refused
         return Exit.UPSTREAM
-    return next((found for known, found in _BY_KIND if issubclass(kind, known)), Exit.FAILED)
+    return next((exit_code for known, exit_code in _BY_KIND if issubclass(kind, known)), Exit.FAILED)
 
 
 def line_of(error: BaseException) -> str:

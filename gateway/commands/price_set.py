@@ -196,8 +196,8 @@ def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
         since = 0 if given["since"] is None else moment_of(given["since"])
     except BadRequest as error:
         raise click.UsageError(error.message) from error
-    found = {"during": during, "since": since, "variant": given["variant"] or ""}
-    return {name: value for name, value in found.items() if value}
+    conditions = {"during": during, "since": since, "variant": given["variant"] or ""}
+    return {name: value for name, value in conditions.items() if value}
 
 
 def with_rule(view: PriceView, conditions: Mapping[str, Any], amounts: Mapping[str, Any]) -> dict[str, Any]:

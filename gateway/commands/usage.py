@@ -157,9 +157,9 @@ async def _call(client: ControlClient, call_id: str) -> CallView:
         try:
             return await client.call(call_id)
         except NotFound:
-            if (found := await _by_part(client, call_id)) is None:
+            if (call := await _by_part(client, call_id)) is None:
                 raise
-            return found
+            return call
     if not (listed := await newest_calls(client, CallQuery(), 1)):
         raise Quit(NO_CALLS, Exit.NOT_FOUND)
     return await client.call(listed[0].id)

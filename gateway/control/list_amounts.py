@@ -111,11 +111,11 @@ def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
     return max((day for day in starts if day <= now), default=Millis(0))
 
 
-def _parts(row: "ModelInfo", now: Millis, said: str) -> list[_Part]:
+def _parts(row: "ModelInfo", now: Millis, comments: str) -> list[_Part]:
     """Returns the standard prices, without those that have ended; the first one applies where no other does."""
     if not isinstance(row.prices, list):
         return [_Part(Millis(0), (), _amounts_in(row.prices))]
-    days = DAYS[:5] if _WORKDAYS.search(said) else DAYS
+    days = DAYS[:5] if _WORKDAYS.search(comments) else DAYS
     parts: list[_Part] = []
     for price in row.prices:
         since = _start(price.constraint)

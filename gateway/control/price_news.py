@@ -116,9 +116,9 @@ def _hints(registry: Registry, price_list: PriceList) -> Iterator[PriceHint]:
                 yield PriceHint(model=served.name, channel=channel.name, text=text)
 
 
-def _apart(one: int, other: int) -> bool:
+def _apart(rate: int, other: int) -> bool:
     # prices that differ by less than 5 % are not reported
-    return abs(one - other) > 0.05 * max(one, other)
+    return abs(rate - other) > 0.05 * max(rate, other)
 
 
 def _day(moment: Millis) -> str:

@@ -331,7 +331,7 @@ def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> Model
         limits=channel.limits,
         context=engine.catalog.context(served.name, served.context),
         context_source=engine.catalog.context_source(served.name, served.context),
-        max_output=known_limit(channel, next(one for one in channel.models if one.name == served.name)),
+        max_output=known_limit(channel, next(model for model in channel.models if model.name == served.name)),
         price=_route_price(engine, channel, served),
     )
 

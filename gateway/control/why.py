@@ -113,7 +113,7 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         message=_message(error) if error is not None else _success_text(outcome, sticky=_is_sticky(wanted, group)),
         fix=_fix(error, visibility, wanted, routes) if error is not None else "",
         retry_after_s=error.retry_after_s if error is not None else None,
-        then=_next_obstacle(outcome.poor, wanted),
+        then=_next_obstacle(outcome.quota_error, wanted),
         visible=visibility.visible,
         rule=visibility.rule,
         price_state=_price_state(price),
@@ -277,7 +277,7 @@ def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
     routes, fallbacks = usable(entry.routes), tuple(fallback for fallback in rest if fallback.routes)
     if not (routes or fallbacks):
         return entry
-    easy = usable(entry.easy) if len(routes) == len(entry.routes) else ()
+    easy = usable(entry.first_tier) if len(routes) == len(entry.routes) else ()
     return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks, easy=easy)
 
 
@@ -287,7 +287,7 @@ def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, tickets: Channel
     for candidate in (entry, *entry.fallbacks):
         usable = _without_unset(engine, candidate).routes
         choice = choose(usable, NOTHING_TRIED, engine.health, lambda _: 0, tickets)
-        skip_reasons = {one.channel: one.reason for one in choice.passed}
+        skip_reasons = {skipped.channel: skipped.reason for skipped in choice.passed}
         chances = choice.chances() if candidate.name == first else {}
         for route in candidate.routes:
             passed = skip_reasons.get(route.channel.name, "")

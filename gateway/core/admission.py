@@ -98,7 +98,7 @@ def _fit_output(call: Call, error: QuotaExceeded) -> bool:
         return False
     beside = 0 if request.lowered is None else max(0, call.need.output // choices - cap)  # not bounded by any limit
     limit = error.affordable_output // choices - beside
-    lowered = context.visit.api.with_limit(request, limit) if LEAST_OUTPUT <= limit < cap else None
+    lowered = context.origin.api.with_limit(request, limit) if LEAST_OUTPUT <= limit < cap else None
     if lowered is None:
         return False
     call.context, call.needs = msgspec.structs.replace(context, request=lowered), ()
@@ -147,35 +147,35 @@ def affordable_hold(
     with suppress(QuotaExceeded):
         return _plan(call, needs[0], call.need, books), _NONE_LEFT_OUT
     kept, refused, hold = list[ModelNeed](), dict[str, QuotaExceeded](), None
-    for one in needs:
-        need = most_of([*kept, one], call.context.group.multiplier)
+    for model in needs:
+        need = most_of([*kept, model], call.context.group.multiplier)
         try:
-            hold = _plan(call, one, need, books)
+            hold = _plan(call, model, need, books)
         except QuotaExceeded as error:
-            refused[one.model] = error.with_traceback(None)  # its frames lead back to the call
-            if one.model == call.context.request.model:
+            refused[model.model] = error.with_traceback(None)  # its frames lead back to the call
+            if model.model == call.context.request.model:
                 break
         else:
             call.need = need
-            kept.append(one)
+            kept.append(model)
     if hold is None:
         call.need = needs[0].need
         raise refused[needs[0].model]
     return hold, refused
 
 
-def _plan(call: Call, one: ModelNeed, need: CallNeed, books: MoneyBooks) -> HoldPlan:
+def _plan(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -> HoldPlan:
     """Returns the hold for the most that a call may need. Raises QuotaExceeded with the output limit that would fit."""
     context = call.context
     account, group = context.catalog.registry.account, context.group
     try:
-        return plan_hold(books, account, group, context.token, need, now=context.visit.ts)
+        return plan_hold(books, account, group, context.token, need, now=context.origin.ts)
     except QuotaExceeded as error:
         nanos = need.nanos if error.left_nanos is None else error.left_nanos
         tokens = need.input + need.output if error.left_tokens is None else error.left_tokens
-        limit = affordable_output(need, nanos, tokens, one.price, group.multiplier)
+        limit = affordable_output(need, nanos, tokens, model.price, group.multiplier)
         error.affordable_output = limit or 0
-        if limit and one.plain and context.request.plain and context.request.choices == 1:
+        if limit and model.plain and context.request.plain and context.request.choices == 1:
             error.message += f"; or send it with an output limit of at most {count_text(limit, 'token')}"
         raise
 
@@ -196,13 +196,13 @@ def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = nothing_recal
 def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
     context, effects = call.context, model.effects
     multiplier, hold = context.group.multiplier, context.token.hold_output
-    price = context.catalog.prices_at(effects.prices, context.visit.ts)
+    price = context.catalog.prices_at(effects.prices, context.origin.ts)
 
     def prices_of(name: str) -> list[Price]:
         """Returns what another model costs there: as much as the requested one if it has no price of its own."""
-        registry, ts = context.catalog.registry, context.visit.ts
-        found = [upstream_model_price(channel, name, registry, ts) or price for channel, _ in effects.offers]
-        return [one for one in found if one is not None]
+        registry, ts = context.catalog.registry, context.origin.ts
+        prices = [upstream_model_price(channel, name, registry, ts) or price for channel, _ in effects.offers]
+        return [known for known in prices if known is not None]
 
     need = need_of(context.request, effects, price, multiplier, recall, hold_output=hold, prices_of=prices_of)
     return ModelNeed(model.name, need, price, effects.plain)
@@ -211,7 +211,7 @@ def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
 def entry_for(call: Call) -> ModelEntry:
     """Returns the model as the call's API reaches it. Raises NotFound, and BadRequest if no channel can answer."""
     context = call.context
-    api, token = context.visit.api, context.token
+    api, token = context.origin.api, context.token
     seen = context.catalog.seen.get((token.group, token.models)) or context.catalog.visible(token)
     entry = seen.get(context.request.model)
     if entry is None:
@@ -230,7 +230,7 @@ def entry_for(call: Call) -> ModelEntry:
 
 
 def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:
-    api, request = call.context.visit.api, call.context.request
+    api, request = call.context.origin.api, call.context.request
     return narrow_to_api(entry, api.name, [r for r in entry.routes if not api.obstacle(request, r.channel)], ())
 
 

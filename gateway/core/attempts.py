@@ -77,7 +77,7 @@ class Attempts:
         clock: Clock,
         progress: ProgressReporter,
         chooser: Chooser,
-        rooms: ChannelLimits,
+        channel_limits: ChannelLimits,
     ) -> None:
         self._sender = sender
         self.redaction = sender.redaction
@@ -95,8 +95,8 @@ class Attempts:
             call, adapter_of(channel.dialect), channel
         )
         """Whether a channel speaks the call's API natively, as far as is known."""
-        self._rooms = rooms
-        rooms.on_wait = progress.waits
+        self._channel_limits = channel_limits
+        channel_limits.on_wait = progress.waits
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the most input tokens that a dialect may add to a request from memory."""
@@ -127,7 +127,7 @@ class Attempts:
                 tries.failed(route, error)
             step = None if call.delivery.content_sent else await self._chooser.next(call, tries)
             if step is None or not await self._pause(call, entry, step):
-                self._rooms.forgo(call)
+                self._channel_limits.forgo(call)
                 raise _worst(call, tries.failures)
             route = step.route
             if step.entry is not current:
@@ -138,25 +138,25 @@ class Attempts:
     async def _pause(self, call: Call, entry: ModelEntry, step: NextStep) -> bool:
         """Wait before the next attempt. Returns False if it is too late for one, or the client has left."""
         wait_s = step.wait_s
-        if self._clock.mono() + wait_s >= call.context.visit.began + entry.total_s:
+        if self._clock.mono() + wait_s >= call.context.origin.began + entry.total_s:
             return False
         if wait_s:
-            self._rooms.forgo(call)
+            self._channel_limits.forgo(call)
             self._progress.waits(call, f"its next try at channel '{plain(step.route.channel.name)}'")
             await self._clock.sleep(wait_s)
-        return not call.context.client.gone and await self._rooms.make(call, step.route)
+        return not call.context.client.gone and await self._channel_limits.make(call, step.route)
 
     async def _ask(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
         """Make one attempt, and report it to the channel's health and on the call. Raises UpstreamError."""
         began = self._clock.mono()
-        self._rooms.enter(call, route)
+        self._channel_limits.enter(call, route)
         health = self._health
         with health.trying(route.channel.id, route.key_id) if health.failing else NO_TRIAL:
             try:
                 try:
                     answer = await self._answer(call, order, route)
                 except AttemptFailed as failed:
-                    request, key = call.context.request, call.context.visit.key
+                    request, key = call.context.request, call.context.origin.key
                     make = self.redaction.maker(failed.failure, route.channel, request.fields, key)
                     error = await self._preparer.run(call, make)
                     self._note_failure(call, route, error, began)
@@ -168,14 +168,14 @@ class Attempts:
                 self._note(call, route, began, reason="abandoned", billed=not unsent)
                 raise
             finally:
-                self._rooms.leave(route)
+                self._channel_limits.leave(route)
             if health.failing:
                 health.succeeded(route.channel.id, route.key_id)
         if route.rank.timed:
             _measure(self._health, call, route, answer, (began, self._clock.mono()))
         if call.conversation:
             self._chooser.stay(call.conversation, route)
-        if call.attempt.native and call.context.visit.api.keeps_answer(call.context.request):
+        if call.attempt.native and call.context.origin.api.keeps_answer(call.context.request):
             self._chooser.keep(answer.upstream_id, route)
         self._note(call, route, began, status=200)
         return answer
@@ -223,7 +223,7 @@ class Attempts:
 
     async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> WholeAnswer | AnswerStream:
         channel, adapter, order = route.channel, plan.adapter, plan.order
-        if plan.native is not call.attempt.native and call.context.visit.api.name != CHAT_API:
+        if plan.native is not call.attempt.native and call.context.origin.api.name != CHAT_API:
             call.note_native(native=plan.native)
             self._progress.routed(call)
         prepared = await self._preparer.prepare(call, adapter, order, route)
@@ -231,7 +231,7 @@ class Attempts:
         call.attempt.lowered = prepared.lowered or call.context.request.lowered
         call.attempt.repairs = () if order.conversation is None else order.conversation.marks
         if not call.result.overhead_us:
-            call.result.overhead_us = round((self._clock.mono() - call.context.visit.began) * 1_000_000)
+            call.result.overhead_us = round((self._clock.mono() - call.context.origin.began) * 1_000_000)
         if prepared.more:
             return await self._gather(call, adapter, order, route, prepared)
         reply = await self._sender.send(channel, prepared, stream=order.stream)
@@ -249,7 +249,7 @@ class Attempts:
         self, call: Call, adapter: Adapter, order: Order, route: Route, prepared: PreparedRequest
     ) -> WholeAnswer:
         """Returns the answer to a request in parts. One failure fails the attempt, whose other parts may be billed."""
-        left, channel, bodies = call.context.visit.api.answer_limit, route.channel, list[bytes]()
+        left, channel, bodies = call.context.origin.api.answer_limit, route.channel, list[bytes]()
         order.screen = self.redaction.screen(channel)
         for part in (prepared, *prepared.more):
             reply = await self._sender.send(channel, part, stream=False)
@@ -278,7 +278,7 @@ class Attempts:
         if not 200 <= reply.status < 300:
             await _check_status(call, adapter, channel, reply, self._clock.wall())
         if not order.stream:
-            limit = call.context.visit.api.answer_limit
+            limit = call.context.origin.api.answer_limit
             whole = adapter.whole(await reply.read(limit, call.share), order, channel)
             call.share.keep(len(whole.body))
             call.delivery.first_byte = self._clock.mono()

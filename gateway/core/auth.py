@@ -85,7 +85,7 @@ def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token |
     return token
 
 
-def still(token: Token, catalog: Catalog, now: Millis) -> Token:
+def current_token(token: Token, catalog: Catalog, now: Millis) -> Token:
     """Returns the token as it is now: it may have been edited or removed while its request arrived. Raises
     InvalidToken.
     """
@@ -123,7 +123,7 @@ def trusted_token(name: str, catalog: Catalog, now: Millis) -> Token:
 
 def token_called(name: str, catalog: Catalog) -> Token | None:
     """Returns the token with that name; None if it is unknown."""
-    return next((one for one in catalog.registry.tokens.values() if one.name == name), None)
+    return next((token for token in catalog.registry.tokens.values() if token.name == name), None)
 
 
 def usable(token: Token, now: Millis) -> Token:

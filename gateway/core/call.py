@@ -36,7 +36,7 @@ class Client(Protocol):
     """Called when the connection is lost."""
 
     @property
-    def patient(self) -> bool:
+    def may_wait(self) -> bool:
         """Whether a whole answer may go out in the loop's next turn with others: one alone should not wait."""
 
     async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
@@ -98,7 +98,7 @@ class CallOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class CallContext(msgspec.Struct, frozen=True):
     """What a call begins with. It never changes."""
 
-    visit: CallOrigin
+    origin: CallOrigin
     request: InboundRequest
     client: Client
     catalog: Catalog
@@ -139,7 +139,7 @@ class Call:
         self.context = context
         self.attempt = AttemptState()
         self.limits = CallLimits()
-        self.delivery = Delivery(context.visit.began)
+        self.delivery = Delivery(context.origin.began)
         self.result = CallResult()
         self.needs = ()
         self.held = Nanos(0)
@@ -147,17 +147,17 @@ class Call:
         self.conversation = b""
         """A short name of its conversation, if that should stay at its channel."""
         self.task: asyncio.Task[object] | None = None
-        visit, token, request = context.visit, context.token, context.request
+        origin, token, request = context.origin, context.token, context.request
         self.running = Running(
-            id=visit.id,
-            ts=visit.ts,
+            id=origin.id,
+            ts=origin.ts,
             token=token.id,
             token_name=token.name,
             group=context.group.id,
             group_name=context.group.new_name,
             model=request.model,
-            app=visit.app,
-            api=visit.api.name,
+            app=origin.app,
+            api=origin.api.name,
             stream=request.stream,
         )
         context.client.on_gone = self._client_gone
@@ -176,7 +176,7 @@ class Call:
         attempt.route, attempt.route_reason, attempt.number = route, reason, number
         model, price = route.served.name, route.served.price
         if price is not None and price.rules:
-            price = self.context.catalog.prices_at((price,), self.context.visit.ts)
+            price = self.context.catalog.prices_at((price,), self.context.origin.ts)
         attempt.price = price
         self.running = msgspec.structs.replace(
             self.running,
@@ -209,7 +209,7 @@ class Call:
         if not self.delivery.facts_due:
             return b""
         self.delivery.facts_due = False
-        return self.context.visit.api.comment(answer_headers(self.attempt, self.limits, self.result))
+        return self.context.origin.api.comment(answer_headers(self.attempt, self.limits, self.result))
 
     async def send(self, data: Buffer, now: float, *, last: bool = False) -> None:
         """Send bytes to the client, after the head. ``LiveCalls`` ends the call if the client stops reading.

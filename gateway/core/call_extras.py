@@ -49,7 +49,7 @@ def _searches(fields: Mapping[str, msgspec.Raw]) -> int:
     tools = bytes(fields.get("tools", b""))
     if not any(name in fields for name in _SEARCH_OPTIONS) and b"search" not in tools.lower():
         return 0
-    uses = [int(found) for found in _MOST_USES.findall(tools)]
+    uses = [int(number) for number in _MOST_USES.findall(tools)]
     return sum(uses) if uses else SEARCHES_HELD
 
 
@@ -80,11 +80,11 @@ def advice_cost(
         return Nanos(0)  # no vendor accepts such tools
     total = 0
     for tool in offered:
-        found = {name: rawjson.maybe(tool.get(name)) for name in ("type", "model", "max_uses", "max_tokens")}
-        if str(found["type"]).startswith("advisor"):
-            uses, output = (_count(found[name], usual) for name, usual in (("max_uses", 3), ("max_tokens", 4096)))
-            prices = prices_of(str(found["model"]))
-            costs = (highest_cost(one, input_tokens, output, MILLION, extras) for one in prices)
+        fields_read = {name: rawjson.maybe(tool.get(name)) for name in ("type", "model", "max_uses", "max_tokens")}
+        if str(fields_read["type"]).startswith("advisor"):
+            uses, output = (_count(fields_read[name], usual) for name, usual in (("max_uses", 3), ("max_tokens", 4096)))
+            prices = prices_of(str(fields_read["model"]))
+            costs = (highest_cost(price, input_tokens, output, MILLION, extras) for price in prices)
             total += uses * max(costs, default=0)
     return Nanos(total)
 

@@ -72,7 +72,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The routes in the order of the group's policy, then by channel name."""
     total_s: float = 600.0
     """The most seconds that a call may take, with all its attempts."""
-    easy: tuple[Route, ...] = ()
+    first_tier: tuple[Route, ...] = ()
     """The routes to draw from while all channels are well; empty if choosing takes more than a draw."""
     fallbacks: tuple["ModelEntry", ...] = ()
     """Other models that may answer when no route can. They have no fallbacks of their own."""
@@ -92,21 +92,21 @@ WILD = frozenset("*?")
 
 def narrow_to_api(entry: ModelEntry, api: str, routes: Sequence[Route], fallbacks: Sequence[ModelEntry]) -> ModelEntry:
     """Returns the model for one API, with the routes whose channels can answer."""
-    found = [_route_for(route, api) for route in routes]
-    sole = found[0].bound if len(found) == 1 else None
+    narrowed = [_route_for(route, api) for route in routes]
+    sole = narrowed[0].bound if len(narrowed) == 1 else None
     return msgspec.structs.replace(
         entry,
-        routes=tuple(found),
-        easy=_easy(found) if found else (),
+        routes=tuple(narrowed),
+        first_tier=_first_tier(narrowed) if narrowed else (),
         fallbacks=tuple(fallbacks),
         bounds=(sole,) if sole is not None and sole.rated and not fallbacks else (),
-        effects=effects_of((route.channel, route.served) for route in found),
-        total_s=max((one.channel.timeouts.total for one in found), default=entry.total_s),
+        effects=effects_of((route.channel, route.served) for route in narrowed),
+        total_s=max((each.channel.timeouts.total for each in narrowed), default=entry.total_s),
     )
 
 
 def _route_for(route: Route, api: str) -> Route:
-    return msgspec.structs.replace(route, api=api, keys=tuple(_route_for(one, api) for one in route.keys))
+    return msgspec.structs.replace(route, api=api, keys=tuple(_route_for(key_route, api) for key_route in route.keys))
 
 
 class Catalog:
@@ -200,18 +200,18 @@ class Catalog:
 
     def terms(self, token: Token) -> CallScopes:
         """Returns what limits a token's calls before a channel is chosen."""
-        if (found := self.scopes.get(token.id)) is None:
-            found = self.scopes[token.id] = scopes_of(self.parties(token))
-        return found
+        if (scopes := self.scopes.get(token.id)) is None:
+            scopes = self.scopes[token.id] = scopes_of(self.parties(token))
+        return scopes
 
     def visible(self, token: Token) -> Mapping[str, ModelEntry]:
         """Returns what a token sees: its group's models that match its own patterns, sorted by name."""
         key = (token.group, token.models)
-        if (found := self.seen.get(key)) is None:
+        if (entries := self.seen.get(key)) is None:
             models = self.group_models(token.group)
-            found = _only(models, token.models) if token.models else models
-            self.seen[key] = found
-        return found
+            entries = _only(models, token.models) if token.models else models
+            self.seen[key] = entries
+        return entries
 
 
 def _owner_id(ref: str, registry: Registry) -> str:
@@ -236,10 +236,12 @@ def _entries(
     """Returns the models of a group by name. ``same`` are its earlier models; only the ``changed`` names differ."""
     offers: dict[str, list[tuple[Channel, ServedModel]]] = {}
     limits: dict[str, list[int | None]] = {}
-    ways: dict[ChannelId, _ChannelRoute] = {}
+    channel_routes: dict[ChannelId, _ChannelRoute] = {}
     for channel in registry.channels.values():
         if channel.enabled and group.name in channel.groups:
-            ways[channel.id] = _ChannelRoute(channel_scope(channel, registry.settings), _with_one_key(channel))
+            channel_routes[channel.id] = _ChannelRoute(
+                channel_scope(channel, registry.settings), _with_one_key(channel)
+            )
             for served in channel.models:
                 if (changed is None or served.name in changed) and matches(served.name, group.models):
                     price = channel_price(channel, served, registry.prices)
@@ -250,10 +252,12 @@ def _entries(
     entries = {}
     if registry.settings.refuse_unpriced:
         # an unpriced channel must not answer where another one has a price
-        offers = {name: [one for one in found if one[1].price is not None] or found for name, found in offers.items()}
+        offers = {
+            name: [pair for pair in offered if pair[1].price is not None] or offered for name, offered in offers.items()
+        }
     for name in sorted(offers):
         order = rank_offers(group.policy, offers[name])
-        entry = _entry(name, [_route(offer, rank, ways[offer[0].id]) for offer, rank in order])
+        entry = _entry(name, [_route(offer, rank, channel_routes[offer[0].id]) for offer, rank in order])
         entries[name] = msgspec.structs.replace(entry, max_output=_largest(limits[name]))
     return entries if changed is None else {**same, **entries}
 
@@ -277,26 +281,28 @@ def _with_fallbacks(
     for name, entry in entries.items():
         others = [other for other in models_after(name, group.fallbacks) if other in usable]
         if others:
-            out[name] = _lent(entry, [entries[other] for other in others])
+            out[name] = _with_others(entry, [entries[other] for other in others])
     for rule in group.fallbacks:
         others = [other for other in rule.to if other in usable]
         if others and rule.model not in out and matches(rule.model, group.models) and not WILD & set(rule.model):
             first = entries[others[0]]
-            out[rule.model] = _lent(
-                msgspec.structs.replace(first, name=rule.model, routes=(), easy=(), told=None, effects=NO_EFFECTS),
+            out[rule.model] = _with_others(
+                msgspec.structs.replace(
+                    first, name=rule.model, routes=(), first_tier=(), told=None, effects=NO_EFFECTS
+                ),
                 [entries[other] for other in others],
             )
     return dict(sorted(out.items()))
 
 
-def _lent(entry: ModelEntry, others: list[ModelEntry]) -> ModelEntry:
+def _with_others(entry: ModelEntry, others: list[ModelEntry]) -> ModelEntry:
     """Returns an entry for a name that only others answer for."""
     all_of_them = (entry, *others)
     return msgspec.structs.replace(
         entry,
         fallbacks=tuple(others),
         bounds=(),
-        total_s=max(one.total_s for one in all_of_them),
+        total_s=max(model.total_s for model in all_of_them),
     )
 
 
@@ -316,14 +322,16 @@ class _ChannelRoute(NamedTuple):
     """What all routes of a channel share."""
 
     bound: RateScope
-    ones: list[tuple[Channel, ChannelId, str]]
+    single_keys: list[tuple[Channel, ChannelId, str]]
     """The channel once for each key, if it has several."""
 
 
-def _route(offer: Offer, rank: Rank, way: _ChannelRoute) -> Route:
+def _route(offer: Offer, rank: Rank, channel_route: _ChannelRoute) -> Route:
     channel, served = offer
-    keys = tuple(Route(one, served, rank, (), id, name, way.bound) for one, id, name in way.ones)
-    return Route(channel, served, rank, keys, bound=way.bound)
+    keys = tuple(
+        Route(single, served, rank, (), id, name, channel_route.bound) for single, id, name in channel_route.single_keys
+    )
+    return Route(channel, served, rank, keys, bound=channel_route.bound)
 
 
 def _with_one_key(channel: Channel) -> list[tuple[Channel, ChannelId, str]]:
@@ -348,12 +356,12 @@ def _entry(name: str, routes: list[Route]) -> ModelEntry:
         effects=effects_of((r.channel, r.served) for r in routes),
         told=next((r.served.told for r in routes if r.served.told), None),
         routes=tuple(routes),
-        easy=_easy(routes),
+        first_tier=_first_tier(routes),
         total_s=max(route.channel.timeouts.total for route in routes),
     )
 
 
-def _easy(routes: list[Route]) -> tuple[Route, ...]:
+def _first_tier(routes: list[Route]) -> tuple[Route, ...]:
     """Returns the first tier if only weights decide within it."""
     tier = tuple(route for route in routes if route.rank.tier == routes[0].rank.tier)
     rated = any(route.bound is not None and route.bound.rated for route in tier)
@@ -366,9 +374,9 @@ def _by_ref(ref: str, table: Mapping[Key, Entity], noun: str) -> Entity:
         if ref in (key, entity.name):
             return entity
     lasting: list[str] = [
-        one.name for one in table.values() if not getattr(one, "temporary", False)
+        item.name for item in table.values() if not getattr(item, "temporary", False)
     ]  # tokens made for programs expire
-    names: list[str] = near_names(ref, [one.name for one in table.values()]) + sorted(lasting)
+    names: list[str] = near_names(ref, [item.name for item in table.values()]) + sorted(lasting)
     raise NotFound(_missing(noun, ref, names), param=noun)
 
 

@@ -52,8 +52,8 @@ HIDDEN = "…"
 
 def entity_of(registry: Registry, table: Table, key: str) -> Entity | None:
     """Returns the present entity; None if it does not exist."""
-    found = getattr(registry, table)
-    return found if isinstance(found, msgspec.Struct) else found.get(key)  # type: ignore[return-value]  # one of them
+    entities = getattr(registry, table)
+    return entities if isinstance(entities, msgspec.Struct) else entities.get(key)  # type: ignore[return-value]  # one of them
 
 
 def changes_of(changes: Sequence[Change], before: Registry, after: Registry) -> list[EntityChange]:
@@ -91,17 +91,19 @@ def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[i
 
 def differences_of(changes: Sequence[EntityChange]) -> list[Difference]:
     """Returns the changes for people, without secrets."""
-    found = []
+    differences = []
     for change in changes:
         if change.table not in NOUNS:
             continue
         what = "added" if change.before is None else "removed" if change.after is None else "changed"
         try:
-            fields = field_differences(change.table, *(_entity(change, one) for one in (change.before, change.after)))
+            fields = field_differences(
+                change.table, *(_entity(change, entity) for entity in (change.before, change.after))
+            )
         except msgspec.ValidationError:  # another version of the program made it
             fields = []
-        found.append(Difference(what=what, noun=NOUNS[change.table], name=change.name, fields=fields))
-    return found
+        differences.append(Difference(what=what, noun=NOUNS[change.table], name=change.name, fields=fields))
+    return differences
 
 
 _BLANK: Fields = {
@@ -121,7 +123,7 @@ def field_differences(table: Table, old: Entity | None, new: Entity | None) -> l
     """Returns the fields that differ, for people. An entity that is added or removed is compared with the defaults."""
     blank = msgspec.convert(_BLANK, KINDS[table])
     before, after = _shown_values(old or blank), _shown_values(new or blank)
-    found = []
+    differences = []
     for name in {**after, **before}:
         values = before.get(name), after.get(name)
         if values[0] == values[1]:
@@ -131,8 +133,8 @@ def field_differences(table: Table, old: Entity | None, new: Entity | None) -> l
             texts = [HIDDEN if name in _SECRETS else _exact_text(value) for value in values]
         was, becomes = ("" if entity is None else text for entity, text in zip((old, new), texts, strict=True))
         was, becomes = where_they_differ(was, becomes, 160)
-        found.append(FieldDifference(field=_LABELS.get(name, name), before=was, after=becomes))
-    return found
+        differences.append(FieldDifference(field=_LABELS.get(name, name), before=was, after=becomes))
+    return differences
 
 
 _UNSHOWN = frozenset({"id", "name", "model", "created", "time", "updated", "temporary", "digest", "last_check", "keys"})
@@ -220,9 +222,9 @@ def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Re
             code="already_undone",
         )
     newer = [
-        one
-        for one in entries
-        if one.id > entry.id >= one.undoes and one.id not in undone and one.source.via != "gateway"
+        other
+        for other in entries
+        if other.id > entry.id >= other.undoes and other.id not in undone and other.source.via != "gateway"
     ]
     changes: list[Change] = []
     reasons: list[str] = []
@@ -248,7 +250,7 @@ def _former(kept: EntityChange, current: Entity | None) -> Entity | None:
     now = {} if kept.after is None else _fields_of(current) or {}
     fields = {name: value for name, value in now.items() if name not in after} | kept.before
     if kept.table == "channels" and "models" in after:
-        fields["models"] = _former_models(*(one.get("models", []) for one in (kept.before, after, now)))
+        fields["models"] = _former_models(*(state.get("models", []) for state in (kept.before, after, now)))
     try:
         return msgspec.convert(fields, KINDS[kept.table])
     except msgspec.ValidationError as exc:
@@ -260,12 +262,12 @@ def _overwritten(kept: EntityChange, current: Entity | None, newer: Sequence[His
     """Yields what was changed since, and by which change. Raises Conflict if what was changed is gone."""
     thing = NOUNS[kept.table]
     thing = thing if kept.table in ("account", "settings") else f"{thing} '{plain(kept.name)}'"
-    found = _newest(newer, kept.table, kept.key, (kept.before or {}).keys() | (kept.after or {}).keys())
+    entry = _newest(newer, kept.table, kept.key, (kept.before or {}).keys() | (kept.after or {}).keys())
     if current is None and kept.after is not None:
-        raise _contradiction(f"{thing} is not there any more", found)
-    if current is not None and found is not None:
+        raise _contradiction(f"{thing} is not there any more", entry)
+    if current is not None and entry is not None:
         what = "is there again" if kept.after is None else "was changed since"
-        by = f"by change {found.id} ({plain(found.done)})"
+        by = f"by change {entry.id} ({plain(entry.done)})"
         yield f"{thing[:1].upper()}{thing[1:]} {what}, {by}; that is overwritten."
 
 
@@ -277,12 +279,12 @@ def _former_models(was: list[Fields], then: list[Fields], now: list[Fields]) -> 
     return kept + [model for model in now if model.get("live") and model["name"] not in before | after]
 
 
-def _contradiction(what: str, found: HistoryEntry | None) -> Conflict:
-    """Returns the Conflict. ``found`` is the newer change to undo first, if the history has it."""
-    if found is None:
+def _contradiction(what: str, newer: HistoryEntry | None) -> Conflict:
+    """Returns the Conflict. ``newer`` is the newer change to undo first, if the history has it."""
+    if newer is None:
         return Conflict(f"{what}; change that first", code="newer_change")
-    by = f"since change {found.id} ({plain(found.done)}); undo that one first"
-    return Conflict(f"{what}, {by}", code="newer_change", details={"newer": found.id})
+    by = f"since change {newer.id} ({plain(newer.done)}); undo that one first"
+    return Conflict(f"{what}, {by}", code="newer_change", details={"newer": newer.id})
 
 
 def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Collection[str] = ()) -> HistoryEntry | None:

@@ -189,49 +189,51 @@ class ChannelHealth:
         own = self.state_of(channel.id)
         if not channel.keys or own.name not in ("ok", "half_open"):
             return own
-        return _with_keys(own, [self.state_of(one) for one in _key_ids(channel.id, len(channel.all_keys))])
+        return _with_keys(own, [self.state_of(id) for id in _key_ids(channel.id, len(channel.all_keys))])
 
-    def state_of(self, one: ChannelId) -> HealthState:
+    def state_of(self, id: ChannelId) -> HealthState:
         """Returns the state of a channel itself, or of one of several keys (see ``key_id``)."""
-        patient = self.failing.get(one)
-        if patient is None:
+        channel_state = self.failing.get(id)
+        if channel_state is None:
             return OK
-        left = patient.until - self._mono()
+        left = channel_state.until - self._mono()
         if left > 0:
-            name = "attention" if patient.attention else "cooling"
-            return HealthState(name, patient.reason, left, patient.kind)
-        return HealthState("half_open", patient.reason, kind=patient.kind) if patient.reason else OK
+            name = "attention" if channel_state.attention else "cooling"
+            return HealthState(name, channel_state.reason, left, channel_state.kind)
+        return HealthState("half_open", channel_state.reason, kind=channel_state.kind) if channel_state.reason else OK
 
-    def failed_last(self, one: ChannelId) -> bool:
+    def failed_last(self, id: ChannelId) -> bool:
         """Returns whether nothing succeeded since the last failure of a channel, or of one of several keys."""
-        patient = self.failing.get(one)
-        return patient is not None and (patient.in_a_row > 0 or bool(patient.reason))
+        channel_state = self.failing.get(id)
+        return channel_state is not None and (channel_state.in_a_row > 0 or bool(channel_state.reason))
 
     def missing(self, channel: ChannelId) -> dict[str, float]:
         """Returns the models that are not requested from this channel now, with the seconds left."""
-        patient = self.failing.get(channel)
-        if patient is None or not patient.models:
+        channel_state = self.failing.get(channel)
+        if channel_state is None or not channel_state.models:
             return {}
         now = self._mono()
-        return {model: until - now for model, until in patient.models.items() if until > now}
+        return {model: until - now for model, until in channel_state.models.items() if until > now}
 
     def on_trial(self, channel: ChannelId) -> bool:
         """Returns whether a half-open channel or key already has its trial call."""
-        patient = self.failing.get(channel)
-        return patient is not None and patient.trial
+        channel_state = self.failing.get(channel)
+        return channel_state is not None and channel_state.trial
 
     @contextmanager
     def trying(self, channel: ChannelId, key: ChannelId | str = "") -> Iterator[None]:
         """Marks a call that runs during the block: the trial of a half-open channel or key without one."""
-        now, found = self._mono(), (self.failing.get(channel), self.failing.get(ChannelId(key)))
-        trials = [one for one in found if one is not None and one.reason and one.until <= now and not one.trial]
-        for one in trials:
-            one.trial = True
+        now, states = self._mono(), (self.failing.get(channel), self.failing.get(ChannelId(key)))
+        trials = [
+            state for state in states if state is not None and state.reason and state.until <= now and not state.trial
+        ]
+        for state in trials:
+            state.trial = True
         try:
             yield
         finally:
-            for one in trials:
-                one.trial = False
+            for state in trials:
+                state.trial = False
 
     def succeeded(self, channel: ChannelId, key: ChannelId | str = "") -> None:
         """A call succeeded: forget everything but the recent outcomes."""
@@ -240,14 +242,14 @@ class ChannelHealth:
             self._recover(ChannelId(key))
 
     def _recover(self, channel: ChannelId) -> None:
-        patient = self.failing.get(channel)
-        if patient is None:
+        channel_state = self.failing.get(channel)
+        if channel_state is None:
             return
-        known = bool(patient.reason)
-        patient.outcomes.append((self._mono(), True))
-        patient.in_a_row = patient.steps = 0
-        patient.reason, patient.until, patient.attention = "", 0.0, False
-        if not patient.models and not patient.failed_lately(self._mono()):
+        known = bool(channel_state.reason)
+        channel_state.outcomes.append((self._mono(), True))
+        channel_state.in_a_row = channel_state.steps = 0
+        channel_state.reason, channel_state.until, channel_state.attention = "", 0.0, False
+        if not channel_state.models and not channel_state.failed_lately(self._mono()):
             del self.failing[channel]
         if known:
             self._changed()
@@ -256,43 +258,43 @@ class ChannelHealth:
         """A call failed at this channel, or with this key. ``CLIENT`` failures count for neither."""
         if kind in (FailureKind.CLIENT, FailureKind.MISSING):
             return
-        patient, now = self.failing.setdefault(channel, _ChannelState()), self._mono()
+        channel_state, now = self.failing.setdefault(channel, _ChannelState()), self._mono()
         if kind in _REFUSAL_KINDS:
-            patient.refused(kind, reason, now)
+            channel_state.refused(kind, reason, now)
         elif kind is FailureKind.QUOTA:
-            patient.accepted(now)
-            patient.rest(kind, reason, retry_after_s or OUT_OF_CREDIT_S, now)
+            channel_state.accepted(now)
+            channel_state.rest(kind, reason, retry_after_s or OUT_OF_CREDIT_S, now)
         elif kind is FailureKind.RATE:
-            patient.accepted(now)
-            patient.rest(kind, reason, patient.step() if retry_after_s is None else retry_after_s, now)
-        elif kind in _BREAKER_KINDS and patient.trips(now):
+            channel_state.accepted(now)
+            channel_state.rest(kind, reason, channel_state.step() if retry_after_s is None else retry_after_s, now)
+        elif kind in _BREAKER_KINDS and channel_state.trips(now):
             if kind is FailureKind.CUT:  # an answer had begun
-                patient.accepted(now)
-            step = patient.step()
+                channel_state.accepted(now)
+            step = channel_state.step()
             # a failure that shows at once does no harm where calls can go elsewhere
-            patient.rest(kind, reason, min(step, 30.0) if kind in _QUICK_KINDS else step, now)
+            channel_state.rest(kind, reason, min(step, 30.0) if kind in _QUICK_KINDS else step, now)
         self._changed()
 
     def answered(self, channel: ChannelId, key: ChannelId | str, status: int) -> None:
         """The upstream answered a call that then failed. Unless it refused the key, it accepted it."""
         if status in _KEY_REFUSED:
             return
-        for one in (channel, ChannelId(key)):
-            patient = self.failing.get(one)
-            if patient is not None and patient.accepted(self._mono()):
-                patient.reason, patient.steps = "", 0
+        for id in (channel, ChannelId(key)):
+            channel_state = self.failing.get(id)
+            if channel_state is not None and channel_state.accepted(self._mono()):
+                channel_state.reason, channel_state.steps = "", 0
                 self._changed()
 
     def lacks(self, channel: ChannelId, model: str) -> None:
         """The upstream does not know this model. The channel stays in use; the model is paused there."""
-        patient = self.failing.setdefault(channel, _ChannelState())
-        patient.models[model] = self._mono() + 600.0
+        channel_state = self.failing.setdefault(channel, _ChannelState())
+        channel_state.models[model] = self._mono() + 600.0
         self._changed()
 
     def relearn_models(self, channel: ChannelId) -> None:
         """Forget which models it does not know: its models or their names have changed."""
-        if (patient := self.failing.get(channel)) is not None and patient.models:
-            patient.models.clear()
+        if (channel_state := self.failing.get(channel)) is not None and channel_state.models:
+            channel_state.models.clear()
             self._changed()
 
     def follow_keys(self, channel: ChannelId, before: Sequence[str], after: Sequence[str]) -> None:
@@ -301,17 +303,17 @@ class ChannelHealth:
         While a channel has one key, only a refusal is a state of that key. All other failures are the channel's.
         """
         known = {
-            key: self.failing[one]
-            for key, one in zip(before, _key_ids(channel, len(before)), strict=True)
-            if one in self.failing and (one != channel or self.failing[one].attention)
+            key: self.failing[id]
+            for key, id in zip(before, _key_ids(channel, len(before)), strict=True)
+            if id in self.failing and (id != channel or self.failing[id].attention)
         }
-        for one in [one for one in self.failing if one.startswith(f"{channel}#")]:
-            del self.failing[one]
+        for id in [id for id in self.failing if id.startswith(f"{channel}#")]:
+            del self.failing[id]
         if self.failing.get(channel) in known.values():
             del self.failing[channel]
-        for key, one in zip(after, _key_ids(channel, len(after)), strict=True):
-            if key in known and not _outlasts(self.failing.get(one), known[key]):
-                self.failing[one] = known[key]
+        for key, id in zip(after, _key_ids(channel, len(after)), strict=True):
+            if key in known and not _outlasts(self.failing.get(id), known[key]):
+                self.failing[id] = known[key]
         self._changed()
 
     def clear(self, channel: ChannelId, *, keys: bool = True, models: Collection[str] | None = None) -> None:
@@ -319,13 +321,13 @@ class ChannelHealth:
 
         With the id of one of several keys, only that key's failures. ``models`` are those to forget; None: all.
         """
-        mine = [one for one in self.failing if one == channel or (keys and one.startswith(f"{channel}#"))]
-        for one in mine:
-            known = self.failing.pop(one).models
+        mine = [id for id in self.failing if id == channel or (keys and id.startswith(f"{channel}#"))]
+        for id in mine:
+            known = self.failing.pop(id).models
             missing = {} if models is None else {name: until for name, until in known.items() if name not in models}
             if missing:
-                self.failing[one] = _ChannelState()
-                self.failing[one].models = missing
+                self.failing[id] = _ChannelState()
+                self.failing[id].models = missing
         if mine:
             self._changed()
 

@@ -22,8 +22,8 @@ from gateway.core.channel_health import ChannelHealth
 from gateway.core.concurrency import wait_text
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.core.ratelimit import Limiter, headers_of
-from gateway.core.retry import NextStep, RetryBudget, RetryState, instead
-from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose, easy
+from gateway.core.retry import NextStep, RetryBudget, RetryState, as_fallback
+from gateway.core.routing import NOTHING_TRIED, Draw, RouteChoice, SkippedRoute, choose, choose_from
 from gateway.domain.call import PASSED_MARK, STAYED_MARK
 from gateway.domain.errors import GatewayError, NoChannel, NotFound, RateLimited, Unavailable
 from gateway.domain.human_values import plural
@@ -170,8 +170,8 @@ class StickyRoutes:
 
     def place(self, pin: bytes) -> StickyRoute | None:
         """Returns where the conversation was answered last."""
-        found = self._places.get(pin)
-        return found[0] if found is not None and self._mono() - found[1] <= self._keep_s else None
+        entry = self._places.get(pin)
+        return entry[0] if entry is not None and self._mono() - entry[1] <= self._keep_s else None
 
     def note(self, pin: bytes, place: StickyRoute) -> None:
         """Remember where it was answered."""
@@ -185,12 +185,18 @@ class Chooser:
     """Chooses channels. ``draw`` is the source of randomness."""
 
     def __init__(
-        self, *, health: ChannelHealth, draw: Draw, retries: RetryBudget, rooms: ChannelLimits, sticky: StickyRoutes
+        self,
+        *,
+        health: ChannelHealth,
+        draw: Draw,
+        retries: RetryBudget,
+        channel_limits: ChannelLimits,
+        sticky: StickyRoutes,
     ) -> None:
         self._health = health
         self._draw = draw
         self._retries = retries
-        self._rooms = rooms
+        self._channel_limits = channel_limits
         self._sticky = sticky
         self._kept = StickyRoutes(keep_s=math.inf, most=4096)
         """Where the answers are that requests may continue, by their ids."""
@@ -206,14 +212,14 @@ class Chooser:
             _forget_passed(call)  # the channel it waited for was skipped then, but not now
         if call.context.request.kept_id and (place := self._kept.place(call.context.request.kept_id.encode())):
             return self._go_on(call, entry, place)
-        sticky = call.context.group.sticky or call.context.visit.api.sticky
+        sticky = call.context.group.sticky or call.context.origin.api.sticky
         if len(entry.routes) == 1 and not entry.routes[0].keys:
             sticky = False
-        if entry.easy and not self._health.failing and call.limits.channel_slot is None and not sticky:
-            tier = entry.easy
-            choice = easy(tier, self._draw)
+        if entry.first_tier and not self._health.failing and call.limits.channel_slot is None and not sticky:
+            tier = entry.first_tier
+            choice = choose_from(tier, self._draw)
             bound = choice.route.bound if choice.route is not None else None
-            if bound is None or bound.gate is None or self._rooms.lines.has_room(bound.gate):
+            if bound is None or bound.gate is None or self._channel_limits.lines.has_room(bound.gate):
                 return choice
         choice = (self._stay(call, entry) if sticky else None) or self._choose(call, entry.routes)
         passed = choice.passed
@@ -226,12 +232,12 @@ class Chooser:
         return choice
 
     def _choose(self, call: Call, routes: Sequence[Route]) -> RouteChoice:
-        return choose(routes, NOTHING_TRIED, self._health, self._draw, self._rooms.of(call))
+        return choose(routes, NOTHING_TRIED, self._health, self._draw, self._channel_limits.of(call))
 
     def _go_on(self, call: Call, entry: ModelEntry, place: StickyRoute) -> RouteChoice:
         """Returns the only channel that keeps the answer the request continues. Raises as ``first`` does."""
-        found = call.context.catalog.registry.channels.get(place.channel)
-        name = plain(found.name if found is not None else place.channel)
+        channel = call.context.catalog.registry.channels.get(place.channel)
+        name = plain(channel.name if channel is not None else place.channel)
         choice = self._choose(call, [route for route in entry.routes if route.channel.id == place.channel])
         if choice.route is None:
             error = no_channel(call, choice)
@@ -252,7 +258,7 @@ class Chooser:
         if choice.route is None or choice.resting:
             return None
         route = next((r for r in entry.routes if r.channel.id == place.channel), choice.route)
-        key = next((one for one in route.keys if one.key_id == place.key_id), choice.route)
+        key = next((key_route for key_route in route.keys if key_route.key_id == place.key_id), choice.route)
         if key is not choice.route and self._health.state_of(key.key_id).name != "ok":
             key = choice.route
         if key.rank.tier > entry.routes[0].rank.tier and STAYED_MARK not in call.limits.marks:
@@ -264,21 +270,21 @@ class Chooser:
         last_resort = choice if choice.route is not None else None
         passed = list(choice.passed)
         for other in entry.fallbacks:
-            found = self._choose(call, other.routes)
-            if found.route is not None and (not found.resting or last_resort is None):
-                last_resort = instead(found, entry)
-                if not found.resting:
+            other_choice = self._choose(call, other.routes)
+            if other_choice.route is not None and (not other_choice.resting or last_resort is None):
+                last_resort = as_fallback(other_choice, entry)
+                if not other_choice.resting:
                     break
-            passed += [msgspec.structs.replace(one, model=other.name) for one in found.passed]
+            passed += [msgspec.structs.replace(skipped, model=other.name) for skipped in other_choice.passed]
         return last_resort or msgspec.structs.replace(choice, passed=tuple(passed))
 
     async def next(self, call: Call, tries: RetryState) -> NextStep | None:
         """Returns where a call goes after failed attempts; None: nowhere. It may have to wait for a place there."""
         if call.context.request.kept_id and self._kept.place(call.context.request.kept_id.encode()) is not None:
             return None
-        step = tries.next(self._health, self._draw, self._retries, self._rooms.of(call))
-        if step is None and tries.gates and await self._rooms.wait(call, tries.gates):
-            step = tries.next(self._health, self._draw, self._retries, self._rooms.of(call))
+        step = tries.next(self._health, self._draw, self._retries, self._channel_limits.of(call))
+        if step is None and tries.gates and await self._channel_limits.wait(call, tries.gates):
+            step = tries.next(self._health, self._draw, self._retries, self._channel_limits.of(call))
         return step
 
     def keep(self, answer: str, route: Route) -> None:
@@ -300,8 +306,8 @@ def _passed_marks(passed: Sequence[SkippedRoute], route: Route, entry: ModelEntr
     first = {other.channel.name for other in entry.routes if other.rank.tier < route.rank.tier}
     if route.served.name != entry.name:  # all of them come before those of a fallback
         first = {other.channel.name for other in entry.routes}
-    before = [one for one in passed if one.channel in first][:3]
-    return tuple(f"{PASSED_MARK}{plain(_skip_text(one), 120)}" for one in before)
+    before = [skipped for skipped in passed if skipped.channel in first][:3]
+    return tuple(f"{PASSED_MARK}{plain(_skip_text(skipped), 120)}" for skipped in before)
 
 
 def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
@@ -323,7 +329,7 @@ def no_channel(call: Call, choice: RouteChoice) -> GatewayError:
     if choice.passed and all(passed.rule == "missing" for passed in choice.passed):
         return NotFound(msg, code="model_not_found", param="model")
     error = NoChannel(msg, retry_after_s=choice.retry_s)
-    error.skipped = tuple(dict.fromkeys(one.channel for one in choice.passed if one.rule in PAUSED_RULES))
+    error.skipped = tuple(dict.fromkeys(skipped.channel for skipped in choice.passed if skipped.rule in PAUSED_RULES))
     return error
 
 

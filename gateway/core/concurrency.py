@@ -92,10 +92,10 @@ class ConcurrencyLimiter:
 
     def open_ones(self, gates: Sequence[ConcurrencyGate]) -> list[ConcurrencyGate]:
         """Returns the gates where one more call may wait. Raises RateLimited if all queues are full."""
-        found = [gate for gate in gates if gate.wait_s > 0 and self.waiting(gate.key) < gate.places]
-        if not found:
+        open_gates = [gate for gate in gates if gate.wait_s > 0 and self.waiting(gate.key) < gate.places]
+        if not open_gates:
             raise too_many(gates[0])
-        return found
+        return open_gates
 
     async def wait(self, gates: Sequence[ConcurrencyGate]) -> ConcurrencyGate:
         """Wait for a place. Returns the gate that gave it. Raises RateLimited when none did in time.

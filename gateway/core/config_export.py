@@ -111,12 +111,12 @@ def _without_secrets(channel: Channel) -> Channel:
 
 def _tables(section: Section, registry: Registry) -> Iterator[tuple[list[str], dict[str, Value]]]:
     """Returns entities by title, including those that have only defaults."""
-    found = getattr(registry, section.name)
+    entities = getattr(registry, section.name)
     if not section.title:
-        if values := form(found, section):
+        if values := form(entities, section):
             yield [section.name], values
         return
-    for entity in sorted(found.values(), key=lambda entity: str(getattr(entity, section.title))):
+    for entity in sorted(entities.values(), key=lambda entity: str(getattr(entity, section.title))):
         if isinstance(entity, Token) and entity.temporary:
             continue
         yield [section.name, getattr(entity, section.title)], form(entity, section)

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 import msgspec
 
 from gateway.core.admission import Admission, admit, affordable_hold, entry_for, group_of, needs_by_model
-from gateway.core.auth import still, usable
+from gateway.core.auth import current_token, usable
 from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog, ModelEntry
 from gateway.core.quota import CallNeed, MoneyBooks, most_of
@@ -67,59 +67,61 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     """The choice of a channel; None: no channel would be called. Without a route the call would wait for one."""
     need: CallNeed | None = None
     """The most that the call may use; None if it does not get so far."""
-    poor: QuotaExceeded | None = None
+    quota_error: QuotaExceeded | None = None
     """The error that too little is left, if another error hides it."""
     unaffordable: Mapping[str, QuotaExceeded] = {}
     """The fallbacks left out because what is left does not pay for them."""
 
 
-def dry_run(wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
+def dry_run(wanted: PlannedCall, state: DryRunState, now: Millis) -> DryRun:
     """Follow the path of a call up to the point at which its hold would be written."""
     admission: Admission | None = None
     call: Call | None = None
     try:
-        usable(still(wanted.token, ways.catalog, now), now)
-        ways.pressed()
-        if ways.closed is not None:
-            raise ways.closed
-        call = _call(wanted, ways.catalog, now)
-        admission = admit(call, ways.limiter, ways.books)
+        usable(current_token(wanted.token, state.catalog, now), now)
+        state.pressed()
+        if state.closed is not None:
+            raise state.closed
+        call = _call(wanted, state.catalog, now)
+        admission = admit(call, state.limiter, state.books)
         if admission.full is not None:
-            ways.limiter.lines.open_ones((admission.full,))
-        choice = _first(call, admission, ways)
+            state.limiter.lines.open_ones((admission.full,))
+        choice = _first(call, admission, state)
     except GatewayError as error:
         if call is not None and admission is not None:
             left_out = admission.unaffordable
             return DryRun(error=error, admission=admission, choice=None, need=call.need, unaffordable=left_out)
-        return _refusal(error, wanted, ways, now)
+        return _refusal(error, wanted, state, now)
     left_out = admission.unaffordable
     return DryRun(error=None, admission=admission, choice=choice, need=call.need, unaffordable=left_out)
 
 
-def _refusal(error: GatewayError, wanted: PlannedCall, ways: DryRunState, now: Millis) -> DryRun:
+def _refusal(error: GatewayError, wanted: PlannedCall, state: DryRunState, now: Millis) -> DryRun:
     """Returns what is known of a call that is not admitted, and whether too little money is left for it."""
-    found = DryRun(error=error, admission=None, choice=None)
+    refused = DryRun(error=error, admission=None, choice=None)
     try:
-        call = _call(wanted, ways.catalog, now)
+        call = _call(wanted, state.catalog, now)
         needs = needs_by_model(call, entry_for(call))
     except GatewayError:
-        return found
+        return refused
     call.need = most_of(needs, call.context.group.multiplier)
     try:
-        _, left_out = affordable_hold(call, needs, ways.books)
-    except QuotaExceeded as poor:
-        return msgspec.structs.replace(found, need=call.need, poor=None if isinstance(error, QuotaExceeded) else poor)
-    return msgspec.structs.replace(found, need=call.need, unaffordable=left_out)
+        _, left_out = affordable_hold(call, needs, state.books)
+    except QuotaExceeded as quota_error:
+        return msgspec.structs.replace(
+            refused, need=call.need, quota_error=None if isinstance(error, QuotaExceeded) else quota_error
+        )
+    return msgspec.structs.replace(refused, need=call.need, unaffordable=left_out)
 
 
-def _first(call: Call, admission: Admission, ways: DryRunState) -> RouteChoice:
+def _first(call: Call, admission: Admission, state: DryRunState) -> RouteChoice:
     """Returns the first channel, or None if the call may wait for it."""
-    choice = ways.look(call, admission.entry)
+    choice = state.look(call, admission.entry)
     if choice.route is None:
         try:
-            ways.limiter.lines.open_ones(choice.gates)
+            state.limiter.lines.open_ones(choice.gates)
         except RateLimited:
-            return ways.look(call, admission.entry, waited=True)
+            return state.look(call, admission.entry, waited=True)
     return choice
 
 
@@ -138,10 +140,10 @@ def _call(wanted: PlannedCall, catalog: Catalog, now: Millis) -> Call:
     """Returns the call as the pipeline would make it from a request. Raises GatewayError."""
     received = HttpRequest(body=msgspec.json.encode(_body(wanted)), target="", headers={})
     request = msgspec.structs.replace(wanted.api.parse(received), input_bound=wanted.prompt_tokens)
-    token = still(wanted.token, catalog, now)
-    visit = CallOrigin(id=CallId("req_why"), api=wanted.api, key="", app="", retry=0, ts=now, began=0.0)
-    client = cast("Client", SimpleNamespace(gone=True, begun=False, patient=False, on_gone=None))  # nobody waits
-    return Call(CallContext(visit, request, client, catalog, token, group_of(token, catalog)))
+    token = current_token(wanted.token, catalog, now)
+    origin = CallOrigin(id=CallId("req_why"), api=wanted.api, key="", app="", retry=0, ts=now, began=0.0)
+    client = cast("Client", SimpleNamespace(gone=True, begun=False, may_wait=False, on_gone=None))  # nobody waits
+    return Call(CallContext(origin, request, client, catalog, token, group_of(token, catalog)))
 
 
 def _body(wanted: PlannedCall) -> dict[str, object]:

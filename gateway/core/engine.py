@@ -65,7 +65,7 @@ class Engine:
         upstreams: Upstreams,
         files: OpenFiles,
         worker: Worker,
-        wire: "Callable[[Engine], Pipeline]",
+        make_pipeline: "Callable[[Engine], Pipeline]",
     ) -> None:
         self.config, self.store, self.clock = config, store, clock
         self.tasks = tasks
@@ -116,7 +116,7 @@ class Engine:
             trouble=lambda: store.books.trouble.text,
             clock=clock,
         )
-        self.pipeline = wire(self)
+        self.pipeline = make_pipeline(self)
 
     def now(self) -> Millis:
         """Returns the wall-clock time."""
@@ -225,7 +225,7 @@ class Engine:
             state = self.channel_state(channel).name
             channels[state] = channels.get(state, 0) + 1
             if channel.keys and state != "off":
-                keys.update(one.name for one in self.key_states(channel))
+                keys.update(key_state.name for key_state in self.key_states(channel))
         return Status(
             version=__version__,
             instance=self.instance,

@@ -88,25 +88,25 @@ class IncidentWatch:
 
     def look(self) -> Incidents:
         """Returns the present incidents."""
-        found, now = self.incidents, self._clock.wall()
+        incidents, now = self.incidents, self._clock.wall()
         records = [self._bus.noteworthy.popleft() for _ in range(len(self._bus.noteworthy))]
         calls = [call_view(record) for record in records]
         budgets = self._spent_budgets({exceeded_budget(call.marks) for call in calls} - {""}, now)
         for call in calls:
-            found.add_failures(call)
+            incidents.add_failures(call)
         for record in records:
             self._look_at_cost(record, now)
-        channels = [one for one in self._catalog().registry.channels.values() if one.enabled]
+        channels = [channel for channel in self._catalog().registry.channels.values() if channel.enabled]
         wrong = [*budgets, *self._unset(channels), *self._channel_conditions(channels)]
         if trouble := self._trouble():
             wrong.append(Condition(reason=trouble))
-        for warning in found.update(wrong, set(self._failing(channels)), now):
+        for warning in incidents.update(wrong, set(self._failing(channels)), now):
             _log.warning("%s: %s", warning.budget, warning.reason)
         for call in calls:
-            found.add_refusal(call)
+            incidents.add_refusal(call)
         if self._clock.mono() - self._saved[1] >= 2.0:
             self.save()
-        return found
+        return incidents
 
     def _look_at_cost(self, record: Record, now: Millis) -> None:
         """Report, once a day and model of a channel, a price that differs from the cost the upstream reports."""
@@ -114,7 +114,10 @@ class IncidentWatch:
             return
         subject = f"price {record.channel} {record.model}"
         day = now // 86_400_000  # of UTC
-        if any(one.subject_id == subject and one.began // 86_400_000 == day for one in self.incidents.newest()):
+        if any(
+            incident.subject_id == subject and incident.began // 86_400_000 == day
+            for incident in self.incidents.newest()
+        ):
             return
         name = f"reported cost of '{plain(record.model)}' at channel '{plain(record.channel_name)}'"
         reason = f"its price gives {dollars(gap[0])}, the upstream reports {dollars(gap[1])}"
@@ -170,8 +173,10 @@ class IncidentWatch:
 
     def _unset(self, channels: Iterable[Channel]) -> Iterator[Condition]:
         """Yields the channels that refer to variables that are not set: in a command, those that are known."""
-        lasting = [one for one in self.incidents.newest() if one.kind is FailureKind.UNSET and one.paused]
-        known = {one.subject_id: one.reason for one in lasting}
+        lasting = [
+            incident for incident in self.incidents.newest() if incident.kind is FailureKind.UNSET and incident.paused
+        ]
+        known = {incident.subject_id: incident.reason for incident in lasting}
         for channel in channels:
             reason = unset_text(self._variables.missing(channel)) if self.serving else known.get(channel.id, "")
             if reason:
@@ -183,8 +188,8 @@ class IncidentWatch:
             if lacks := self._health.missing(channel.id):
                 yield _condition(channel, FailureKind.MISSING, "", until=self._until(max(lacks.values())))
             yield from self._pause(channel, "", self._health.state(channel))
-            for key, one in _keys(channel):
-                yield from self._pause(channel, key, self._health.state_of(one))
+            for key, id in _keys(channel):
+                yield from self._pause(channel, key, self._health.state_of(id))
 
     def _pause(self, channel: Channel, key: str, state: HealthState) -> Iterator[Condition]:
         refused = state.kind is FailureKind.AUTH  # only an accepted key, or another one, ends it
@@ -195,8 +200,8 @@ class IncidentWatch:
     def _failing(self, channels: Iterable[Channel]) -> Iterator[tuple[str, str]]:
         """Yields the channels and keys where nothing succeeded since a failure."""
         for channel in channels:
-            for key, one in (("", channel.id), *_keys(channel)):
-                if self._health.failed_last(one):
+            for key, id in (("", channel.id), *_keys(channel)):
+                if self._health.failed_last(id):
                     yield channel.id, key
 
     def _until(self, left_s: float) -> Millis:

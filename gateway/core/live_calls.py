@@ -66,7 +66,7 @@ class LiveCalls:
         call.task = asyncio.current_task()
         if not self.calls:
             self.empty.clear()
-        self.calls[call.context.visit.id] = call
+        self.calls[call.context.origin.id] = call
         self._quiet = False
         self.wake()
 
@@ -82,15 +82,15 @@ class LiveCalls:
             call.share.keep(0)
         if call.limits.ticket is not None:
             call.limits.ticket.close()
-        del self.calls[call.context.visit.id]
+        del self.calls[call.context.origin.id]
         if not self.calls:
             self.empty.set()
 
     def cancel(self, call: CallId, why: Outcome = Outcome.CANCELLED) -> bool:
         """End one call from outside. Returns False if it is not running."""
-        if (found := self.calls.get(call)) is None:
+        if (running := self.calls.get(call)) is None:
             return False
-        found.end(why)
+        running.end(why)
         return True
 
     def cancel_all(self, why: Outcome) -> None:
@@ -126,7 +126,7 @@ class LiveCalls:
         elif call.context.request.stream and call.attempt.route is not None and not call.result.settled:
             wait = self._patience.keep_alive if client.begun else self._patience.first_event
             if now - delivery.last_write >= wait:
-                self._tasks.spawn(self._breathe(call), f"keep-alive {call.context.visit.id}")
+                self._tasks.spawn(self._breathe(call), f"keep-alive {call.context.origin.id}")
 
     async def _breathe(self, call: Call) -> None:
         """Send a keep-alive if one is due."""
@@ -136,7 +136,7 @@ class LiveCalls:
         try:
             if not call.context.client.begun:
                 await call.begin_early()
-            if sign := call.context.visit.api.sign_of_life(call.attempt.stream):
+            if sign := call.context.origin.api.sign_of_life(call.attempt.stream):
                 await call.context.client.write(sign)
         except ConnectionError:
             call.end(Outcome.CLIENT_CLOSED)
@@ -179,7 +179,7 @@ class ProgressReporter:
         first_byte, delivery.reported_at = delivery.first_byte, delivery.last_write
         output = call.attempt.stream.tally.cheap if call.attempt.stream is not None else 0
         spent = self._spent(call, output)
-        ttft = None if first_byte is None else Millis(round((first_byte - context.visit.began) * 1000))
+        ttft = None if first_byte is None else Millis(round((first_byte - context.origin.began) * 1000))
         moved = msgspec.structs.replace(
             call.running, ttft=ttft, input=context.request.input_bound, output=output, cost=spent
         )

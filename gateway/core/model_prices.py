@@ -76,12 +76,12 @@ def _is_free(preset: str, base_url: str) -> bool:
 
 def prices_by_model(registry: Registry) -> dict[str, Price]:
     """Returns the price of each priced model by public name: the owner's, else that of its first channel with one."""
-    found = {name: price for name, price in registry.prices.items() if set_by_owner(price)}
+    prices = {name: price for name, price in registry.prices.items() if set_by_owner(price)}
     for channel in in_order(registry.channels.values()):
         for served in channel.models:
-            if served.name not in found and (price := channel_price(channel, served, registry.prices)) is not None:
-                found[served.name] = price
-    return {**registry.prices, **found}
+            if served.name not in prices and (price := channel_price(channel, served, registry.prices)) is not None:
+                prices[served.name] = price
+    return {**registry.prices, **prices}
 
 
 def with_price(channel: Channel, prices: Mapping[str, Price | None]) -> Channel:
@@ -100,20 +100,20 @@ def repriced_models(before: Registry, after: Registry) -> set[str] | None:
     ):
         return None
     names = before.prices.keys() | after.prices.keys()
-    found = {name for name in names if before.prices.get(name) is not after.prices.get(name)}
-    models = (served for channel in after.channels.values() for served in channel.models) if found else ()
-    return {served.name for served in models if served.name in found or served.upstream in found}
+    repriced = {name for name in names if before.prices.get(name) is not after.prices.get(name)}
+    models = (served for channel in after.channels.values() for served in channel.models) if repriced else ()
+    return {served.name for served in models if served.name in repriced or served.upstream in repriced}
 
 
 def _same(before: Mapping[Any, object], after: Mapping[Any, object]) -> bool:
-    return before.keys() == after.keys() and all(one is after[key] for key, one in before.items())
+    return before.keys() == after.keys() and all(value is after[key] for key, value in before.items())
 
 
 def different_prices(prices: Iterable[Price], group: Group | None) -> list[Price]:
     """Returns the different prices that a model's channels charge a group; empty if all are equal."""
-    found = {(price.input, price.output): price for price in prices}
+    by_amounts = {(price.input, price.output): price for price in prices}
     factor = MILLION if group is None else group.multiplier
-    return [multiply(price, factor) for price in found.values()] if len(found) > 1 else []
+    return [multiply(price, factor) for price in by_amounts.values()] if len(by_amounts) > 1 else []
 
 
 class PricesNow:
@@ -131,10 +131,10 @@ class PricesNow:
         if not prices or (len(prices) == 1 and not prices[0].rules):
             return prices[0] if prices else None
         key, minute = tuple(map(id, prices)), moment // 60_000
-        found = self._found.get(key)
-        if found is None or found[0] != minute:
-            found = self._found[key] = minute, dearest([in_force(price, moment) for price in prices])
-        return found[1]
+        cached = self._found.get(key)
+        if cached is None or cached[0] != minute:
+            cached = self._found[key] = minute, dearest([in_force(price, moment) for price in prices])
+        return cached[1]
 
 
 def in_order(channels: Iterable[Channel]) -> list[Channel]:

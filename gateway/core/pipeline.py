@@ -21,7 +21,7 @@ import msgspec
 from gateway.core.admission import Admission, admit, entry_for, group_of, needs_by_model, visible_name
 from gateway.core.answer_headers import answer_headers, end_of_stream_facts, whole_answer_headers
 from gateway.core.attempts import Attempts
-from gateway.core.auth import Passes, identify, still, token_called, token_of, trusted_token
+from gateway.core.auth import Passes, current_token, identify, token_called, token_of, trusted_token
 from gateway.core.call import Call, CallContext, CallOrigin, Client
 from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
@@ -96,52 +96,52 @@ class Pipeline:
         self.closed: Unavailable | None = None
         """The error for new calls while none are accepted."""
 
-    def identify(self, visit: CallOrigin) -> Token:
+    def identify(self, origin: CallOrigin) -> Token:
         """Returns the token of the client's key. Raises InvalidToken."""
         catalog, passes = self._deps.catalog(), self._deps.passes
         try:
-            if visit.trusted and not visit.key:
-                return trusted_token(visit.trusted, catalog, visit.ts)
-            return identify(visit.key, catalog, passes, visit.ts)
+            if origin.trusted and not origin.key:
+                return trusted_token(origin.trusted, catalog, origin.ts)
+            return identify(origin.key, catalog, passes, origin.ts)
         except GatewayError as error:
-            key, name = visit.key, visit.trusted
-            token = token_of(key, catalog, passes, visit.ts) if key else token_called(name, catalog)
-            self.refusals.note(visit, error, token, None)  # a token that may not be used now is still known
+            key, name = origin.key, origin.trusted
+            token = token_of(key, catalog, passes, origin.ts) if key else token_called(name, catalog)
+            self.refusals.note(origin, error, token, None)  # a token that may not be used now is still known
             raise
 
     def refuse(
         self,
-        visit: CallOrigin,
+        origin: CallOrigin,
         error: GatewayError,
         token: Token | None = None,
         request: InboundRequest | None = None,
     ) -> None:
         """Record a refused call, and add to the error what its client has to know."""
-        set_quota_status(error, visit.app, bundled=visit.bundled)
+        set_quota_status(error, origin.app, bundled=origin.bundled)
         if token is not None:
             model = "" if request is None else request.model
             error.readings = self._deps.limiter.readings(self._deps.catalog().binding(token, model))
-        self.refusals.note(visit, error, token, request)
+        self.refusals.note(origin, error, token, request)
 
-    async def run(self, visit: CallOrigin, token: Token, received: HttpRequest, client: Client) -> None:
+    async def run(self, origin: CallOrigin, token: Token, received: HttpRequest, client: Client) -> None:
         """Run one call. Raises GatewayError until part of the answer is sent; later the stream ends with the error."""
         deps, request = self._deps, None
         try:
             if self.closed is not None:
                 raise self.closed
             large = len(received.body) > LARGE
-            read = partial(parse_large, visit.api, received)
-            request = await _beside(deps.worker, client, read) if large else visit.api.parse(received)
+            read = partial(parse_large, origin.api, received)
+            request = await _beside(deps.worker, client, read) if large else origin.api.parse(received)
             model, catalog = request.model, deps.catalog()
-            if visit.api.repeats_blindly and (failure := self._failures.of(token.id, received.body)) is not None:
+            if origin.api.repeats_blindly and (failure := self._failures.of(token.id, received.body)) is not None:
                 failure.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")
                 raise failure
             same = catalog.registry.tokens.get(token.id) is token
-            token = token if same else still(token, catalog, visit.ts)
-            if visit.api.respells and (name := visible_name(model, visit.api, token, catalog)) != model:
+            token = token if same else current_token(token, catalog, origin.ts)
+            if origin.api.respells and (name := visible_name(model, origin.api, token, catalog)) != model:
                 model, request = name, msgspec.structs.replace(request, model=name)
             group = catalog.registry.groups.get(token.group) or group_of(token, catalog)
-            call = Call(CallContext(visit, request, client, catalog, token, group))
+            call = Call(CallContext(origin, request, client, catalog, token, group))
             if large:
                 await self._find_needs(call)
             admission = admit(call, deps.limiter, deps.books, deps.attempts.recalled)
@@ -152,7 +152,7 @@ class Pipeline:
                 admission, first = await self._queue.wait(call, admission, self._commit)
         except (GatewayError, ConnectionError) as error:  # the client may leave while its call waits
             gone = Unavailable(str(error), code="client_closed")
-            self.refuse(visit, error if isinstance(error, GatewayError) else gone, token, request)
+            self.refuse(origin, error if isinstance(error, GatewayError) else gone, token, request)
             raise
         call.share = AnswerShare(deps.answers)
         call.result.after_break = bool(self._broken.known) and self._broken.repeated(token.id, request)
@@ -164,7 +164,7 @@ class Pipeline:
             await self._answer(call, admission, first)
         except GatewayError as error:
             error.recorded = True
-            if visit.api.repeats_blindly and isinstance(error, UpstreamError):
+            if origin.api.repeats_blindly and isinstance(error, UpstreamError):
                 self._failures.note(token.id, received.body, error)
             raise
         finally:
@@ -178,7 +178,7 @@ class Pipeline:
         call.needs = await _beside(deps.worker, context.client, work)
         if self.closed is not None:
             raise self.closed
-        still(context.token, deps.catalog(), context.visit.ts)
+        current_token(context.token, deps.catalog(), context.origin.ts)
 
     def _commit(self, call: Call, admission: Admission, first: RouteChoice) -> None:
         """Write the hold. Raises Unavailable if the disk refuses, and then nothing is held."""
@@ -205,8 +205,8 @@ class Pipeline:
                 result.ended_by = result.ended_by or Outcome.CLIENT_CLOSED
                 raise
             trace = self._deps.attempts.redaction.trace(error, context.request.fields)
-            _log.error("call %s failed by a bug\n%s", context.visit.id, trace)
-            result.error = InternalError(f"the gateway failed because of a bug; the call is {context.visit.id}")
+            _log.error("call %s failed by a bug\n%s", context.origin.id, trace)
+            result.error = InternalError(f"the gateway failed because of a bug; the call is {context.origin.id}")
             result.error.__cause__ = error.with_traceback(None)
         else:
             return
@@ -222,12 +222,12 @@ class Pipeline:
         await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
 
     async def _good_answer(self, call: Call, admission: Admission, first: RouteChoice) -> None:
-        context, visit = call.context, call.context.visit
+        context, origin = call.context, call.context.origin
         if not context.request.stream:
-            call.delivery.deadline = visit.began + admission.entry.total_s
-        order = visit.api.order(context.request, visit.id, visit.ts)
-        if visit.api.timed:
-            order = msgspec.structs.replace(order, clock=self._deps.clock.wall, began=visit.ts)
+            call.delivery.deadline = origin.began + admission.entry.total_s
+        order = origin.api.order(context.request, origin.id, origin.ts)
+        if origin.api.timed:
+            order = msgspec.structs.replace(order, clock=self._deps.clock.wall, began=origin.ts)
         if admission.entry.effects.remembers or admission.entry.fallbacks:
             order = msgspec.structs.replace(order, owner=context.token.id)
         settings = context.catalog.registry.settings
@@ -246,7 +246,7 @@ class Pipeline:
             return
         parts = answer.parts(call.result.usage)
         large = sum(map(len, parts)) > POCKET
-        if settings.durability is _EACH_CALL or large or not context.client.patient:
+        if settings.durability is _EACH_CALL or large or not context.client.may_wait:
             record = self._settle(call, status)
             await self._confirmed(call, record)
             context.client.answer(whole_answer_headers(call.attempt, call.limits, call.result, record), parts)
@@ -313,7 +313,7 @@ class Pipeline:
             result.finish, result.upstream_id, result.marks = stream.finish, stream.upstream_id, stream.marks
         status = GONE
         if result.error is not None and result.outcome is not Outcome.CLIENT_CLOSED:
-            status = context.visit.api.status(result.error)
+            status = context.origin.api.status(result.error)
             if call.delivery.content_sent:
                 self._broken.note(context.token.id, context.request)
         self._deps.bus.settled(self._settle(call, status))
@@ -362,7 +362,7 @@ def _error_of_end(call: Call) -> GatewayError:
         raise asyncio.CancelledError
     task.uncancel()
     if ended_by is Outcome.TIMEOUT:
-        limit = (call.delivery.deadline or 0) - call.context.visit.began
+        limit = (call.delivery.deadline or 0) - call.context.origin.began
         return UpstreamTimeout(f"the call took longer than its total limit of {limit:.0f} s")
     if ended_by is Outcome.CANCELLED:
         msg = "the call was cancelled by the gateway's owner"
@@ -390,7 +390,7 @@ def _tail(call: Call, stream: AnswerStream) -> bytes:
     """Returns the end of a stream, with the facts that an early head left out and a note of omitted events."""
     usage, marks = call.result.usage, call.result.marks
     facts = end_of_stream_facts(usage, marks) if marks or usage.source in COUNTED_HERE else {}
-    note = call.context.visit.api.comment(facts) if facts else b""
+    note = call.context.origin.api.comment(facts) if facts else b""
     return call.late_facts() + note + stream.tail(usage, estimated=usage.source is not UsageSource.REPORTED)
 
 

@@ -62,7 +62,7 @@ class Preparer:
 
     async def plan(self, call: Call, adapter: DialectAdapter, order: Order, route: Route) -> AttemptPlan:
         """Returns how the client's API calls this channel. Raises AttemptFailed for what cannot be translated."""
-        api, channel = call.context.visit.api, route.channel
+        api, channel = call.context.origin.api, route.channel
         lacking = bool(self._lessons.lacking) and self._lessons.lacks(channel.id, api.ability or api.name, self._wall())
         try:
             if call.context.request.prompt is None:
@@ -73,13 +73,13 @@ class Preparer:
 
     def is_native(self, call: Call, adapter: DialectAdapter, channel: Channel) -> bool:
         """Returns whether this channel speaks the client's API natively, as far as is known. Not for large requests."""
-        visit, request = call.context.visit, call.context.request
-        if visit.api.selects(request) and visit.api.obstacle(request, channel):
+        origin, request = call.context.origin, call.context.request
+        if origin.api.selects(request) and origin.api.obstacle(request, channel):
             return False
-        order = visit.api.order(request, visit.id, visit.ts)
-        lacking = self._lessons.lacks(channel.id, visit.api.ability or visit.api.name, self._wall())
+        order = origin.api.order(request, origin.id, origin.ts)
+        lacking = self._lessons.lacks(channel.id, origin.api.ability or origin.api.name, self._wall())
         try:
-            return visit.api.plan(order, channel, adapter, lacking=lacking).native
+            return origin.api.plan(order, channel, adapter, lacking=lacking).native
         except BadRequest:
             return False
 
@@ -106,7 +106,7 @@ class Preparer:
         entry = context.catalog.visible(token).get(context.request.model)
         if budget is None or entry is None or not entry.fallbacks:
             return budget
-        model = next((one for one in entry.fallbacks if one.name == route.served.name), entry)
+        model = next((fallback for fallback in entry.fallbacks if fallback.name == route.served.name), entry)
         hold = token.hold_output
         work = partial(need_of, context.request, model.effects, price, multiplier, hold_output=hold)
         own = await self.run(call, work)
@@ -118,12 +118,12 @@ class Preparer:
 
     def learn_lack(self, call: Call, route: Route) -> None:
         """Remember that the channel lacks the client's API: from now on its calls are translated."""
-        api = call.context.visit.api
+        api = call.context.origin.api
         self._lessons.learn_lack(route.channel.id, api.ability or api.name, self._wall())
 
     def unlearn_lack(self, call: Call, route: Route) -> None:
         """Forget that: the channel may have the API after all."""
-        api = call.context.visit.api
+        api = call.context.origin.api
         self._lessons.lacking.pop((route.channel.id, api.ability or api.name), None)
 
 
@@ -136,5 +136,5 @@ def prepare_order(
 
 
 def _unmask(prepared: PreparedRequest, mask: bytes) -> PreparedRequest:
-    more = tuple(_unmask(one, mask) for one in prepared.more)
+    more = tuple(_unmask(request, mask) for request in prepared.more)
     return msgspec.structs.replace(prepared, body=unmask(prepared.body, mask), more=more)

@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.core.admission import Admission, admit
 from gateway.core.attempts import Attempts
-from gateway.core.auth import still
+from gateway.core.auth import current_token
 from gateway.core.call import Call, Client
 from gateway.core.catalog import Catalog
 from gateway.core.chooser import ChannelLimits
@@ -66,8 +66,8 @@ class WaitingCalls:
 
     def get(self, call_id: CallId) -> Running | None:
         """Returns the call with this id, if it waits."""
-        found = self._calls.get(call_id)
-        return None if found is None else found.running
+        call = self._calls.get(call_id)
+        return None if call is None else call.running
 
     def note(self, call: Call, gates: Iterable[ConcurrencyGate]) -> None:
         """Note that the call, which runs in the current task, waits at one of these now."""
@@ -78,9 +78,9 @@ class WaitingCalls:
 
     def cancel(self, call_id: CallId) -> bool:
         """End a waiting call. Returns False if it does not wait."""
-        if (found := self._calls.get(call_id)) is None:
+        if (call := self._calls.get(call_id)) is None:
             return False
-        found.end(Outcome.CANCELLED)
+        call.end(Outcome.CANCELLED)
         return True
 
     @contextmanager
@@ -118,7 +118,7 @@ class CallQueue:
         self._attempts = attempts
         self._catalog = catalog
         self._clock = clock
-        self._rooms = ChannelLimits(limiter)
+        self._channel_limits = ChannelLimits(limiter)
 
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
         """Wait for all the places that the call needs, then commit it.
@@ -130,7 +130,7 @@ class CallQueue:
         with self.calls.until_admitted(call), until_gone(call.context.client):
             try:
                 admission, first = await self._take_places(call, admission)
-                if (waiting := self.calls.get(call.context.visit.id)) is not None:
+                if (waiting := self.calls.get(call.context.origin.id)) is not None:
                     ms = Millis(round((self._clock.mono() - began) * 1000))
                     call.limits.marks += (Wait(ms, plain(waiting.waits_for, 160)).mark(),)
                 commit(call, admission, first)
@@ -153,7 +153,7 @@ class CallQueue:
                 self.calls.note(call, first.gates)
                 with suppress(RateLimited):  # then the last resort is tried, or the error says why
                     call.limits.channel_slot = await self._limiter.lines.wait(first.gates)
-            still(call.context.token, self._catalog(), self._clock.wall())
+            current_token(call.context.token, self._catalog(), self._clock.wall())
             admission = admit(call, self._limiter, self._books, self._attempts.recalled)
 
     async def _wait_at(self, call: Call, gates: tuple[ConcurrencyGate, ...], full: ConcurrencyGate) -> None:
@@ -167,6 +167,6 @@ class CallQueue:
         call.limits.gates = (*call.limits.gates, *(gate for gate in gates if gate not in call.limits.gates))
 
     def _release(self, call: Call) -> None:
-        self._rooms.forgo(call)
+        self._channel_limits.forgo(call)
         gates, call.limits.gates = call.limits.gates, ()
         self._limiter.lines.leave(gates)

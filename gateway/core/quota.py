@@ -147,15 +147,15 @@ NO_EFFECTS = ChannelEffects()
 
 def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
     """Returns what these channels do to calls of one model."""
-    found = tuple(offers)
-    limits = [served.max_output for _, served in found]
+    pairs = tuple(offers)
+    limits = [served.max_output for _, served in pairs]
     known = [limit for limit in limits if limit is not None]
-    edits = [channel.overrides for channel, _ in found if channel.overrides is not None]
-    uncapped = [output_limit({}, *offer) for offer in found]
-    dialects = {channel.dialect.info for channel, _ in found}
+    edits = [channel.overrides for channel, _ in pairs if channel.overrides is not None]
+    uncapped = [output_limit({}, *offer) for offer in pairs]
+    dialects = {channel.dialect.info for channel, _ in pairs}
     return ChannelEffects(
-        offers=found,
-        prices=tuple({id(served.price): served.price for _, served in found if served.price is not None}.values()),
+        offers=pairs,
+        prices=tuple({id(served.price): served.price for _, served in pairs if served.price is not None}.values()),
         added_input=max(map(_added_input, edits), default=0),
         plain=all(map(_is_quiet, edits)),
         max_output=max(known) if known and len(known) == len(limits) else None,
@@ -164,7 +164,7 @@ def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
         effort_counts=any(info.effort_counts for info in dialects),
         made_tools=any(info.adds_tools for info in dialects),
         names_results=any(info.names_results for info in dialects),
-        remembers=any(DIALECTS[channel.dialect].remembers(channel) for channel, _ in found),
+        remembers=any(DIALECTS[channel.dialect].remembers(channel) for channel, _ in pairs),
     )
 
 
@@ -266,26 +266,26 @@ def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
     """
     if len(models) == 1:
         return models[0].need
-    longest, owner_limit = max(one.need.input for one in models), any(one.need.owner_limit for one in models)
-    needs = [_with_input(one, longest, multiplier) for one in models]
+    longest, owner_limit = max(need.need.input for need in models), any(need.need.owner_limit for need in models)
+    needs = [_with_input(need, longest, multiplier) for need in models]
     return CallNeed(
         input=longest,
-        capped=max(one.capped for one in needs),
-        minimum=max(one.minimum for one in needs),
-        output=max(one.output for one in needs),
-        nanos=max(one.nanos for one in needs),
-        least=max(one.least for one in needs),
-        free=all(one.free for one in needs),
-        extras=max((one.extras for one in needs), key=lambda one: (one.advice, one is not PLAIN)),
+        capped=max(need.capped for need in needs),
+        minimum=max(need.minimum for need in needs),
+        output=max(need.output for need in needs),
+        nanos=max(need.nanos for need in needs),
+        least=max(need.least for need in needs),
+        free=all(need.free for need in needs),
+        extras=max((need.extras for need in needs), key=lambda need: (need.advice, need is not PLAIN)),
         owner_limit=owner_limit,
     )
 
 
-def _with_input(one: ModelNeed, tokens: int, multiplier: int) -> CallNeed:
-    need = one.need
+def _with_input(model: ModelNeed, tokens: int, multiplier: int) -> CallNeed:
+    need = model.need
     if need.input == tokens:
         return need
-    return _priced_need(tokens, (need.capped, need.minimum, need.output), one.price, multiplier, need.extras)
+    return _priced_need(tokens, (need.capped, need.minimum, need.output), model.price, multiplier, need.extras)
 
 
 def _output(request: InboundRequest, effects: ChannelEffects) -> tuple[int, int, int]:
@@ -324,8 +324,8 @@ def _added_input(overrides: Overrides) -> int:
     given = {name: value for name, value in both.items() if isinstance(value, str | list | dict)}
     texts = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in given.items()}
     schemas = [texts.pop(name) for name in SCHEMAS if name in texts]
-    found = bound_of((), schemas, texts.values(), least=0)
-    return found.tokens + found.media.bound("") - (-len(overrides.system.encode()) // BOUND_BYTES_PER_TOKEN)
+    bound = bound_of((), schemas, texts.values(), least=0)
+    return bound.tokens + bound.media.bound("") - (-len(overrides.system.encode()) // BOUND_BYTES_PER_TOKEN)
 
 
 class MoneyBooks(Protocol):
@@ -367,16 +367,18 @@ def plan_hold(
     budgets = account.budgets or group.budgets or token.budgets
     if not budgets and (free or 0 < full <= books.available()):  # the usual case: there is enough, and nobody budgets
         return HoldPlan(full, need.input + need.output)
-    rooms = list(_rooms(books, account, group, token, now=now))
+    headrooms = list(_headrooms(books, account, group, token, now=now))
     try:
         return HoldPlan(
-            full if free else Nanos(_affordable(rooms, token, need, books, in_tokens=False)),
-            _affordable(rooms, token, need, books, in_tokens=True),
-            "; ".join(room.warning for room in rooms if room.warning),
+            full if free else Nanos(_affordable(headrooms, token, need, books, in_tokens=False)),
+            _affordable(headrooms, token, need, books, in_tokens=True),
+            "; ".join(headroom.warning for headroom in headrooms if headroom.warning),
         )
     except QuotaExceeded as error:
-        error.left_nanos = min((room.nanos for room in rooms if room.nanos is not None), default=None)
-        error.left_tokens = min((room.tokens for room in rooms if room.tokens is not None), default=None)
+        error.left_nanos = min((headroom.nanos for headroom in headrooms if headroom.nanos is not None), default=None)
+        error.left_tokens = min(
+            (headroom.tokens for headroom in headrooms if headroom.tokens is not None), default=None
+        )
         raise
 
 
@@ -392,20 +394,20 @@ def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Mill
     return min(lefts, default=None)
 
 
-def _affordable(rooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBooks, *, in_tokens: bool) -> int:
+def _affordable(headrooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBooks, *, in_tokens: bool) -> int:
     """Returns the money or tokens to hold: what the call may need, or all that is left if that is less."""
     left, least = (need.input + need.output, need.input + need.minimum) if in_tokens else (need.nanos, need.least)
-    for room in rooms:
-        has = room.tokens if in_tokens else room.nanos
+    for headroom in headrooms:
+        has = headroom.tokens if in_tokens else headroom.nanos
         if has is not None:
             if has <= 0 or least > has:
                 shortage = Shortage(token=token, held_output=need.minimum, needs=least, in_tokens=in_tokens)
-                raise quota_exceeded(room, shortage, books.running_in(room.scope))
+                raise quota_exceeded(headroom, shortage, books.running_in(headroom.scope))
             left = min(left, has)
     return left
 
 
-def _rooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
+def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
     yield Headroom(
         label="the account",
         code="insufficient_quota",

@@ -78,48 +78,47 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
         return call.held_tokens if self.in_tokens else call.held
 
 
-def quota_exceeded(room: Headroom, shortage: Shortage, running: Iterable[Running]) -> QuotaExceeded:
+def quota_exceeded(headroom: Headroom, shortage: Shortage, running: Iterable[Running]) -> QuotaExceeded:
     """Returns the error of a call for which this budget is too small. ``running`` are the calls charged to it."""
-    left = (room.tokens if shortage.in_tokens else room.nanos) or 0
-    details: dict[str, object] = {} if room.resets is None else {"resets_at": iso(room.resets)}
-    if room.whose:
+    left = (headroom.tokens if shortage.in_tokens else headroom.nanos) or 0
+    details: dict[str, object] = {} if headroom.resets is None else {"resets_at": iso(headroom.resets)}
+    if headroom.whose:
         unit = "tokens" if shortage.in_tokens else "dollars"
-        details |= {"budget_of": room.whose, "budget_window": room.window, "budget_unit": unit}
+        details |= {"budget_of": headroom.whose, "budget_window": headroom.window, "budget_unit": unit}
     else:
         details["missing_nanos"] = shortage.needs - left
-    fix = advice(QuotaExceeded("", code=room.code, details=details), token=room.name, group=room.name)
+    fix = advice(QuotaExceeded("", code=headroom.code, details=details), token=headroom.name, group=headroom.name)
     holders = sorted(filter(shortage.held_by, running), key=shortage.held_by, reverse=True)
     if shortage.needs <= left + sum(map(shortage.held_by, holders)):
         details[WHILE_HELD] = True
-    state = _state(room, shortage, left, holders)
+    state = _state(headroom, shortage, left, holders)
     parts = [state]
-    if room.resets is not None:
-        parts.append(f"it resets at {zoned_time(room.resets)}")
+    if headroom.resets is not None:
+        parts.append(f"it resets at {zoned_time(headroom.resets)}")
     parts.append(fix)
     if shortage.held_output > 16_000:  # programs ask for all they can get, and need far fewer
         edit = f"'tollkeeper token edit {word(shortage.token.name)} --hold-output {ADVISED_OUTPUT}'"
         if shortage.token.temporary:
             edit += f", or for the next program 'tollkeeper run --hold-output {ADVISED_OUTPUT} -- PROGRAM'"
         parts.append(f"or hold less for each call than the {shortage.held_output} output tokens that it allows: {edit}")
-    if shortage.token.temporary and room.whose == "token":
+    if shortage.token.temporary and headroom.whose == "token":
         parts.append("once its program has ended, give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'")
-    error = QuotaExceeded("; ".join(parts), code=room.code, details=details)
+    error = QuotaExceeded("; ".join(parts), code=headroom.code, details=details)
     error.state = state
     return error
 
 
-def _state(room: Headroom, shortage: Shortage, left: int, holders: Sequence[Running]) -> str:
+def _state(headroom: Headroom, shortage: Shortage, left: int, holders: Sequence[Running]) -> str:
     held = sum(map(shortage.held_by, holders))
     named = _holder_names(shortage, holders)
-    if not room.whose or left > 0:
-        has = max(0, left) if room.whose else left  # only the account may know its debt
-        state = (
-            f"{room.label} has {shortage.amount(has)} left, and this call may need {shortage.amount(shortage.needs)}"
-        )
+    if not headroom.whose or left > 0:
+        has = max(0, left) if headroom.whose else left  # only the account may know its debt
+        needs = shortage.amount(shortage.needs)
+        state = f"{headroom.label} has {shortage.amount(has)} left, and this call may need {needs}"
         return f"{state}; running calls hold {shortage.amount(held)}: {named}" if holders else state
     if left + held <= 0:
-        return f"{room.label} is used up"
-    return f"running calls hold the rest of {room.label}: {named}"
+        return f"{headroom.label} is used up"
+    return f"running calls hold the rest of {headroom.label}: {named}"
 
 
 def _holder_names(shortage: Shortage, holders: Sequence[Running]) -> str:

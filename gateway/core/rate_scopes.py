@@ -79,10 +79,10 @@ def channel_scope(channel: Channel, settings: Settings) -> RateScope:
 
 def scopes_of(bounds: Iterable[RateScope]) -> CallScopes:
     """Returns the combined limits of several parties."""
-    found = tuple(bounds)
-    gates = tuple(bound.gate for bound in found if bound.gate is not None)
-    streams = tuple(bound.stream_gate for bound in found if bound.stream_gate is not None)
-    rated = tuple(bound for bound in found if bound.rated)
+    scopes = tuple(bounds)
+    gates = tuple(bound.gate for bound in scopes if bound.gate is not None)
+    streams = tuple(bound.stream_gate for bound in scopes if bound.stream_gate is not None)
+    rated = tuple(bound for bound in scopes if bound.rated)
     return CallScopes(bounds=rated, gates=gates, stream_gates=gates + streams)
 
 

@@ -129,11 +129,13 @@ class Refusals:
         self._models: set[str] = set()
         self._apps: set[str] = set()
 
-    def note(self, visit: CallOrigin, error: GatewayError, token: Token | None, request: InboundRequest | None) -> None:
+    def note(
+        self, origin: CallOrigin, error: GatewayError, token: Token | None, request: InboundRequest | None
+    ) -> None:
         """Record a refusal, which costs and holds nothing."""
         error.recorded = True
         now = self._clock.mono()
-        record = self._record(visit, error, token, request, now)
+        record = self._record(origin, error, token, request, now)
         about = (record.token, record.code, record.api, record.app, record.request or record.model)
         flood = self._flood(record.token, record.code, now)
         repeats = flood.waiting.get(about)
@@ -179,42 +181,42 @@ class Refusals:
 
     def _record(
         self,
-        visit: CallOrigin,
+        origin: CallOrigin,
         error: GatewayError,
         token: Token | None,
         request: InboundRequest | None,
         now: float,
     ) -> Record:
         group = self._group_of(token) if token is not None else None
-        called = error.code != "unknown_url" and (not visit.request or visit.request.startswith("POST "))
+        called = error.code != "unknown_url" and (not origin.request or origin.request.startswith("POST "))
         return Record(
-            id=visit.id,
-            ts=visit.ts,
+            id=origin.id,
+            ts=origin.ts,
             token=token.id if token is not None else "",
             token_name=token.name if token is not None else "",
             group=group.id if group is not None else "",
             group_name=group.new_name if group is not None else "",
             model="" if request is None else plain(request.model, 80),
-            app=visit.app,
-            api=visit.api.name if called else "",
-            request=visit.request,
+            app=origin.app,
+            api=origin.api.name if called else "",
+            request=origin.request,
             stream=request is not None and request.stream,
-            status=visit.api.status(error),
+            status=origin.api.status(error),
             outcome=Outcome.REFUSED,
             code=error.code,
             error=plain(error.record_message, 1200),  # all of a usual one: its end says what to do
-            ms=Millis(round((now - visit.began) * 1000)),
-            retry=visit.retry,
+            ms=Millis(round((now - origin.began) * 1000)),
+            retry=origin.retry,
             marks=tuple(_marks(error, token, group)),
         )
 
     def _flood(self, who: str, code: str, now: float) -> _Flood:
-        found = self._floods.get((who, code))
-        if found is None:
+        flood = self._floods.get((who, code))
+        if flood is None:
             if len(self._floods) >= KINDS_KEPT:
                 self._catch_up(self._floods.pop(next(iter(self._floods))))
-            found = self._floods[who, code] = _Flood(now)
-        return found
+            flood = self._floods[who, code] = _Flood(now)
+        return flood
 
     def _remember(self, key: _About, now: float) -> None:
         self._seen.pop(key, None)

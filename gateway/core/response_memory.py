@@ -62,17 +62,17 @@ class ResponseMemory:
         """Returns a response, and marks it as used."""
         self._read()
         self._trim()
-        _, found = self._kept.get((token, id), (0.0, None))
-        if found is not None:
-            self._kept[token, id] = (self._mono(), found)
+        _, response = self._kept.get((token, id), (0.0, None))
+        if response is not None:
+            self._kept[token, id] = (self._mono(), response)
             self._kept.move_to_end((token, id))
-        return found
+        return response
 
     def item_of(self, token: TokenId, id: str) -> bytes | None:
         """Returns an output item of a remembered response as JSON; None if it is not remembered."""
         self._read()
-        found = self.find(token, self._items.get((token, id), ""))
-        return bytes(found.items[id]) if found is not None and id in found.items else None
+        response = self.find(token, self._items.get((token, id), ""))
+        return bytes(response.items[id]) if response is not None and id in response.items else None
 
     def forget(self, token: TokenId, id: str) -> bool:
         """Forget a response. Returns whether it was remembered."""
@@ -87,11 +87,11 @@ class ResponseMemory:
         self._size = self._unread_size = 0
 
     def _drop(self, token: TokenId, id: str) -> bool:
-        _, one = self._kept.pop((token, id), (0.0, None))
-        if one is None:
+        _, response = self._kept.pop((token, id), (0.0, None))
+        if response is None:
             return False
-        self._size -= one.size
-        for item in one.items:
+        self._size -= response.size
+        for item in response.items:
             self._items.pop((token, item), None)
         return True
 
@@ -106,8 +106,8 @@ class ResponseMemory:
     def _read(self) -> None:
         unread, self._unread, self._unread_size = self._unread, [], 0
         for token, read in unread:
-            if (found := read()) is not None:
-                self.keep(token, found)
+            if (response := read()) is not None:
+                self.keep(token, response)
 
 
 class TokenMemory:
@@ -119,26 +119,26 @@ class TokenMemory:
 
     def find(self, response: str) -> KeptResponse | None:
         """Returns a response."""
-        found = (memory.find(self._token, response) for memory in self._memories)
-        return next(filter(None, found), None)
+        matches = (memory.find(self._token, response) for memory in self._memories)
+        return next(filter(None, matches), None)
 
     def chain(self, response: str) -> list[KeptResponse]:
         """Returns the conversation's responses up to this one, oldest first; empty if not all are remembered."""
         chain: list[KeptResponse] = []
         while response and len(chain) < 2048:
-            found = self.find(response)
-            if found is None:
+            kept = self.find(response)
+            if kept is None:
                 return []
-            chain.append(found)
-            response = found.previous
+            chain.append(kept)
+            response = kept.previous
         return chain[::-1] if not response else []
 
     def conversation(self, response: str) -> list[KeptResponse]:
         """Returns the same responses; empty if the upstream of one may keep the conversation."""
         chain = self.chain(response)
-        return [] if any(one.elsewhere for one in chain) else chain
+        return [] if any(kept.elsewhere for kept in chain) else chain
 
     def item(self, id: str) -> bytes | None:
         """Returns an item of a response; None if it is not remembered."""
-        found = (memory.item_of(self._token, id) for memory in self._memories)
-        return next(filter(None, found), None)
+        matches = (memory.item_of(self._token, id) for memory in self._memories)
+        return next(filter(None, matches), None)

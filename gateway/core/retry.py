@@ -198,7 +198,7 @@ class RetryState:
         step = None if is_refused(self.failures[-1]) else self._here(health, draw, retries, room)
         while step is None and self._others:
             other = self._others.pop(0)
-            if helps(self.failures[-1], self._original, other):
+            if may_help(self.failures[-1], self._original, other):
                 self._turn_to(other)
                 step = self._here(health, draw, retries, room)
         return step
@@ -245,7 +245,7 @@ class RetryState:
 
     def _step(self, choice: RouteChoice, route: Route) -> NextStep:
         if self._entry is not self._original:
-            choice = instead(choice, self._original)
+            choice = as_fallback(choice, self._original)
         return NextStep(choice, route, self._entry)
 
     def _again(self, health: ChannelHealth, draw: Draw) -> NextStep | None:
@@ -278,7 +278,7 @@ def _pause_s(failure: UpstreamError, *, opened: bool) -> float | None:
     return max(PAUSE_MS / 1000, retry_after or 0.0) if (broke or unreached) and not opened else None
 
 
-def instead(choice: RouteChoice, original: ModelEntry) -> RouteChoice:
+def as_fallback(choice: RouteChoice, original: ModelEntry) -> RouteChoice:
     """Returns the choice of a channel for a fallback of the requested model, with that in its reason."""
     return msgspec.structs.replace(choice, why=f"fallback for {original.name}, {choice.why}")
 
@@ -296,7 +296,7 @@ def is_too_long(failure: UpstreamError) -> bool:
     return failure.code == "context_length_exceeded"
 
 
-def helps(failure: UpstreamError, original: ModelEntry, other: ModelEntry) -> bool:
+def may_help(failure: UpstreamError, original: ModelEntry, other: ModelEntry) -> bool:
     """Returns whether another model may answer: not if the request is at fault, unless it is too long."""
     longer = other.context is not None and (original.context is None or other.context > original.context)
     return not is_refused(failure) or (longer and is_too_long(failure))

@@ -22,14 +22,14 @@ def standing(
     """Returns the free keys, and the paused ones with the seconds left. Tried and refused keys are in neither."""
     free: list[Route] = []
     resting: list[tuple[float, Route]] = []
-    for one in route.keys:
-        if one.key_id in tried:
+    for key_route in route.keys:
+        if key_route.key_id in tried:
             continue
-        state = health.state_of(one.key_id)
-        if state.name == "cooling" or (state.name == "half_open" and health.on_trial(one.key_id)):
-            resting.append((state.left_s, one))
+        state = health.state_of(key_route.key_id)
+        if state.name == "cooling" or (state.name == "half_open" and health.on_trial(key_route.key_id)):
+            resting.append((state.left_s, key_route))
         elif state.name != "attention":
-            free.append(one)
+            free.append(key_route)
     return free, resting
 
 
@@ -86,7 +86,7 @@ class RouteChoice(msgspec.Struct, frozen=True):
     def chances(self) -> dict[ChannelId, float]:
         """Returns how likely each channel was drawn, from 0 to 1."""
         weights = _weights(self.tier)
-        return {route.channel.id: one / sum(weights) for route, one in zip(self.tier, weights, strict=True)}
+        return {route.channel.id: weight / sum(weights) for route, weight in zip(self.tier, weights, strict=True)}
 
 
 RouteCapacity = Callable[[Route], SkippedRoute | None]
@@ -129,16 +129,16 @@ def choose(
         chosen = pick(route, tried, health, draw) if route.keys else route
         return RouteChoice(chosen, why, tuple(passed), None, tier=tuple(tier))
     if resting:
-        left, route, rests = min(resting, key=lambda one: one[0])
+        left, route, rests = min(resting, key=lambda entry: entry[0])
         chosen = pick(route, tried, health, draw) if route.keys else route
         why = f"last resort, paused for {pause_text(left)}" if rests else f"busy, but the only one: {route.rank.place}"
         waits = tuple(gates) if rests else ()
         return RouteChoice(chosen, why, tuple(passed), left, resting=rests, gates=waits, tier=(route,))
-    soon = [one.left_s for one in passed if one.rule in ("full", "limit") and one.left_s is not None]
+    soon = [entry.left_s for entry in passed if entry.rule in ("full", "limit") and entry.left_s is not None]
     return RouteChoice(None, "", tuple(passed), min(soon, default=None), gates=tuple(gates))
 
 
-def easy(tier: tuple[Route, ...], draw: Draw) -> RouteChoice:
+def choose_from(tier: tuple[Route, ...], draw: Draw) -> RouteChoice:
     """Returns the choice among routes of this first tier, all of which are well (``ModelEntry.easy``)."""
     route = _draw(tier, draw)
     return RouteChoice(route, _why(route.rank.place, len(tier), NOTHING_TRIED), (), None, tier=tier)

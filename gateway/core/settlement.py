@@ -74,7 +74,7 @@ class Meter:
 
     def prompt(self, call: Call) -> int:
         """Returns the estimated input tokens."""
-        estimated = call.context.visit.api.prompt_tokens(call.context.request)
+        estimated = call.context.origin.api.prompt_tokens(call.context.request)
         return min(call.need.input, self._corrected(call, estimated))
 
     def _output(self, call: Call, answer: WholeAnswer | AnswerStream) -> int:
@@ -87,7 +87,7 @@ class Meter:
         route = call.attempt.route
         if route is None or call.context.request.input_bound > 8000:
             return
-        estimated = call.context.visit.api.prompt_tokens(call.context.request)
+        estimated = call.context.origin.api.prompt_tokens(call.context.request)
         self.calibration.learn(route.channel.id, route.served.name, reported=reported.input, estimated=estimated)
 
     def _corrected(self, call: Call, estimated: int) -> int:
@@ -112,7 +112,7 @@ _UPSTREAM_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
 def record_of(call: Call, status: int, *, mono: float) -> Record:
     """Returns the record of an ended call, its cost computed with one rounding."""
     running, result, first_byte = call.running, call.result, call.delivery.first_byte
-    visit, request, error = call.context.visit, call.context.request, result.error
+    origin, request, error = call.context.origin, call.context.request, result.error
     usage, priced, marks = _priced_usage(call)
     possible = _possible(call, charged=usage.source is not _NOT_USED) if result.billed else {}
     return Record(
@@ -135,8 +135,8 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         code=error.code if error is not None else "",
         error=plain(error.record_message, 300) if error is not None else "",
         finish=_finish(result.finish),
-        ms=Millis(max(0, round((mono - visit.began) * 1000))),
-        ttft=Millis(max(0, round((first_byte - visit.began) * 1000))) if first_byte is not None else None,
+        ms=Millis(max(0, round((mono - origin.began) * 1000))),
+        ttft=Millis(max(0, round((first_byte - origin.began) * 1000))) if first_byte is not None else None,
         overhead=result.overhead_us,
         input=usage.input,
         cached=usage.cached,
@@ -154,7 +154,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         possible_elsewhere=possible,
         attempts=tuple(result.attempts),
         upstream_id=kept_id(result.upstream_id, request.body or _gather_text(request)) if result.upstream_id else "",
-        retry=visit.retry,
+        retry=origin.retry,
         marks=marks + _marks(call),
     )
 
@@ -174,7 +174,7 @@ def _rates_of(usage: Usage, call: Call, price: Price) -> Rates:
     at = rates(price, usage.input, context.group.multiplier, usage.variant)
     if route is None or not usage.other_model:
         return at
-    others = upstream_model_price(route.channel, usage.other_model, context.catalog.registry, context.visit.ts)
+    others = upstream_model_price(route.channel, usage.other_model, context.catalog.registry, context.origin.ts)
     if others is None:
         return at
     tokens = sum(count for name, count in usage.parts.items() if name in OTHER_PARTS and name != "other_output")
@@ -195,7 +195,7 @@ def _possible(call: Call, *, charged: bool) -> dict[str, Nanos]:
 
     The hold is for the most expensive model that might have answered, so the price of the model that was tried counts.
     """
-    billed, found = call.result.billed, dict[str, Nanos]()
+    billed, costs = call.result.billed, dict[str, Nanos]()
     if charged and billed and call.result.attempts[-1].billed:
         billed = billed[:-1]
     for channel, price in billed:
@@ -203,8 +203,8 @@ def _possible(call: Call, *, charged: bool) -> dict[str, Nanos]:
         if price is not None:
             need, multiplier = call.need, call.context.group.multiplier
             most = min(most, highest_cost(price, need.input, need.output, multiplier, need.extras))
-        found[channel] = Nanos(found.get(channel, 0) + most)
-    return found
+        costs[channel] = Nanos(costs.get(channel, 0) + most)
+    return costs
 
 
 @lru_cache(maxsize=256)

@@ -42,15 +42,15 @@ def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -
     """Returns the group's fallbacks for this model that may not answer this token, and the rule that excludes each."""
     entry = catalog.visible(token).get(model)
     used = {other.name for other in entry.fallbacks} if entry is not None else set()
-    found = []
+    unused = []
     for name in models_after(model, group.fallbacks):
         seen = visibility_of(name, token, group, catalog)
         if name not in used and not seen.visible:
-            found.append(UnusedFallback(model=name, rule=seen.rule, fix=seen.fix))
+            unused.append(UnusedFallback(model=name, rule=seen.rule, fix=seen.fix))
         elif name not in used and entry is not None:
             rule = "it has no price, and models without a price are refused"
-            found.append(UnusedFallback(model=name, rule=rule, fix=f"'tollkeeper price set {word(name)}'"))
-    return found
+            unused.append(UnusedFallback(model=name, rule=rule, fix=f"'tollkeeper price set {word(name)}'"))
+    return unused
 
 
 def _visible_text(model: str, token: Token, group: Group, channels: list[str]) -> str:
@@ -87,11 +87,11 @@ def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel], 
         rule = f"no channel offers a model named '{model}'" + (f"; did you mean {near}?" if near else "")
         return Visibility(visible=False, rule=rule, fix=fix)
     unfit = _unfit(model, token, group)
-    found = [
+    reasons = [
         *_missing_channel(model, token, group, offering),
         *((f"{rule}; '{model}' does not fit", fix) for rule, fix in unfit),
     ]
-    return Visibility(visible=False, rule="; and ".join(rule for rule, _ in found), fix=_fix_all(found))
+    return Visibility(visible=False, rule="; and ".join(rule for rule, _ in reasons), fix=_fix_all(reasons))
 
 
 def _missing_channel(model: str, token: Token, group: Group, offering: list[Channel]) -> Iterator[tuple[str, str]]:
@@ -127,5 +127,5 @@ def _unfit(model: str, token: Token, group: Group) -> list[tuple[str, str]]:
     ]
 
 
-def _fix_all(found: Iterable[tuple[str, str]]) -> str:
-    return "; and ".join(fix for _, fix in found)
+def _fix_all(reasons: Iterable[tuple[str, str]]) -> str:
+    return "; and ".join(fix for _, fix in reasons)

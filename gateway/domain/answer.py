@@ -297,13 +297,13 @@ def join_strings(pieces: list[bytes]) -> bytes:
     return b'"' + b"".join([piece[1:-1] for piece in pieces]) + b'"'
 
 
-def url_citation(found: Any) -> Citation | None:
+def url_citation(annotation: Any) -> Citation | None:
     """Returns the citation in a ``url_citation`` annotation of chat completions or Responses; None for
     anything else.
     """
-    if not isinstance(found, dict):
+    if not isinstance(annotation, dict):
         return None
-    inner = found.get("url_citation", found)
+    inner = annotation.get("url_citation", annotation)
     if not isinstance(inner, dict) or not isinstance(inner.get("url"), str):
         return None
     places = (inner.get("start_index"), inner.get("end_index"))

@@ -76,10 +76,10 @@ def check_overrides(overrides: Overrides) -> None:
 
 def _check_type(name: str, value: Any) -> None:
     """Check a value's type. Null is allowed: it means the upstream's own default."""
-    found = next(((what, types) for what, types, names in _TYPES if name in names), None)
-    if found is None or value is None:
+    rule = next(((what, types) for what, types, names in _TYPES if name in names), None)
+    if rule is None or value is None:
         return
-    what, types = found
+    what, types = rule
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         shown = plain(msgspec.json.encode(value).decode(), 60)
         raise BadRequest(f"overrides: {name} must be {what}, not {shown}", param="overrides")

@@ -79,15 +79,15 @@ def dearest(prices: Sequence[Price]) -> Price:
 
 
 def _most(prices: Sequence[Price], tokens: int) -> dict[str, Any]:
-    found = [rates(price, tokens, MILLION) for price in prices]
-    names = dict.fromkeys(name for at in found for name in at.extras or ())
+    all_rates = [rates(price, tokens, MILLION) for price in prices]
+    names = dict.fromkeys(name for at in all_rates for name in at.extras or ())
     return {
-        "input": Nanos(max(at.input for at in found)),
-        "output": Nanos(max(at.output for at in found)),
-        "cached_input": Nanos(max(at.cached_input for at in found)),
-        "cache_write": Nanos(max(at.cache_write for at in found)),
-        "cache_write_long": Nanos(max(at.long_write for at in found)),
-        "extras": {name: Nanos(max(at.part(name) for at in found)) for name in names},
+        "input": Nanos(max(at.input for at in all_rates)),
+        "output": Nanos(max(at.output for at in all_rates)),
+        "cached_input": Nanos(max(at.cached_input for at in all_rates)),
+        "cache_write": Nanos(max(at.cache_write for at in all_rates)),
+        "cache_write_long": Nanos(max(at.long_write for at in all_rates)),
+        "extras": {name: Nanos(max(at.part(name) for at in all_rates)) for name in names},
     }
 
 
@@ -145,7 +145,7 @@ def cost(usage: Usage, at: Rates) -> Nanos:
         + at.per_call * MILLION
     )
     if at.extras:
-        micro += sum(count * (rate - instead) for _, count, rate, instead in parts_billed(usage, at))
+        micro += sum(count * (rate - text_rate) for _, count, rate, text_rate in parts_billed(usage, at))
     return _round(micro, at.multiplier)
 
 
@@ -168,8 +168,8 @@ def parts_billed(usage: Usage, at: Rates) -> Iterator[tuple[str, int, int, int]]
             count = parts.get(name, 0)
             left -= count
             yield name, count, at.part(name), at.output
-        for name, instead in zip(OTHER_PARTS, at.text, strict=True):
-            yield name, parts.get(name, 0), at.part(name), instead
+        for name, text_rate in zip(OTHER_PARTS, at.text, strict=True):
+            yield name, parts.get(name, 0), at.part(name), text_rate
         left -= parts.get("other_output", 0)
         for name in UNITS:
             yield name, parts.get(name, 0) * MILLION, at.part(name), 0
@@ -190,10 +190,10 @@ def counts_billed(usage: Usage, at: Rates) -> list[tuple[int, str, int]]:
         "output": usage.output,
     }
     more: list[tuple[int, str, int]] = []
-    for name, count, rate, instead in parts_billed(usage, at) if at.extras else ():
+    for name, count, rate, text_rate in parts_billed(usage, at) if at.extras else ():
         if name in UNITS:
             more.append((count // MILLION, RATE_WORDS[name], rate))
-        elif rate != instead:
+        elif rate != text_rate:
             counts[_WHOLES.get(name, "output")] -= count
             more.append((count, RATE_WORDS[name], rate))
     rows = [*((count, name, rate) for (name, count), rate in zip(counts.items(), at.text, strict=True)), *more]

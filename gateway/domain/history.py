@@ -156,16 +156,20 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
         """Returns what an edit changed: a single field with its values, or the names of several, and its other effects;
         empty if no entity was edited.
         """
-        changed = [one for one in self.differences if one.what == "changed"]
+        changed = [difference for difference in self.differences if difference.what == "changed"]
         if not changed:
             return ""
-        others = [f"{one.what} {one.noun} {one.name}" for one in self.differences if one.what != "changed"]
+        others = [
+            f"{difference.what} {difference.noun} {difference.name}"
+            for difference in self.differences
+            if difference.what != "changed"
+        ]
         fields = changed[0].fields if len(changed) == 1 else []
         if len(fields) == 1 and fields[0].before + fields[0].after and self.kind == "change":
             before, after = fields[0].before or "default", fields[0].after or "default"
             before, after = where_they_differ(before, after, 24)
             return "; ".join([f"{fields[0].field}: {before} -> {after}", *others])
-        names = dict.fromkeys(field.field for one in changed for field in one.fields)
+        names = dict.fromkeys(field.field for difference in changed for field in difference.fields)
         return "; ".join([", ".join(names), *others])
 
 
@@ -213,7 +217,7 @@ def root_of(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> HistoryEntr
 
 def _chain(entry: HistoryEntry, entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
     """Returns an entry, the one that it undoes, the one that that undoes, and so on."""
-    known, chain = {one.id: one for one in entries}, [entry]
+    known, chain = {other.id: other for other in entries}, [entry]
     while chain[-1].undoes in known:
         chain.append(known[chain[-1].undoes])
     return chain

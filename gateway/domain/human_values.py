@@ -146,9 +146,9 @@ def plural(number: int, noun: str) -> str:
     minute``.
     """
     first, space, rest = noun.partition(" ")
-    one = f"{first[:-3]}y" if first.endswith("ies") else first.removesuffix("s")
-    many = f"{one[:-1]}ies" if one.endswith("y") and one[-2:-1] not in "aeiou" else f"{one}s"
-    return f"{one if number == 1 else many}{space}{rest}"
+    singular = f"{first[:-3]}y" if first.endswith("ies") else first.removesuffix("s")
+    many = f"{singular[:-1]}ies" if singular.endswith("y") and singular[-2:-1] not in "aeiou" else f"{singular}s"
+    return f"{singular if number == 1 else many}{space}{rest}"
 
 
 def percent_text(share: float) -> str:

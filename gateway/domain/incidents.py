@@ -140,11 +140,11 @@ class Incidents:
 
     def newest(self, channel: str = "") -> list[Incident]:
         """Returns incidents, the newest first; only a channel's if it is named."""
-        return [one for one in reversed(self._all) if channel in ("", one.channel)]
+        return [incident for incident in reversed(self._all) if channel in ("", incident.channel)]
 
     def put(self, incident: Incident) -> None:
         """Add an incident, or replace it."""
-        at = next((i for i, one in enumerate(self._all) if one.id == incident.id), None)
+        at = next((i for i, other in enumerate(self._all) if other.id == incident.id), None)
         if at is None:
             self._all.append(incident)
         else:
@@ -152,31 +152,31 @@ class Incidents:
 
     def copies(self) -> dict[int, Incident]:
         """Returns the incidents as they are now, by id."""
-        return {one.id: msgspec.structs.replace(one) for one in self._all}
+        return {incident.id: msgspec.structs.replace(incident) for incident in self._all}
 
     def changed_since(self, before: Mapping[int, Incident]) -> list[Incident]:
         """Returns the incidents that are new, or different from these copies."""
-        return [one for one in self._all if before.get(one.id) != one]
+        return [incident for incident in self._all if before.get(incident.id) != incident]
 
     def follow_names(self, names: Mapping[str, str]) -> None:
         """Use the present names of channels and budgets, by their ids."""
         self._names = names
         self._ids |= {name: subject for subject, name in names.items()}
-        for one in self._all:
-            if one.budget:
-                one.budget = names.get(one.subject_id, one.budget)
+        for incident in self._all:
+            if incident.budget:
+                incident.budget = names.get(incident.subject_id, incident.budget)
             else:
-                one.channel = names.get(one.subject_id, one.channel)
-            one.moved = {self._present_name(name): count for name, count in one.moved.items()}
+                incident.channel = names.get(incident.subject_id, incident.channel)
+            incident.moved = {self._present_name(name): count for name, count in incident.moved.items()}
 
     def _present_name(self, name: str) -> str:
         return self._names.get(self._ids.get(name, ""), name)
 
     def begin(self, **fields: object) -> Incident:
         """Add an incident."""
-        found = Incident(id=max((one.id for one in self._all), default=0) + 1, **fields)  # type: ignore[arg-type]
-        self._all.append(found)
-        return found
+        incident = Incident(id=max((other.id for other in self._all), default=0) + 1, **fields)  # type: ignore[arg-type]
+        self._all.append(incident)
+        return incident
 
     def add_failures(self, call: CallView) -> None:
         """Record the failed attempts of a finished call."""
@@ -185,18 +185,18 @@ class Incidents:
         answered = 200 <= call.status < 300
         seen: set[str] = set()
         for at, attempt in _failures(call):
-            found = self._of(attempt, at)
-            found.status = attempt.status
-            found.reason = plain(attempt.reason) or found.reason
-            found.last = max(found.last, at)
-            if found.ended is not None and found.ended < at:
-                found.ended = None
-            found.failures += 1
-            found.apis = _one_more(found.apis, call.api)
+            incident = self._of(attempt, at)
+            incident.status = attempt.status
+            incident.reason = plain(attempt.reason) or incident.reason
+            incident.last = max(incident.last, at)
+            if incident.ended is not None and incident.ended < at:
+                incident.ended = None
+            incident.failures += 1
+            incident.apis = _one_more(incident.apis, call.api)
             if attempt.channel not in seen and call.channel != attempt.channel and answered:
-                found.moved = _one_more(found.moved, self._present_name(call.channel))
+                incident.moved = _one_more(incident.moved, self._present_name(call.channel))
             elif attempt.channel not in seen and not answered:
-                found.unanswered += 1
+                incident.unanswered += 1
             seen.add(attempt.channel)
 
     def _of(self, attempt: Attempt, at: Millis) -> Incident:
@@ -204,21 +204,21 @@ class Incidents:
         name, key = self._present_name(attempt.channel), attempt.key if attempt.kind in _KEY_CAUSES else ""
         subject = self._ids.get(name, name)
         mine = [
-            one
-            for one in self.newest()
-            if one.is_about(subject, key, attempt.kind)
-            and (one.status == attempt.status or not one.failures)
-            and one.recurs(at)
+            other
+            for other in self.newest()
+            if other.is_about(subject, key, attempt.kind)
+            and (other.status == attempt.status or not other.failures)
+            and other.recurs(at)
         ]
-        found = next((one for one in mine if one.began <= at), mine[-1] if mine else None)
-        return found or self.begin(channel=name, subject_id=subject, key=key, kind=attempt.kind, began=at, last=at)
+        incident = next((other for other in mine if other.began <= at), mine[-1] if mine else None)
+        return incident or self.begin(channel=name, subject_id=subject, key=key, kind=attempt.kind, began=at, last=at)
 
     def add_refusal(self, call: CallView) -> None:
         """Count a call that was refused because a budget was too small, or because channels were paused."""
         channels = [self._ids.get(name, name) for name in skipped_channels(call.marks)]
         for subject in filter(None, (exceeded_budget(call.marks), *channels)):
-            mine = [one for one in self.newest() if one.subject_id == subject]
-            cause = next((one for one in mine if one.paused), mine[0] if mine else None)
+            mine = [incident for incident in self.newest() if incident.subject_id == subject]
+            cause = next((incident for incident in mine if incident.paused), mine[0] if mine else None)
             if cause is not None:
                 cause.refused += call.count
                 cause.last = max(cause.last, Millis(call.time_ms + call.duration_ms)) if cause.budget else cause.last
@@ -231,9 +231,9 @@ class Incidents:
         """
         lasting, warnings = set[int](), list[Incident]()
         for condition in wrong:
-            found = self._lasting(condition, now)
-            if found is None:
-                found = self.begin(
+            incident = self._lasting(condition, now)
+            if incident is None:
+                incident = self.begin(
                     channel=condition.channel,
                     subject_id=condition.subject_id,
                     budget=condition.budget,
@@ -241,26 +241,28 @@ class Incidents:
                     began=now,
                     last=now,
                 )
-            if found.budget and (not found.reason or condition.reason == ALL_SPENT != found.reason):
-                found.last = now
-                warnings.append(found)
-            _continue(found, condition)
-            lasting.add(found.id)
+            if incident.budget and (not incident.reason or condition.reason == ALL_SPENT != incident.reason):
+                incident.last = now
+                warnings.append(incident)
+            _continue(incident, condition)
+            lasting.add(incident.id)
         subjects = {(subject, _mask(key)) for subject, key in failing}
-        for one in self._all:
-            if one.ended is None and one.id not in lasting:
-                fails = one.kind not in _STATE_KINDS and (one.subject_id, _mask(one.key)) in subjects
-                _stop(one, now, fails=fails)
+        for other in self._all:
+            if other.ended is None and other.id not in lasting:
+                fails = other.kind not in _STATE_KINDS and (other.subject_id, _mask(other.key)) in subjects
+                _stop(other, now, fails=fails)
         return warnings
 
     def _lasting(self, condition: Condition, now: Millis) -> Incident | None:
         """Returns the incident of what is wrong: that with the last failure."""
-        mine = [one for one in self._all if one.is_about(condition.subject_id, condition.key, condition.kind)]
+        mine = [
+            incident for incident in self._all if incident.is_about(condition.subject_id, condition.key, condition.kind)
+        ]
         if condition.channel == STORE:
-            mine = [one for one in mine if one.ended is None and one.until == condition.until]
+            mine = [incident for incident in mine if incident.ended is None and incident.until == condition.until]
         else:
-            mine = [one for one in mine if one.recurs(now)]
-        return max(mine, key=lambda one: one.last, default=None)
+            mine = [incident for incident in mine if incident.recurs(now)]
+        return max(mine, key=lambda incident: incident.last, default=None)
 
 
 def _continue(incident: Incident, condition: Condition) -> None:

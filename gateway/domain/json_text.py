@@ -24,9 +24,9 @@ def plain_escapes(data: bytes | msgspec.Raw) -> bytes:
     return _ASCII_ESCAPE.sub(_unescape, text) if b"\\u00" in text else text
 
 
-def _unescape(found: "re.Match[bytes]") -> bytes:
-    char = bytes((int(found[1], 16),))
-    return found[0] if char in b'"\\' else char
+def _unescape(match: "re.Match[bytes]") -> bytes:
+    char = bytes((int(match[1], 16),))
+    return match[0] if char in b'"\\' else char
 
 
 def refuse_repeated(keys: int, *texts: bytes | msgspec.Raw) -> None:

@@ -16,9 +16,9 @@ class LazyPattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(re.compile(self._text, self._flags), name)
-        setattr(self, name, found)
-        return found
+        attribute = getattr(re.compile(self._text, self._flags), name)
+        setattr(self, name, attribute)
+        return attribute
 
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:

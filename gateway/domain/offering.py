@@ -33,8 +33,8 @@ def read_offering(text: str, known: Sequence[ServedModel] = ()) -> Offering:
     models, patterns = [], []
     for word in dict.fromkeys(split_names(text)):
         name, upstream = model_pair(word)
-        for one in (name, upstream):
-            demand_no_url(one)
+        for part in (name, upstream):
+            demand_no_url(part)
         if not upstream and is_pattern(name) and name not in own:
             patterns.append(name)
             continue

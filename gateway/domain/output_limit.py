@@ -133,12 +133,12 @@ def limit_of(cap: int | None, *, expected: int = DEFAULT_OUTPUT, choices: int = 
     return OutputLimit(capped=min(cap, MOST_TOKENS), choices=choices)
 
 
-def larger(one: OutputLimit, other: OutputLimit) -> OutputLimit:
+def larger(limit: OutputLimit, other: OutputLimit) -> OutputLimit:
     """Returns the limit of a request that may go out in either form."""
     return OutputLimit(
-        capped=max(one.capped_total, other.capped_total),
-        expected=max(one.total, other.total),
-        minimum=max(one.minimum_total, other.minimum_total),
+        capped=max(limit.capped_total, other.capped_total),
+        expected=max(limit.total, other.total),
+        minimum=max(limit.minimum_total, other.minimum_total),
     )
 
 
@@ -155,17 +155,17 @@ def read_limit(
     """
     if not fields:
         return limit_of(None)
-    found = _Findings()
-    found.look({name: fields[name] for name in fields.keys() - content})
+    findings = _Findings()
+    findings.look({name: fields[name] for name in fields.keys() - content})
     own = [rawjson.maybe(fields.get(name)) for name in caps]
     bounded = any(type(value) is int and value >= 1 for value in own)
-    cap = max(found.caps, default=0)
-    thinking = max(found.budget + max(found.inner, cap) - cap, found.inner)
-    within, beside = (thinking, found.predicted) if thinks_within else (0, thinking + found.predicted)
-    capped = min(max(cap, within) + beside, MOST_TOKENS) if cap else 0
-    usual = min(max(DEFAULT_OUTPUT, within) + beside, MOST_TOKENS) if found.unbounded or not bounded else 0
-    least = usual if found.unbounded else 0 if cap else min(max(1, within) + beside, MOST_TOKENS)
-    return OutputLimit(capped=capped, expected=usual, choices=found.choices, minimum=least)
+    cap = max(findings.caps, default=0)
+    thinking = max(findings.budget + max(findings.inner, cap) - cap, findings.inner)
+    within, extra = (thinking, findings.predicted) if thinks_within else (0, thinking + findings.predicted)
+    capped = min(max(cap, within) + extra, MOST_TOKENS) if cap else 0
+    usual = min(max(DEFAULT_OUTPUT, within) + extra, MOST_TOKENS) if findings.unbounded or not bounded else 0
+    least = usual if findings.unbounded else 0 if cap else min(max(1, within) + extra, MOST_TOKENS)
+    return OutputLimit(capped=capped, expected=usual, choices=findings.choices, minimum=least)
 
 
 def may_limit(others: Fields) -> bool:
@@ -251,7 +251,7 @@ class _Findings:
 
 def _objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], set[str]]:
     """Yields all objects, with whether they are about thinking, and the names in them."""
-    found: list[tuple[bool, dict[str, Any]]] = []
+    objects: list[tuple[bool, dict[str, Any]]] = []
     names: set[str] = set()
     stack: list[tuple[bool, Any]] = [(False, top)]
     while stack:
@@ -259,24 +259,24 @@ def _objects(top: dict[str, Any]) -> tuple[list[tuple[bool, dict[str, Any]]], se
         if type(holder) is list:
             stack += [(thinking, item) for item in holder if type(item) in _HOLDERS]
             continue
-        found.append((thinking, holder))
+        objects.append((thinking, holder))
         names.update(holder)
         for key, value in holder.items():
             if type(value) in _HOLDERS:
                 stack.append((thinking or _THINKING.search(key) is not None, value))
-    return found, names
+    return objects, names
 
 
 def _limits(names: set[str]) -> dict[str, _Meaning]:
     """Returns the names of limits. Raises BadRequest if they are too many; other names cost next to nothing."""
-    found: dict[str, _Meaning] = {}
+    meanings: dict[str, _Meaning] = {}
     for name in names:
         if (len(name) < 3 or _PROMISING.search(name)) and (meaning := _meaning(name)) is not _Meaning.NONE:
-            found[name] = meaning
-            if len(found) > MOST_NAMES:
+            meanings[name] = meaning
+            if len(meanings) > MOST_NAMES:
                 msg = f"the body has more than {MOST_NAMES} fields that look like limits of the output"
                 raise BadRequest(msg, code="too_complex")
-    return found
+    return meanings
 
 
 @lru_cache(maxsize=1024)

@@ -44,7 +44,7 @@ def _near_names(name: str, known: tuple[str, ...], count: int) -> tuple[str, ...
     from difflib import get_close_matches  # noqa: PLC0415 - needed for a mistake only
 
     names, short = sorted(known), name.casefold()
-    holding = [one for one in names if len(short) > 2 and short in one.casefold()]
+    holding = [other for other in names if len(short) > 2 and short in other.casefold()]
     if len(names) > COMPARED:
         names = _spelled_alike(short, names)
     return tuple(dict.fromkeys([*holding, *get_close_matches(name, names, count, ALIKE)]))[:count]
@@ -53,11 +53,11 @@ def _near_names(name: str, known: tuple[str, ...], count: int) -> tuple[str, ...
 def _spelled_alike(typed: str, names: Iterable[str]) -> list[str]:
     """Returns the names that may be alike, by lengths and letters. A vendor or a date may be added."""
     letters, size = set(typed), len(typed)
-    fitting = (one for one in names if 2 * min(len(one), size) >= ALIKE * (len(one) + size))
-    missing = {one: len(letters.difference(one.casefold())) for one in fitting}
+    fitting = (name for name in names if 2 * min(len(name), size) >= ALIKE * (len(name) + size))
+    missing = {name: len(letters.difference(name.casefold())) for name in fitting}
     # letters that are typed wrong
-    near = (one for one, count in missing.items() if count <= 3)
-    return sorted(near, key=lambda one: (missing[one], abs(len(one) - size)))[:COMPARED]
+    near = (name for name, count in missing.items() if count <= 3)
+    return sorted(near, key=lambda name: (missing[name], abs(len(name) - size)))[:COMPARED]
 
 
 def is_embedding_model(name: str) -> bool:

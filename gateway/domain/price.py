@@ -282,7 +282,9 @@ def _rates_at(price: Price, best: Price | Tier, multiplier: int) -> Rates:
 def each_part(at: Part, change: Callable[[Any], Any]) -> Part:
     """Returns a price after a change of its own amounts, and of those in its tiers and rules."""
     inner = {name: getattr(at, name) for name in ("tiers", "rules") if getattr(at, name, ())}
-    parts: Any = {name: tuple(each_part(one, change) for one in several) for name, several in inner.items()}
+    parts: Any = {
+        name: tuple(each_part(inner_part, change) for inner_part in several) for name, several in inner.items()
+    }
     changed: Part = change(msgspec.structs.replace(at, **parts))
     return changed
 

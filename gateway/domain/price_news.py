@@ -73,14 +73,14 @@ def news_lines(news: PriceNews) -> list[str]:
             f"an import would {first_of(changes, len(changes))}: 'tollkeeper price import --dry-run' shows them"
         )
     lines += [
-        f"'{plain(one.model)}' costs more from {one.day} on: {_pair(one.next_input_nanos, one.next_output_nanos)} "
-        f"instead of {_pair(one.input_nanos, one.output_nanos)}"
-        for one in news.rises[:NAMED]
+        f"'{plain(row.model)}' costs more from {row.day} on: {_pair(row.next_input_nanos, row.next_output_nanos)} "
+        f"instead of {_pair(row.input_nanos, row.output_nanos)}"
+        for row in news.rises[:NAMED]
     ]
     lines += [
-        f"channel '{plain(one.channel)}' publishes {_pair(one.published_input_nanos, one.published_output_nanos)} for "
-        f"'{plain(one.model)}'; in use is {_pair(one.input_nanos, one.output_nanos)}"
-        for one in news.published[:NAMED]
+        f"channel '{plain(row.channel)}' publishes {_pair(row.published_input_nanos, row.published_output_nanos)} for "
+        f"'{plain(row.model)}'; in use is {_pair(row.input_nanos, row.output_nanos)}"
+        for row in news.published[:NAMED]
     ]
     for what, rows in (("rises", news.rises), ("published prices that differ", news.published)):
         if len(rows) > NAMED:

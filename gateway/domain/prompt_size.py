@@ -223,22 +223,22 @@ def _special(item: dict[str, Any], key: str, parts: PromptParts) -> list[str]:
     """
     kind = item.get("type")
     kind = kind if isinstance(kind, str) else ""
-    sealed, found = _SEALS.get(kind), []
+    sealed, names = _SEALS.get(kind), []
     for name, text in item.items():
         if name == "images" and isinstance(text, list) and _add_images(text, parts):
-            found.append(name)
+            names.append(name)
         if not isinstance(text, str):
             continue
         if name == sealed:
             parts.sealed_bytes += len(text)
             parts.left_out += len(text)
-            found.append(name)
+            names.append(name)
         elif _is_data(name, text, kind):
             if _add_medium(text, _media_type(text, item, key), parts):
-                found.append(name)
+                names.append(name)
         elif _add_address(name, text, (key, kind), parts):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _add_address(name: str, text: str, places: tuple[str, str], parts: PromptParts) -> bool:
@@ -246,14 +246,14 @@ def _add_address(name: str, text: str, places: tuple[str, str], parts: PromptPar
     key, kind = places
     picture = name in _PICTURES or not _PICTURES.isdisjoint(places)
     if name in ("file_id", "file_url"):
-        found = True
+        is_address = True
     else:
-        found = text.startswith(("http://", "https://")) and (picture or (name == "url" and kind == "url"))
-    if found and (picture or (name == "url" and key != "document")):
+        is_address = text.startswith(("http://", "https://")) and (picture or (name == "url" and kind == "url"))
+    if is_address and (picture or (name == "url" and key != "document")):
         parts.pictures += 1
-    elif found:
+    elif is_address:
         parts.fetched += 1
-    return found
+    return is_address
 
 
 def _is_data(name: str, text: str, kind: str) -> bool:
@@ -293,11 +293,11 @@ def _add_medium(text: str, media_type: str, parts: PromptParts) -> bool:
     return True
 
 
-def _add_images(found: list[Any], parts: PromptParts) -> bool:
+def _add_images(images: list[Any], parts: PromptParts) -> bool:
     """Returns whether these are images as Ollama's clients send them: base64 text and nothing else."""
-    if not all(isinstance(text, str) and " " not in text and text.isascii() for text in found):
+    if not all(isinstance(text, str) and " " not in text and text.isascii() for text in images):
         return False
-    for image in found:
+    for image in images:
         _add_medium(image, "image/", parts)
     return True
 

@@ -111,17 +111,17 @@ def maybe(data: bytes | msgspec.Raw | None) -> Any:
         return None
 
 
-def at(found: Any, *names: str) -> Any:
+def at(item: Any, *names: str) -> Any:
     """Returns what a value, raw or decoded, has under these names, one inside the other; None if it is not there."""
-    found = maybe(found) if isinstance(found, msgspec.Raw) else found
+    item = maybe(item) if isinstance(item, msgspec.Raw) else item
     for name in names:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        item = item.get(name) if isinstance(item, dict) else None
+    return item
 
 
-def text_at(found: Any, *names: str) -> str:
+def text_at(item: Any, *names: str) -> str:
     """Returns the text there; empty if there is none."""
-    text = at(found, *names)
+    text = at(item, *names)
     return text if isinstance(text, str) else ""
 
 
@@ -136,16 +136,16 @@ def is_nothing(raw: msgspec.Raw) -> bool:
 
 
 def _load_as(kind: type[Kind], data: bytes | msgspec.Raw) -> Kind:
-    found = _load(data)
-    if not isinstance(found, kind):
+    decoded = _load(data)
+    if not isinstance(decoded, kind):
         raise ValueError("another kind of JSON value")  # noqa: TRY004 - one kind of error for unexpected bytes
-    return found
+    return decoded
 
 
 def _load(data: bytes | msgspec.Raw) -> Any:
     try:
-        found = json.loads(bytes(data), parse_constant=_odd, parse_float=_float, parse_int=_int)
-        return _tame(found) if isinstance(found, dict | list) else None if found is _ODD else found
+        decoded = json.loads(bytes(data), parse_constant=_odd, parse_float=_float, parse_int=_int)
+        return _tame(decoded) if isinstance(decoded, dict | list) else None if decoded is _ODD else decoded
     except RecursionError as exc:
         raise ValueError("nested too deeply") from exc
 
@@ -163,9 +163,9 @@ def _int(digits: str) -> object:
     return int(digits) if len(digits) < 400 else _ODD
 
 
-def _tame(found: Any) -> Any:
+def _tame(decoded: Any) -> Any:
     """Returns the value with its invalid numbers replaced."""
-    holders = [found]
+    holders = [decoded]
     while holders:
         holder = holders.pop()
         for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
@@ -173,11 +173,11 @@ def _tame(found: Any) -> Any:
                 holder[key] = -1 if isinstance(key, str) and _COUNT.search(key) else None
             elif isinstance(item, dict | list):
                 holders.append(item)
-    return found
+    return decoded
 
 
-def _dump(found: Any) -> msgspec.Raw:
-    return msgspec.Raw(json.dumps(found, separators=(",", ":")).encode())
+def _dump(item: Any) -> msgspec.Raw:
+    return msgspec.Raw(json.dumps(item, separators=(",", ":")).encode())
 
 
 def _load_raw(value: object) -> Any:

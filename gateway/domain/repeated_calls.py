@@ -13,28 +13,30 @@ from gateway.domain.views import CallView
 
 def repeated_calls(calls: Iterable[CallView]) -> Mapping[str, str]:
     """Returns the id of the call before each retry, by the retry's id, as far as it is among these calls."""
-    found: dict[str, str] = {}
+    repeated: dict[str, str] = {}
     waiting: dict[tuple[object, ...], list[CallView]] = {}
     for call in sorted(calls, key=lambda call: call.id):
         if call.retry:
             candidates = waiting.get((*_common(call), call.retry - 1), [])
-            before = next((one for one in reversed(candidates) if _ended_shortly_before(one, call)), None)
+            before = next(
+                (candidate for candidate in reversed(candidates) if _ended_shortly_before(candidate, call)), None
+            )
             if before is not None:
                 candidates.remove(before)
-                found[call.id] = before.id
+                repeated[call.id] = before.id
         if not 200 <= call.status < 300:
             waiting.setdefault((*_common(call), call.retry), []).append(call)
-    return found
+    return repeated
 
 
 def earlier_attempts(call: CallView, calls: Iterable[CallView]) -> Sequence[CallView]:
     """Returns the calls that this one repeats, the last one first, as far as they are among these calls."""
-    by_id = {one.id: one for one in calls} | {call.id: call}
-    before, found = repeated_calls(by_id.values()), []
+    by_id = {other.id: other for other in calls} | {call.id: call}
+    before, attempts = repeated_calls(by_id.values()), []
     while (earlier := before.get(call.id)) is not None:
         call = by_id[earlier]
-        found.append(call)
-    return found
+        attempts.append(call)
+    return attempts
 
 
 def _common(call: CallView) -> tuple[str, str, str, str]:

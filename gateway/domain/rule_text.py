@@ -85,20 +85,20 @@ def _written_moment(moment: Millis) -> str:
 
 
 def _conditions(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"during": ()}
+    conditions: dict[str, Any] = {"during": ()}
     for part in filter(None, map(str.strip, text.split(", "))):
         if part.lower().removesuffix(" processing") in VARIANTS:
-            found["variant"] = part.lower().removesuffix(" processing")
+            conditions["variant"] = part.lower().removesuffix(" processing")
         elif part.lower().startswith("from "):
-            found["since"] = moment_of(part[len("from ") :].removesuffix(" UTC"))
+            conditions["since"] = moment_of(part[len("from ") :].removesuffix(" UTC"))
         else:
-            found["during"] = (*found["during"], price_hours_of(part))
-    if not found["during"] and len(found) == 1:
+            conditions["during"] = (*conditions["during"], price_hours_of(part))
+    if not conditions["during"] and len(conditions) == 1:
         raise BadRequest(
             "a rule needs hours such as 'mon-fri 01:00-04:00 UTC', a day such as 'from 2026-12-01', or "
             f"one of {', '.join(VARIANTS)}, before its '='"
         )
-    return found
+    return conditions
 
 
 def _amount(text: str) -> Nanos:

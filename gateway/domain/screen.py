@@ -146,8 +146,8 @@ class Screen:
 
     def _blanked(self, value: msgspec.Raw) -> msgspec.Raw:
         text = bytes(value).decode("utf-8", "replace")
-        found = rawjson.maybe(blank_spans(text, self.needles.spans(text)).encode())
-        return rawjson.NULL if found is None else rawjson.raw(found)
+        blanked = rawjson.maybe(blank_spans(text, self.needles.spans(text)).encode())
+        return rawjson.NULL if blanked is None else rawjson.raw(blanked)
 
     def _names(self, name: str) -> bool:
         """Returns whether the name of a field itself contains a secret."""
@@ -161,10 +161,10 @@ class Screen:
             if len(value) <= HARMLESS or (_LIMIT_VALUE.fullmatch(value) and not self.shows(value)):
                 out[name] = value
         for name in ID_HEADERS:
-            found = headers.get(name)
-            if found:
-                if _ID.fullmatch(found) and not self.shows(found):
-                    out[REQUEST_ID] = found
+            request_id = headers.get(name)
+            if request_id:
+                if _ID.fullmatch(request_id) and not self.shows(request_id):
+                    out[REQUEST_ID] = request_id
                 break
         return out
 

@@ -64,10 +64,10 @@ class RawFramer:
             return whole[:end]
         searched, end = max(0, len(rest) - 3), 0
         rest += data
-        for found in _END.finditer(rest, searched):
-            if found.end() == len(rest) and rest.endswith(b"\n\r"):
+        for match in _END.finditer(rest, searched):
+            if match.end() == len(rest) and rest.endswith(b"\n\r"):
                 break  # its line feed follows
-            end = found.end()
+            end = match.end()
         done = bytes(rest[:end])
         del rest[:end]
         return done
@@ -114,8 +114,8 @@ def parse(block: bytes) -> SSEEvent | None:
     if block.startswith(b"data: ") and b"\n" not in block:
         return SSEEvent(block[6:])
     if block.startswith(b"event: "):
-        title, found, value = block[7:].partition(b"\ndata: ")
-        if found and b"\n" not in title and b"\n" not in value:
+        title, separator, value = block[7:].partition(b"\ndata: ")
+        if separator and b"\n" not in title and b"\n" not in value:
             return SSEEvent(value, title)
     data: list[bytes] = []
     name = b""
@@ -151,8 +151,8 @@ def event_end(events: bytes, start: int, *, returns: bool) -> int:
     returns.
     """
     if returns:
-        found = _END.search(events, start)
-        return found.end() if found else len(events)
+        match = _END.search(events, start)
+        return match.end() if match else len(events)
     end = events.find(b"\n", start)
     while end >= 0 and not events.startswith(b"\n", end + 1):  # looking for two bytes takes ten times as long
         end = events.find(b"\n", end + 1)
@@ -187,8 +187,8 @@ class PieceDecoder(Generic[PieceEvent]):
         end = events.find(b"\n", begin)
         stop = end + len(BLANK)
         if begin <= end <= start + WINDOW and not events.startswith(head, stop):  # as most upstreams send them
-            found = self._read_one(events[begin - 1 : end]) if events.startswith(BLANK, end) else []
-            return found, stop if found else start
+            events_read = self._read_one(events[begin - 1 : end]) if events.startswith(BLANK, end) else []
+            return events_read, stop if events_read else start
         parts = events[begin : start + WINDOW].split(BLANK + head)
         last, blank, _ = parts[-1].partition(BLANK)
         parts[-1:] = [last] if blank else []
@@ -197,11 +197,11 @@ class PieceDecoder(Generic[PieceEvent]):
         while parts:
             lines = b"\n{".join(parts)
             try:
-                found = self._decoder.decode_lines(b"{" + lines)
+                events_read = self._decoder.decode_lines(b"{" + lines)
             except (msgspec.DecodeError, UnicodeDecodeError):
-                found = []
-            if len(found) == len(parts):
-                return found, start + len(parts) * len(head) + len(lines) + len(BLANK)
+                events_read = []
+            if len(events_read) == len(parts):
+                return events_read, start + len(parts) * len(head) + len(lines) + len(BLANK)
             parts = parts[: len(parts) // 2]
         return [], start
 

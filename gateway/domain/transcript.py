@@ -76,12 +76,12 @@ class Transcript:
     @property
     def turns(self) -> tuple[Turn, ...]:
         """Returns the turns, each with calls followed by their results."""
-        found: list[Turn] = []
+        out: list[Turn] = []
         for turn, calls in self._turns:
-            found.append(turn)
+            out.append(turn)
             if calls:
-                found.append(Turn(role="tool", blocks=tuple(self._result(call) for call in calls)))
-        return tuple(found)
+                out.append(Turn(role="tool", blocks=tuple(self._result(call) for call in calls)))
+        return tuple(out)
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -131,12 +131,12 @@ class Transcript:
 
 def object_of(text: str) -> dict[str, object]:
     """Returns an object with the text's content."""
-    found: Any = text
+    value: Any = text
     for _ in range(2):  # an object may be in a string
         try:
-            found = json.loads(found, strict=False, parse_constant=lambda _: None) if isinstance(found, str) else found
+            value = json.loads(value, strict=False, parse_constant=lambda _: None) if isinstance(value, str) else value
         except (ValueError, RecursionError):
             break
-    if isinstance(found, dict):
-        return found
-    return {} if found in (None, []) else {INVALID_ARGUMENTS: text}
+    if isinstance(value, dict):
+        return value
+    return {} if value in (None, []) else {INVALID_ARGUMENTS: text}

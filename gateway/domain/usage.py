@@ -109,7 +109,7 @@ def canonical(usage: Usage) -> Usage:
     inputs, outputs = max(0, usage.input), max(0, usage.output)
     cached = min(max(0, usage.cached), inputs)
     write = min(max(0, usage.cache_write), inputs - cached)
-    found = Usage(
+    result = Usage(
         input=inputs,
         cached=cached,
         cache_write=write,
@@ -120,7 +120,7 @@ def canonical(usage: Usage) -> Usage:
         variant=usage.variant,
         other_model=usage.other_model,
     )
-    return msgspec.structs.replace(found, parts=_parts(usage.parts, found)) if usage.parts else found
+    return msgspec.structs.replace(result, parts=_parts(usage.parts, result)) if usage.parts else result
 
 
 def _parts(given: Mapping[str, int], whole: Usage) -> dict[str, int]:

@@ -146,8 +146,8 @@ def _lower_limit(request: InboundRequest, names: tuple[str, ...], limit: int) ->
 
 
 def _exceeds(value: Any, limit: int) -> bool:
-    found = rawjson.maybe(value) if isinstance(value, msgspec.Raw) else value
-    return type(found) is int and found > limit
+    number = rawjson.maybe(value) if isinstance(value, msgspec.Raw) else value
+    return type(number) is int and number > limit
 
 
 class InboundApi(Protocol):
@@ -271,5 +271,5 @@ class InboundApi(Protocol):
 
 def parse_large(api: InboundApi, request: HttpRequest) -> InboundRequest:
     """Returns a checked request with the estimate of its input tokens. Too slow for the event loop's thread."""
-    found = api.parse(request)
-    return msgspec.structs.replace(found, prompt=api.prompt_tokens(found))
+    parsed = api.parse(request)
+    return msgspec.structs.replace(parsed, prompt=api.prompt_tokens(parsed))

@@ -92,8 +92,8 @@ def decode_body(decoder: "msgspec.json.Decoder[Value]", body: bytes, fields: Fie
 
 def unread_in(fields: Fields, name: str, read: Collection[str]) -> list[str]:
     """Returns the names of what an object in a request has beside the fields that are read: ``reasoning.context``."""
-    found = rawjson.maybe(fields.get(name))
-    given = found if isinstance(found, dict) else {}
+    decoded = rawjson.maybe(fields.get(name))
+    given = decoded if isinstance(decoded, dict) else {}
     return [f"{name}.{inner}" for inner, value in given.items() if inner not in read and value not in _NOTHING]
 
 
@@ -170,8 +170,8 @@ def _huge_number(skeleton: bytes) -> "re.Match[bytes] | None":
     while start < len(skeleton):
         gap = _BETWEEN_NUMBERS.search(skeleton, start + (64 << 10))
         end = len(skeleton) if gap is None else gap.start()
-        if (found := _HUGE.search(skeleton, start, end)) is not None:
-            return found
+        if (match := _HUGE.search(skeleton, start, end)) is not None:
+            return match
         start = end
     return None
 

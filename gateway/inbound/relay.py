@@ -138,19 +138,25 @@ def lower_cap(fields: Fields, name: str, served: ServedModel) -> Fields:
     return {name: rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
 
 
-def native_failure(found: Failure, body: bytes) -> Failure:
+def native_failure(failure: Failure, body: bytes) -> Failure:
     """Returns a failure of the dialect's adapter with what a relay knows. A relay can only rename a role of what is
     refused.
     """
-    found = msgspec.structs.replace(found, parameters=(ROLE,) if ROLE in found.parameters else (), max_output=None)
-    if found.status in _ABSENT or (found.status == 404 and found.kind is FailureKind.SERVER):
-        return msgspec.structs.replace(found, lacks_api=True)
-    if found.status == 404 and found.kind is FailureKind.CLIENT and not _names_something(found):
-        return msgspec.structs.replace(found, may_lack_api=True)
-    if found.kind is FailureKind.CLIENT and found.status in CLIENT_STATUSES and isinstance(rawjson.maybe(body), dict):
+    failure = msgspec.structs.replace(
+        failure, parameters=(ROLE,) if ROLE in failure.parameters else (), max_output=None
+    )
+    if failure.status in _ABSENT or (failure.status == 404 and failure.kind is FailureKind.SERVER):
+        return msgspec.structs.replace(failure, lacks_api=True)
+    if failure.status == 404 and failure.kind is FailureKind.CLIENT and not _names_something(failure):
+        return msgspec.structs.replace(failure, may_lack_api=True)
+    if (
+        failure.kind is FailureKind.CLIENT
+        and failure.status in CLIENT_STATUSES
+        and isinstance(rawjson.maybe(body), dict)
+    ):
         text = UpstreamText(body.decode("utf-8", "replace"))
-        return msgspec.structs.replace(found, verbatim=text)
-    return found
+        return msgspec.structs.replace(failure, verbatim=text)
+    return failure
 
 
 def _names_something(failure: Failure) -> bool:

@@ -75,10 +75,10 @@ class WholeBlock(msgspec.Struct):
     def arguments(self) -> Any:
         """Returns the arguments as an object on one line; anything else becomes a text in one."""
         text = rawjson.text(self.text)
-        found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
-        if not isinstance(found, dict):
+        value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
+        if not isinstance(value, dict):
             return object_of(text) if text.strip() else {}
-        return msgspec.Raw(text.encode()) if text.isascii() and text.isprintable() else found
+        return msgspec.Raw(text.encode()) if text.isascii() and text.isprintable() else value
 
 
 class WholeRenderer(Renderer):

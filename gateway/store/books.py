@@ -134,14 +134,14 @@ class Counters:
         if scope == ACCOUNT and since == EVER:
             return self.sum_up()
         moments = self._spent.setdefault(scope, {})
-        found = moments.get(since)
-        if found is None:
+        amounts = moments.get(since)
+        if amounts is None:
             with self.lock:
-                found = self._count(scope, since)
+                amounts = self._count(scope, since)
             if len(moments) >= MOMENTS:
                 del moments[next(iter(moments))]
-            moments[since] = found
-        return found
+            moments[since] = amounts
+        return amounts
 
     def last_used(self, token: TokenId) -> Millis | None:
         """Returns when the token's latest call began."""
@@ -153,8 +153,8 @@ class Counters:
             for moments in latest:
                 for key, moment in moments.items():
                     self._used[key] = max(moment, self._used.get(key, 0))
-        found = self._used.get(token)
-        return None if found is None else Millis(found)
+        when = self._used.get(token)
+        return None if when is None else Millis(when)
 
     def replace(self, old: Record, new: Record) -> None:
         """Swap a call's record for a new one, and correct the totals by the difference."""
@@ -284,14 +284,14 @@ class Books:
         if len(self._recorder.waiting()) < 1000:  # so many wait for the disk at most
             self._book(record)
 
-    def recover(self, found: Mapping[CallId, Running]) -> int:
+    def recover(self, unfinished: Mapping[CallId, Running]) -> int:
         """Record the calls that were running when the gateway died as lost, once each. Returns their number."""
-        recorded = self._calls.present(set(found), min((call.ts for call in found.values()), default=EVER))
+        recorded = self._calls.present(set(unfinished), min((call.ts for call in unfinished.values()), default=EVER))
         self._recorder.forget(recorded)
-        for call in found.values():
+        for call in unfinished.values():
             if call.id not in recorded:
                 self._book(lost_record(call))
-        return len(found) - len(recorded)
+        return len(unfinished) - len(recorded)
 
     def sync(self) -> bool:
         """Make everything written survive a power cut. Returns whether all is written; raises OSError on refusal."""

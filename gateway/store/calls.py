@@ -74,8 +74,8 @@ class CallLog:
 
     def get(self, call_id: CallId) -> Record | None:
         """Returns the record with this id; None if it is unknown or not an id."""
-        found = self._locate(call_id)
-        return _decode(body_of(found)) if found else None
+        line = self._locate(call_id)
+        return _decode(body_of(line)) if line else None
 
     def newest(self, limit: int) -> list[Record]:
         """Returns the calls that ended last, newest first."""
@@ -108,8 +108,8 @@ class CallLog:
 
     def place(self, call_id: CallId) -> int:
         """Returns the number below which a search finds the calls that ended before this one; 0 if it is unknown."""
-        found = self._locate(call_id)
-        return id_of(found) if found else 0
+        line = self._locate(call_id)
+        return id_of(line) if line else 0
 
     def search(
         self,
@@ -151,13 +151,13 @@ class CallLog:
 
         Continue the search by its cursor and merge the results to get the first ones of all calls.
         """
-        found: list[CallView] = []
+        calls: list[CallView] = []
         size = max(2 * limit, 1000)
         while True:
             page = self.search(query, limit=size, below=below, patience=patience)
-            found = order.best([*found, *map(call_view, page.records)], limit)
+            calls = order.best([*calls, *map(call_view, page.records)], limit)
             if page.cursor is None or len(page.records) < size:
-                return SortedCalls(calls=found, progress=msgspec.structs.replace(page, records=[]))
+                return SortedCalls(calls=calls, progress=msgspec.structs.replace(page, records=[]))
             below = page.cursor
 
     def sums(self, by: Dimension, since: Millis, until: Millis, step: Step) -> Sums:
@@ -181,12 +181,12 @@ class CallLog:
 
     def present(self, wanted: set[CallId], since: Millis) -> set[CallId]:
         """Returns which of these calls, all of which began at ``since`` or later, have a record."""
-        found: set[CallId] = set()
+        ids: set[CallId] = set()
         for segment in self.log.segments:
             if wanted and segment.n and segment.t1 >= since:
                 for block in segment.blocks():
-                    found.update(wanted.intersection(CallId(i.decode()) for i in _ID_IN_LINE.findall(block)))
-        return found
+                    ids.update(wanted.intersection(CallId(i.decode()) for i in _ID_IN_LINE.findall(block)))
+        return ids
 
     def _locate(self, call_id: CallId) -> bytes | None:
         """Returns the line of a call. Its id contains the time it began, so most segments can be skipped."""
@@ -204,7 +204,9 @@ class CallLog:
 def count_older(calls: CallLog, call_id: CallId) -> int | None:
     """Returns how many of the records kept are older than this one; None if the id is unknown."""
     place, older = calls.place(call_id), 0
-    for segment in [one for one in calls.log.segments if not one.gone and one.n and one.first <= place]:
+    for segment in [
+        earlier for earlier in calls.log.segments if not earlier.gone and earlier.n and earlier.first <= place
+    ]:
         if segment.last < place:
             older += segment.n
         elif segment.last - segment.first + 1 == segment.n:
@@ -216,17 +218,17 @@ def count_older(calls: CallLog, call_id: CallId) -> int | None:
 
 def expiring_records(calls: CallLog, before: int) -> ExpiringRecords:
     """Returns the files whose calls all began before this moment: they may be deleted."""
-    old = [one for one in calls.log.segments if one.n and not one.gone and one.t1 < before]
-    return ExpiringRecords(records=sum(one.n for one in old), days=len({one.t0 // DAY for one in old}))
+    old = [segment for segment in calls.log.segments if segment.n and not segment.gone and segment.t1 < before]
+    return ExpiringRecords(records=sum(segment.n for segment in old), days=len({segment.t0 // DAY for segment in old}))
 
 
 def has_deleted(calls: CallLog, since: int) -> bool:
     """Returns whether records of calls that began since this moment were deleted for their age."""
-    return any(one.gone and one.t1 >= since for one in calls.log.segments)
+    return any(segment.gone and segment.t1 >= since for segment in calls.log.segments)
 
 
 def _so_far(segments: Iterable[Segment], records: list[Record], number: int, back_to: Millis) -> SearchResult:
-    left = sum(min(one.n, max(0, number - one.first)) for one in segments if one.n and not one.gone)
+    left = sum(min(segment.n, max(0, number - segment.first)) for segment in segments if segment.n and not segment.gone)
     return SearchResult(records=records, cursor=number, back_to=back_to, left=left)
 
 
@@ -243,17 +245,17 @@ def filtered_sums_of(calls: CallLog, selection: CallSelection, by: Dimension, st
     Rollups have sums by the values of one dimension. What else those calls match is only in their records, so calls
     whose records were deleted are missing here.
     """
-    found, latency, start_of, patience = Rollup(), LatencyTable(), cache(_START_OF[step]), selection.patience
+    rollup, latency, start_of, patience = Rollup(), LatencyTable(), cache(_START_OF[step]), selection.patience
     for block in LogSearch(selection.query).steps(calls.log.segments[::-1], FOREVER):
         for line in filter(intact, block.lines):
             call = decode_entry(body_of(line))
-            found.add(call)
+            rollup.add(call)
             book_latency(latency, call, by, start_of)
             patience.over()  # lets other threads run
         if patience.over():
             break
-    series = _series(found.table(by), start_of) if step else []
-    return _sums_of(calls.log.segments, found.totals(by), series), latency
+    series = _series(rollup.table(by), start_of) if step else []
+    return _sums_of(calls.log.segments, rollup.totals(by), series), latency
 
 
 def _sums_of(segments: Sequence[Segment], rows: dict[str, Counts], series: list[Bucket]) -> Sums:

@@ -121,14 +121,14 @@ def _open(path: Path) -> AtomicStorage:
 
 def _check_format(path: Path, tables: Tables) -> None:
     try:
-        found = tables["meta"]["1"]["format"]
+        version = tables["meta"]["1"]["format"]
     except (KeyError, TypeError):
-        found = None
-    if not isinstance(found, int) or found < FORMAT:
+        version = None
+    if not isinstance(version, int) or version < FORMAT:
         raise _damaged_error(path, f"its format number is not {FORMAT}")
-    if found > FORMAT:
+    if version > FORMAT:
         raise StoreTooNew(
-            f"{ordinary(path)} has format {found}, this program supports formats up to {FORMAT}; use a newer version"
+            f"{ordinary(path)} has format {version}, this program supports formats up to {FORMAT}; use a newer version"
         )
 
 
@@ -168,8 +168,8 @@ def _registry(rows: _Rows) -> Registry:
 
 
 def _applied_number(tables: Tables | None) -> int:
-    found = (tables or {}).get("meta", {}).get("1", {}).get("history", 0)
-    return found if isinstance(found, int) else 0
+    number = (tables or {}).get("meta", {}).get("1", {}).get("history", 0)
+    return number if isinstance(number, int) else 0
 
 
 def _documents(registry: Registry, ids: dict[Table, dict[str, int]], applied: int) -> dict[str, dict[int, object]]:

@@ -230,8 +230,8 @@ def head(table: str) -> bytes:
 
 def format_of(data: bytes) -> int | None:
     """Returns the format number in a file's first bytes; None if it is not one of our files."""
-    found = _FORMAT_IN_HEAD.match(data)
-    return int(found[1]) if found else None
+    match = _FORMAT_IN_HEAD.match(data)
+    return int(match[1]) if match else None
 
 
 def pack(doc_id: int, body: bytes) -> bytes:

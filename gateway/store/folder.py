@@ -28,12 +28,12 @@ class Folder:
     def misplaced(self) -> str:
         """Says why the path leads elsewhere; empty if it does not, or if this cannot be found out now."""
         try:
-            found = self._home.stat()
+            status = self._home.stat()
         except (FileNotFoundError, NotADirectoryError):
             return "was renamed or deleted"
         except OSError:
             return ""
-        return "" if os.path.samestat(found, self._known) else "was replaced by another folder"
+        return "" if os.path.samestat(status, self._known) else "was replaced by another folder"
 
     def close(self) -> None:
         """Close the folder. Its paths are invalid afterwards."""

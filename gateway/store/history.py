@@ -69,16 +69,16 @@ class History:
 
     def _read(self) -> list[HistoryEntry]:
         path = self._home / "history.json"
-        found, whole = [], True
+        read, whole = [], True
         try:
             tables = AtomicStorage(path).read() or {}
-            found = [*msgspec.convert(tables.get("history", {}), dict[str, HistoryEntry]).values()]
+            read = [*msgspec.convert(tables.get("history", {}), dict[str, HistoryEntry]).values()]
         except (StoreDamaged, ValueError, KeyError, TypeError):
             whole = False
-        found.sort(key=lambda entry: entry.id)
+        read.sort(key=lambda entry: entry.id)
         applied = self._applied()
-        entries = [entry for entry in found if entry.id <= applied]
-        if not whole or len(found) - len(entries) > 1:  # a crash leaves one
+        entries = [entry for entry in read if entry.id <= applied]
+        if not whole or len(read) - len(entries) > 1:  # a crash leaves one
             what = "was damaged" if not whole else "is newer than the configuration"
             with suppress(OSError):
                 kept = files.keep(path, files.read(path), self._now(), "damaged" if not whole else "changed")

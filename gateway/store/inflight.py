@@ -174,14 +174,14 @@ class Inflight:
         unreadable = 0
         for line in files.read(self.path).split(b"\n"):
             try:
-                found = _decode(line) if line else ""
+                entry = _decode(line) if line else ""
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 unreadable += 1
                 continue
-            if isinstance(found, Running):
-                self.running[found.id] = found
+            if isinstance(entry, Running):
+                self.running[entry.id] = entry
             else:
-                self.running.pop(CallId(found), None)
+                self.running.pop(CallId(entry), None)
         return unreadable
 
 

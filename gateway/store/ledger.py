@@ -46,11 +46,14 @@ class Ledger:
 
     def put(self, *sealed: SealedSegment) -> None:
         """Add or replace segments, in one atomic write. On OSError nothing changes."""
-        new = {**self.sealed, **{one.name: one for one in sealed}}
+        new = {**self.sealed, **{segment.name: segment for segment in sealed}}
         # hourly charts and windows of a month need no more
-        before = max((one.t1 for one in new.values()), default=0) - 40 * DAY
-        new = {name: coarse(one) if one.hourly and one.t1 < before else one for name, one in new.items()}
-        lines = [pack(i, _encode(one)) for i, one in enumerate(new.values(), 1)]
+        before = max((segment.t1 for segment in new.values()), default=0) - 40 * DAY
+        new = {
+            name: coarse(segment) if segment.hourly and segment.t1 < before else segment
+            for name, segment in new.items()
+        }
+        lines = [pack(i, _encode(segment)) for i, segment in enumerate(new.values(), 1)]
         if self.path.exists() and not self.damaged:
             files.replace(self._old, files.read(self.path))
         files.replace(self.path, HEAD + (join(lines, first=True) if lines else b"") + TAIL)
@@ -71,10 +74,10 @@ class Ledger:
             return False
         with file:
             first = file.readline()
-            found = format_of(first[:100])
-            if found is not None and found > FORMAT:
+            version = format_of(first[:100])
+            if version is not None and version > FORMAT:
                 raise StoreTooNew(
-                    f"{ordinary(path)} has format {found}, this program supports formats up to {FORMAT}; "
+                    f"{ordinary(path)} has format {version}, this program supports formats up to {FORMAT}; "
                     "use a newer version"
                 )
             held = b"" if first == HEAD + b"\n" else first
@@ -90,8 +93,8 @@ class Ledger:
     def _take_line(self, raw: bytes) -> None:
         line = raw.rstrip(b"\n").removeprefix(b",")
         if intact(line):
-            one = _decode(body_of(line))
-            self.sealed[one.name] = one
+            segment = _decode(body_of(line))
+            self.sealed[segment.name] = segment
         elif line:
             self.damaged = True
 

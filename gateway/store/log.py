@@ -314,8 +314,8 @@ def _names(folder: Path) -> set[str]:
 
 
 def _order(name: str) -> tuple[str, int]:
-    found = _NAME.fullmatch(name)
-    return (found[1], int(found[2])) if found else ("", 0)
+    match = _NAME.fullmatch(name)
+    return (match[1], int(match[2])) if match else ("", 0)
 
 
 def _next_name(segments: Sequence[Segment], ts: int) -> str:

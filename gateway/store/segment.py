@@ -86,10 +86,10 @@ class Segment:
         return fine
 
     def _check_format(self, start: bytes) -> None:
-        found = format_of(start)
-        if found is not None and found > FORMAT:
+        version = format_of(start)
+        if version is not None and version > FORMAT:
             raise StoreTooNew(
-                f"{ordinary(self.path)} has format {found}, this program supports formats up to {FORMAT}; "
+                f"{ordinary(self.path)} has format {version}, this program supports formats up to {FORMAT}; "
                 "use a newer version"
             )
 

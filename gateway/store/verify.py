@@ -52,8 +52,8 @@ def take(store: Store) -> BooksSnapshot:
 def check(snapshot: BooksSnapshot) -> Verdict:
     """Compare everything. Reports the first difference, and all the damage."""
     audit, difference = _Audit(snapshot), ""
-    for found in audit.differences():
-        difference = difference or found
+    for text in audit.differences():
+        difference = difference or text
     return Verdict(
         equal=not difference,
         calls=audit.calls,
@@ -88,8 +88,8 @@ class _Audit:
             yield from self._call(record, record.id)
         for scope, since, spent in self._snapshot.counters:
             sums = self._spent[scope][since]
-            found = Amounts(Nanos(sums.cost), sums.input + sums.output, sums.admitted)
-            yield from self._same(f"what {' '.join(scope).strip()} spent since {since}", spent, found)
+            counted = Amounts(Nanos(sums.cost), sums.input + sums.output, sums.admitted)
+            yield from self._same(f"what {' '.join(scope).strip()} spent since {since}", spent, counted)
         balance = self._snapshot.granted - self.cost
         yield from self._same("the balance", self._snapshot.balance, balance)
 
@@ -169,10 +169,10 @@ class _Audit:
                         whole = since <= segment.t0
                         spent.merge(total(counts for start, counts in rows.items() if whole or start >= since))
 
-    def _same(self, what: str, kept: object, found: object) -> Iterator[str]:
+    def _same(self, what: str, kept: object, counted: object) -> Iterator[str]:
         self.checks += 1
-        if kept != found:
-            yield f"{what}{_difference(kept, found)}"
+        if kept != counted:
+            yield f"{what}{_difference(kept, counted)}"
 
 
 def _numbers(begin: int, end: int) -> str:
@@ -189,9 +189,9 @@ def _lines(part: SegmentView) -> Iterator[bytes] | None:
         return None if part.segment.gone else iter(())
 
 
-def _difference(kept: object, found: object) -> str:
+def _difference(kept: object, counted: object) -> str:
     """Returns the first cell that differs between two tables."""
-    if isinstance(kept, dict) and isinstance(found, dict):
-        key = next(key for key in {**kept, **found} if kept.get(key) != found.get(key))
-        return f" {key or '(none)'}{_difference(kept.get(key), found.get(key))}"
-    return f": the gateway has {kept}, the call log has {found}"
+    if isinstance(kept, dict) and isinstance(counted, dict):
+        key = next(key for key in {**kept, **counted} if kept.get(key) != counted.get(key))
+        return f" {key or '(none)'}{_difference(kept.get(key), counted.get(key))}"
+    return f": the gateway has {kept}, the call log has {counted}"

@@ -265,9 +265,9 @@ class ChannelDialect(DialectAdapter):
         return self._memory.tokens_for(fields)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        found = classify(channel, status, read_error(body), headers)
-        names = dict.fromkeys(self.own_names.get(name, name) for name in found.parameters)
-        return msgspec.structs.replace(found, parameters=tuple(names))
+        failure = classify(channel, status, read_error(body), headers)
+        names = dict.fromkeys(self.own_names.get(name, name) for name in failure.parameters)
+        return msgspec.structs.replace(failure, parameters=tuple(names))
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         """Returns the most output that an outgoing request allows, with the owner's parameters in it."""

@@ -52,21 +52,21 @@ _STATUSES = {name: status for status, names in _TYPES.items() for name in names.
 """The statuses of error types that come without one: Anthropic's list of errors, and google.rpc.Code."""
 
 
-def failure_in(channel: Channel, found: Mapping[str, msgspec.Raw], *, event: bytes = b"") -> Failure | None:
+def failure_in(channel: Channel, body: Mapping[str, msgspec.Raw], *, event: bytes = b"") -> Failure | None:
     """Returns the failure reported by an object of an answer: a whole body, a chunk, an event; None if it reports none.
 
     ``event`` is the event's name, if it has one: everything in an event called ``error`` is an error.
     """
-    error = _error_in(found, event)
+    error = _error_in(body, event)
     return None if error is None else _classify(channel, error)
 
 
-def reports_error(found: Mapping[str, msgspec.Raw]) -> bool:
+def reports_error(body: Mapping[str, msgspec.Raw]) -> bool:
     """Returns whether ``failure_in`` finds a failure."""
-    return _error_in(found, b"") is not None
+    return _error_in(body, b"") is not None
 
 
-def failure_told(channel: Channel, data: bytes) -> Failure:
+def reported_failure(channel: Channel, data: bytes) -> Failure:
     """Returns the failure in a body or event that is known to be an error, in any form."""
     return _classify(channel, read_error(data))
 
@@ -76,19 +76,19 @@ def failure_named(channel: Channel, word: str) -> Failure:
     return _classify(channel, ErrorBody(message=f"the answer ended with finish_reason '{word}'", type=word))
 
 
-def _error_in(found: Mapping[str, msgspec.Raw], event: bytes) -> ErrorBody | None:
+def _error_in(body: Mapping[str, msgspec.Raw], event: bytes) -> ErrorBody | None:
     named = event == b"error"
-    if not named and _is_silent(found):
+    if not named and _is_silent(body):
         return None
-    opened = {name: rawjson.maybe(value) if named else _open(name, value) for name, value in found.items()}
+    opened = {name: rawjson.maybe(value) if named else _open(name, value) for name, value in body.items()}
     return read_object(opened) if named or error_part(opened) is not None or _is_error(opened) else None
 
 
-def _is_silent(found: Mapping[str, msgspec.Raw]) -> bool:
+def _is_silent(body: Mapping[str, msgspec.Raw]) -> bool:
     """Returns whether it has only fields of nearly every event, and no error in them."""
-    if not _SILENT.issuperset(found) or found.get("object") == _ERROR:
+    if not _SILENT.issuperset(body) or body.get("object") == _ERROR:
         return False
-    return b'"error"' not in bytes(found.get("choices", rawjson.NULL))
+    return b'"error"' not in bytes(body.get("choices", rawjson.NULL))
 
 
 def _open(name: str, value: msgspec.Raw) -> Any:
@@ -100,19 +100,19 @@ def _open(name: str, value: msgspec.Raw) -> Any:
     return rawjson.maybe(value) if name in _HOLDERS and b'"error"' in bytes(value) else True
 
 
-def _is_error(found: Mapping[str, Any]) -> bool:
+def _is_error(body: Mapping[str, Any]) -> bool:
     """Returns whether the object itself is an error."""
-    if found.get("object") == "error" or found.get("type") == "error" or found.get("error") is True:
+    if body.get("object") == "error" or body.get("type") == "error" or body.get("error") is True:
         return True
-    if any(found.get(name) and not (name == "message" and isinstance(found[name], str)) for name in _ANSWERS):
+    if any(body.get(name) and not (name == "message" and isinstance(body[name], str)) for name in _ANSWERS):
         return False
-    text = any(isinstance(found.get(name), str | list) and found[name] for name in _TEXTS)
-    if found.get("success") is False:
+    text = any(isinstance(body.get(name), str | list) and body[name] for name in _TEXTS)
+    if body.get("success") is False:
         return True
-    codes = [found[name] for name in ("code", "error_code", "errcode", "statusCode") if found.get(name) is not None]
+    codes = [body[name] for name in ("code", "error_code", "errcode", "statusCode") if body.get(name) is not None]
     if codes:
         return text and str(codes[0]).lower() not in _GOOD
-    return bool(found.get("detail"))
+    return bool(body.get("detail"))
 
 
 def _classify(channel: Channel, error: ErrorBody) -> Failure:

@@ -195,21 +195,21 @@ class CallBook:
         piece = part.piece if more == said else rawjson.encode(more) if more else b""
         return PlacedPart(call, opened=False, piece=piece)
 
-    def _known(self, part: ToolCallPart, said: str) -> BookedCall | None:
+    def _known(self, part: ToolCallPart, text: str) -> BookedCall | None:
         """Returns the call that a piece continues; None if it opens one, or waits."""
         by_id = self._by_id.get(part.id) if part.id else None
         if by_id is not None:
-            again = part.name and _is_whole(said) and by_id.arguments.complete
+            again = part.name and _is_whole(text) and by_id.arguments.complete
             moved = part.index is not None and self._by_index.get(part.index) is not by_id
             other = moved and part.name not in ("", by_id.name)
-            return None if other or (again and not by_id.arguments.same_as(said)) else by_id
+            return None if other or (again and not by_id.arguments.same_as(text)) else by_id
         at_index = None if part.index is None else self._by_index.get(part.index)
         if not part.name:
             return at_index or self._last(part)
         if at_index is not None and part.id:
             return at_index if not at_index.given_id and at_index.name == part.name else None
         known = at_index if part.index is not None else self.calls[-1] if self.calls and not part.id else None
-        return None if known is None or self._is_another(known, part, said) else known
+        return None if known is None or self._is_another(known, part, text) else known
 
     def _last(self, part: ToolCallPart) -> BookedCall | None:
         """Returns the preceding call, for a piece without a name whose id and index are unknown.
@@ -219,13 +219,13 @@ class CallBook:
         begins = part.id and part.piece in (b"", _EMPTY)
         return self.calls[-1] if self.calls and not begins else None
 
-    def _is_another(self, known: BookedCall, part: ToolCallPart, said: str) -> bool:
+    def _is_another(self, known: BookedCall, part: ToolCallPart, text: str) -> bool:
         """Returns whether a name without an id starts another call."""
         if part.name != known.name:
             return known.arguments.complete or not known.given_id
-        if not said:
+        if not text:
             return part.index is None and known.arguments.complete
-        return _is_whole(said) and known.arguments.complete and not known.arguments.same_as(said)
+        return _is_whole(text) and known.arguments.complete and not known.arguments.same_as(text)
 
     def _open(self, part: ToolCallPart) -> PlacedPart:
         waited = self._waited(part)
@@ -247,21 +247,23 @@ class CallBook:
 
     def _waited(self, part: ToolCallPart) -> "_Waiting":
         """Returns what waited for the name of this call."""
-        for found in self._waiting:
-            if found.id == part.id or (part.index is not None and found.index == part.index) or not part.id:
-                self._waiting.remove(found)
-                return found
+        for waiting in self._waiting:
+            if waiting.id == part.id or (part.index is not None and waiting.index == part.index) or not part.id:
+                self._waiting.remove(waiting)
+                return waiting
         return _Waiting(part.id, part.index, [])
 
     def _wait(self, part: ToolCallPart) -> None:
         key = (part.id, part.index)
-        found = next((found for found in self._waiting if (found.id, found.index) == key or not part.id), None)
-        if found is None:
-            found = _Waiting(part.id, part.index, [])
-            self._waiting.append(found)
+        waiting = next(
+            (waiting for waiting in self._waiting if (waiting.id, waiting.index) == key or not part.id), None
+        )
+        if waiting is None:
+            waiting = _Waiting(part.id, part.index, [])
+            self._waiting.append(waiting)
         self._size += len(part.piece)
         if self._size <= 1 << 20:  # bytes
-            found.pieces.append(part.piece)
+            waiting.pieces.append(part.piece)
 
 
 def _unwrap(part: ToolCallPart) -> ToolCallPart:
@@ -278,10 +280,10 @@ def _is_object(text: object) -> bool:
     return isinstance(text, str) and _is_whole(text)
 
 
-def _is_whole(said: str) -> bool:
+def _is_whole(text: str) -> bool:
     """Returns whether a text is a JSON object by itself."""
     end = ObjectEnd()
-    end.add(said)
+    end.add(text)
     return end.reached
 
 
@@ -326,12 +328,12 @@ def says_something(call: msgspec.Raw) -> bool:
 
 def index_of(value: msgspec.Raw | None, default: int | None = None) -> int | None:
     """Returns an index, which may be text or a float; the default for anything else."""
-    found = rawjson.maybe(value)
-    if isinstance(found, str) and found.isascii() and found.isdigit():
-        found = int(found[:6])
-    if isinstance(found, float) and found.is_integer():
-        found = int(found)
-    return found if type(found) is int and found >= 0 else default
+    number = rawjson.maybe(value)
+    if isinstance(number, str) and number.isascii() and number.isdigit():
+        number = int(number[:6])
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    return number if type(number) is int and number >= 0 else default
 
 
 def calls_of(raw: msgspec.Raw) -> list[rawjson.Fields]:
@@ -350,8 +352,8 @@ def calls_of(raw: msgspec.Raw) -> list[rawjson.Fields]:
 
 def label(value: msgspec.Raw | None) -> str:
     """Returns an id or a name: a number as its digits; empty for anything else but a string."""
-    found = rawjson.maybe(value)
-    return str(found) if type(found) is int else rawjson.text_at(found)
+    decoded = rawjson.maybe(value)
+    return str(decoded) if type(decoded) is int else rawjson.text_at(decoded)
 
 
 def argument_text(value: msgspec.Raw | None) -> bytes:

@@ -58,10 +58,10 @@ class CallMemory:
     def recall(self, owner: str, call_id: str, key: str = "") -> bytes:
         """Returns what belongs to the call; empty if unknown."""
         place = owner, call_id, key
-        found = self._kept.get(place, b"")
+        kept = self._kept.get(place, b"")
         with suppress(KeyError):
             self._kept.move_to_end(place)
-        return found if len(found) <= self._longest.get(call_id, 0) else b""
+        return kept if len(kept) <= self._longest.get(call_id, 0) else b""
 
     def tokens_for(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the most input tokens kept for the tool calls in a request, each as often as it occurs."""
@@ -75,7 +75,7 @@ def call_ids(fields: Mapping[str, msgspec.Raw]) -> Iterator[str]:
     """Returns the ids of tool calls in a conversation of any API, each as often as it occurs."""
     messages = plain_escapes(fields.get("messages", b""))
     if any(word in messages for word in _CALLS):
-        for found in _ID.finditer(messages):
-            call_id = rawjson.maybe(found[1])
+        for match in _ID.finditer(messages):
+            call_id = rawjson.maybe(match[1])
             if isinstance(call_id, str):
                 yield call_id

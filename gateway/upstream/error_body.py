@@ -69,14 +69,14 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
 def read_error(body: bytes) -> ErrorBody:
     """Returns what the body of a failed answer says."""
     body = _unpack(body[:BODY_LIMIT]).strip()
-    found = rawjson.maybe(body)
-    if found is None:
-        found = _event_in(body)
-    found = _first(found) if isinstance(found, list) else found  # Gemini's compatible surface
-    if isinstance(found, dict):
-        return read_object(found)
-    if isinstance(found, str):
-        return ErrorBody(message=tidy(found))
+    decoded = rawjson.maybe(body)
+    if decoded is None:
+        decoded = _event_in(body)
+    decoded = _first(decoded) if isinstance(decoded, list) else decoded  # Gemini's compatible surface
+    if isinstance(decoded, dict):
+        return read_object(decoded)
+    if isinstance(decoded, str):
+        return ErrorBody(message=tidy(decoded))
     return ErrorBody(message=excerpt(body), json=False)
 
 
@@ -93,43 +93,43 @@ def _unpack(body: bytes) -> bytes:
 def _event_in(body: bytes) -> Any:
     """Returns the first JSON value among the events of a stream, or the lines of one."""
     for line in body[:65536].splitlines()[:20]:
-        if (found := rawjson.maybe(line.removeprefix(b"data:").strip())) is not None:
-            return found
+        if (decoded := rawjson.maybe(line.removeprefix(b"data:").strip())) is not None:
+            return decoded
     return None
 
 
-def read_object(found: Mapping[str, Any]) -> ErrorBody:
+def read_object(body: Mapping[str, Any]) -> ErrorBody:
     """Returns the error in an answer or chunk that is, or contains, an error object."""
-    part = error_part(found) or _filter_error(found.get("choices"))
+    part = error_part(body) or _filter_error(body.get("choices"))
     if isinstance(part, str):
-        outer = _read_inner(found)
+        outer = _read_inner(body)
         nested = _inner_error(part)
         message = f"{part}: {outer.message}" if outer.message else part
         error = msgspec.structs.replace(outer, message=tidy(message))
         return error if nested is None else _with_inner(error, nested)
     if isinstance(part, dict):
         error = _read_inner(part)
-        request_id = error.request_id or _text(found.get("request_id"))
+        request_id = error.request_id or _text(body.get("request_id"))
         return msgspec.structs.replace(error, request_id=request_id)
-    return _read_inner(found)
+    return _read_inner(body)
 
 
-def error_part(found: Mapping[str, Any]) -> Any:
+def error_part(body: Mapping[str, Any]) -> Any:
     """Returns the object or text in which an answer reports an error, wherever it is; None if it reports none there."""
-    holders = [found, *map(found.get, ("x_groq", "response", "ResponseMetadata")), _first(found.get("choices"))]
+    holders = [body, *map(body.get, ("x_groq", "response", "ResponseMetadata")), _first(body.get("choices"))]
     for holder in holders:
         error = rawjson.at(holder, "error") or rawjson.at(holder, "Error")
         error = _first(error) if isinstance(error, list) else error
         if (isinstance(error, str) and error.strip()) or (isinstance(error, dict) and any(error.values())):
             return error
-    if isinstance(error := _first(found.get("errors")), dict | str):
+    if isinstance(error := _first(body.get("errors")), dict | str):
         return error
-    return found["base_resp"] if rawjson.at(found, "base_resp", "status_code") else None
+    return body["base_resp"] if rawjson.at(body, "base_resp", "status_code") else None
 
 
-def _first(found: Any) -> Any:
+def _first(value: Any) -> Any:
     """Returns the first item of a list; None without one."""
-    return found[0] if isinstance(found, list) and found else None
+    return value[0] if isinstance(value, list) and value else None
 
 
 def _filter_error(choices: Any) -> Any:
@@ -181,8 +181,8 @@ def _inner_error(message: Any) -> ErrorBody | None:
     """Returns the error in a text that is itself JSON."""
     if not isinstance(message, str) or not message.lstrip().startswith("{"):
         return None
-    found = rawjson.maybe(message.encode("utf-8", "surrogatepass"))
-    return read_object(found) if isinstance(found, dict) else None
+    decoded = rawjson.maybe(message.encode("utf-8", "surrogatepass"))
+    return read_object(decoded) if isinstance(decoded, dict) else None
 
 
 def _with_inner(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:

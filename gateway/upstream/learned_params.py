@@ -103,23 +103,23 @@ def refused_params(error: ErrorBody) -> tuple[str, ...]:
     named += error.refused
     named += [match[1] for pattern in _NAMED for match in pattern.finditer(message)]
     lists = [match[1] for pattern in _LISTS for match in pattern.finditer(message)]
-    named += [name for found in lists for name in _QUOTED.findall(found) or _WORD.findall(found)]
+    named += [name for names in lists for name in _QUOTED.findall(names) or _WORD.findall(names)]
     named += [".".join(_WORD.findall(match[1])) for match in _LOCATIONS.finditer(message)]
     if "stream_options" in message:
         named.append("stream_options")
     if _BAD_ROLE.search(f"{message} {error.param}".lower()):
         named.append(ROLE)
-    found = dict.fromkeys(filter(None, map(_name_of, named)))
+    names = dict.fromkeys(filter(None, map(_name_of, named)))
     if _NO_EFFORT.search(message):
-        found.pop(EFFORT, None)
-        found[NO_EFFORT] = None
-    return tuple(found)
+        names.pop(EFFORT, None)
+        names[NO_EFFORT] = None
+    return tuple(names)
 
 
 def most_output(error: ErrorBody) -> int | None:
     """Returns the model's own output limit, if it is named."""
-    found = _MOST_OUTPUT.search(error.message[:SEARCHED])
-    return int(next(filter(None, found.groups()))) or None if found is not None else None
+    match = _MOST_OUTPUT.search(error.message[:SEARCHED])
+    return int(next(filter(None, match.groups()))) or None if match is not None else None
 
 
 def _name_of(path: str) -> str:
@@ -169,10 +169,10 @@ class LearnedParams:
 
     def of(self, channel: ChannelId, served: ServedModel, now: Millis) -> LearnedRefusals:
         """Returns what is known now."""
-        found = self.known.get((channel, served.upstream_name))
-        if found is None:
+        entry = self.known.get((channel, served.upstream_name))
+        if entry is None:
             return NOTHING
-        learned, until = found
+        learned, until = entry
         if until <= now:
             del self.known[channel, served.upstream_name]
             return NOTHING

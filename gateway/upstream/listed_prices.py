@@ -80,7 +80,7 @@ def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
     Hugging Face's router lists the price of each vendor that may answer: it is known if all of them charge the same.
     """
     offers = entry.get("providers")
-    vendors = [one for one in offers if isinstance(one, dict)] if isinstance(offers, list) else []
+    vendors = [offer for offer in offers if isinstance(offer, dict)] if isinstance(offers, list) else []
     prices = [listed_prices(vendor) for vendor in vendors if vendor.get("status") == "live"]
     if prices and all(price == prices[0] for price in prices):
         return prices[0]
@@ -258,13 +258,13 @@ def _own_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
     def scaled(amount: int, before: int, after: int) -> Nanos:
         return Nanos((2 * amount * after + before) // (2 * before)) if before else Nanos(amount)
 
-    def tier(one: Tier) -> Tier:
+    def tier(listed: Tier) -> Tier:
         into, out = (price.input, first), (price.output, second)
-        amounts = {"input": scaled(one.input, *into), "output": scaled(one.output, *out)}
+        amounts = {"input": scaled(listed.input, *into), "output": scaled(listed.output, *out)}
         for name in ("cached_input", "cache_write", "cache_write_long"):
-            if (amount := getattr(one, name)) is not None:
+            if (amount := getattr(listed, name)) is not None:
                 amounts[name] = scaled(amount, *into)
-        return msgspec.structs.replace(one, **amounts)
+        return msgspec.structs.replace(listed, **amounts)
 
     return msgspec.structs.replace(
         price,

@@ -166,7 +166,7 @@ class MockRequest(msgspec.Struct):
         """Returns the texts for embeddings; those given as tokens as numbers with spaces between them."""
         given = self.input
         items = [given] if isinstance(given, str) or not given or type(given[0]) is int else given
-        return [one if isinstance(one, str) else " ".join(map(str, one or ())) for one in items]
+        return [item if isinstance(item, str) else " ".join(map(str, item or ())) for item in items]
 
 
 class Mock:
@@ -206,13 +206,13 @@ class Mock:
 
 def plan_of(options: Mapping[str, Option], request: MockRequest) -> MockPlan:
     """Returns the plan: the channel's options, then the message's directives. Unknown directives are ignored."""
-    found: dict[str, Option] = {"speed": 25.0} if request.model == "demo-story" else {}  # as fast as one reads
-    found |= spelt(options)
+    chosen: dict[str, Option] = {"speed": 25.0} if request.model == "demo-story" else {}  # as fast as one reads
+    chosen |= spelt(options)
     for name, number in _DIRECTIVE.findall(request.text):
-        found |= _directive(usual(name), number)
+        chosen |= _directive(usual(name), number)
     if wait := _RETRY_AFTER.search(request.text):
-        found["retry_after"] = wait[1]
-    return msgspec.convert(found, MockPlan)
+        chosen["retry_after"] = wait[1]
+    return msgspec.convert(chosen, MockPlan)
 
 
 def _directive(name: str, number: str) -> dict[str, Option]:
@@ -310,8 +310,8 @@ def _vectors(request: MockRequest) -> dict[str, Any]:
     vectors = [_vector(text, size) for text in request.inputs[:2048]]
     packed = request.encoding_format == "base64"
     data = [
-        {"object": "embedding", "index": i, "embedding": pack_vector(one) if packed else one}
-        for i, one in enumerate(vectors)
+        {"object": "embedding", "index": i, "embedding": pack_vector(vector) if packed else vector}
+        for i, vector in enumerate(vectors)
     ]
     return {"object": "list", "data": data, "model": request.model}
 
@@ -319,8 +319,8 @@ def _vectors(request: MockRequest) -> dict[str, Any]:
 def _vector(text: str, size: int) -> tuple[float, ...]:
     values = [0.0] * size
     for word in re.findall(r"\w+", text.lower()) or [text]:
-        found = int.from_bytes(blake2b(word.encode("utf-8", "replace"), digest_size=8).digest(), "little")
-        values[found % size] += 1.0 if found >> 63 else -1.0
+        digest = int.from_bytes(blake2b(word.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+        values[digest % size] += 1.0 if digest >> 63 else -1.0
     length = math.sqrt(sum(value * value for value in values))
     if not length:  # its words cancel each other out
         return (1.0, *values[1:])

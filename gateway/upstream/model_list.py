@@ -46,21 +46,21 @@ def read_models(body: bytes) -> ModelPage | None:
     Ollama sends ``data: null`` when it has none; llama.cpp has a parallel ``models``; Gemini's names begin with
     ``models/``, which is left out.
     """
-    found, after = rawjson.maybe(body.strip()), None
-    if isinstance(found, dict):
-        names = [name for name in ("data", "models") if name in found]
+    listed, after = rawjson.maybe(body.strip()), None
+    if isinstance(listed, dict):
+        names = [name for name in ("data", "models") if name in listed]
         if not names:
             return None
-        after = found.get("last_id") if found.get("has_more") else found.get("nextPageToken")
-        found = [] if found[names[0]] is None else found[names[0]]
-    if not isinstance(found, list):
+        after = listed.get("last_id") if listed.get("has_more") else listed.get("nextPageToken")
+        listed = [] if listed[names[0]] is None else listed[names[0]]
+    if not isinstance(listed, list):
         return None
-    served = [_read_model(entry) for entry in found[:MODELS_LIMIT] if _is_offered(entry)]
+    served = [_read_model(entry) for entry in listed[:MODELS_LIMIT] if _is_offered(entry)]
     models = {model.name: model for model in served if model}
     return ModelPage(
         models=list(models.values()),
         after=after if isinstance(after, str) else "",
-        unreadable=served.count(None) + len(found[MODELS_LIMIT:]),
+        unreadable=served.count(None) + len(listed[MODELS_LIMIT:]),
     )
 
 
@@ -77,7 +77,7 @@ def _read_model(entry: Any) -> ServedModel | None:
     name = _name_of(entry) if isinstance(entry, dict) else ""
     if not name or name != plain(name, 200):  # too long, or with control characters
         return None
-    meta, provider = (found if isinstance(found := entry.get(name), dict) else {} for name in ("meta", "top_provider"))
+    meta, provider = (value if isinstance(value := entry.get(name), dict) else {} for name in ("meta", "top_provider"))
     own_limit = ("max_tokens",) if entry.get("type") == "model" else ()  # Anthropic's; for others it is the context
     return ServedModel(
         name=name.removeprefix("models/"),
@@ -111,5 +111,5 @@ def _name_of(entry: dict[str, Any]) -> str:
 
 def _size(holders: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
     """Returns the first sensible number of tokens."""
-    found = (holder.get(name) for holder in holders for name in names)
-    return next((value for value in found if type(value) is int and 0 < value < 1_000_000_000), None)
+    values = (holder.get(name) for holder in holders for name in names)
+    return next((value for value in values if type(value) is int and 0 < value < 1_000_000_000), None)

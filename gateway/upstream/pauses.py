@@ -123,10 +123,10 @@ def _unit_s(unit: str) -> float:
 
 def _iso(text: str, zone: timezone) -> datetime | None:
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=zone)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)
 
 
 def _moment(seconds: float) -> datetime | None:
@@ -147,10 +147,10 @@ def _until(moment: datetime | None, headers: Mapping[str, str]) -> float | None:
 
 def _number(text: str) -> float | None:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return None if math.isnan(found) else found
+    return None if math.isnan(number) else number
 
 
 def _clamp(seconds: float) -> float | None:

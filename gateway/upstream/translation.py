@@ -84,10 +84,10 @@ class Parameters:
     def take(self, name: str, kind: Callable[..., T]) -> T | None:
         """Returns a parameter of this type; None if there is none. Raises BadRequest for another type."""
         raw = self._fields.pop(name, None)
-        found: T | None = (
+        value: T | None = (
             None if raw is None else read_typed(_decoder(kind), raw, self.conversation.param_names.get(name, name))
         )
-        return found
+        return value
 
     def drop(self, *names: str) -> None:
         """Mark a taken parameter as having no counterpart after all."""
@@ -112,8 +112,8 @@ class Parameters:
 
     def stops(self, fits: Callable[[str], object], most: int | None = None) -> list[str]:
         """Returns the stop sequences that fit, and not more than ``most``."""
-        found: list[str] | str | None = self.take("stop", _ONE_OR_MORE)
-        given = [found] if isinstance(found, str) else found or []
+        value: list[str] | str | None = self.take("stop", _ONE_OR_MORE)
+        given = [value] if isinstance(value, str) else value or []
         kept = [stop for stop in given if fits(stop)][:most]
         if len(kept) < len(given):
             self.drop("stop")

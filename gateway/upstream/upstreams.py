@@ -82,10 +82,10 @@ class Upstreams:
         if not channel.dialect.info.needs_url:
             return None
         with self.redaction.errors_of(channel):
-            found = await check_reachability(
+            result = await check_reachability(
                 channel.base_url, channel.timeouts.connect, proxy_to(channel, self._environ)
             )
-        return msgspec.structs.replace(found, text=self.redaction.text(found.text, channel))
+        return msgspec.structs.replace(result, text=self.redaction.text(result.text, channel))
 
     async def fetch_models(self, channel: Channel) -> list[ServedModel]:
         """Returns the models that the upstream lists now, and keeps the time by its clock. Raises UpstreamError."""

@@ -164,11 +164,11 @@ def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
 
     Both are empty if there is no other model, if there are several, or if a count is invalid.
     """
-    found = [step for step in _steps(report) if text_at(step, "type").startswith(OTHER_STEPS)]
-    models = {str(step.get("model") or "") for step in found}
+    others = [step for step in _steps(report) if text_at(step, "type").startswith(OTHER_STEPS)]
+    models = {str(step.get("model") or "") for step in others}
     if len(models) != 1 or "" in models:
         return "", {}
-    sums = _sums(found)
+    sums = _sums(others)
     fresh, output, cached, write = (sums.get(name, 0) for name in _SUMMED)
     long = at(sums, "cache_creation", _LONG_WRITE) or 0
     counts = (fresh, cached, write - long, long, output)
@@ -182,7 +182,7 @@ def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
 
     ``{"web_search_requests": 2}``, ``{"web_search": {"num_requests": 2}}``. No call makes more than a million.
     """
-    holder = next((found for name in _TOOLS if isinstance(found := report.get(name), dict)), {})
+    holder = next((uses for name in _TOOLS if isinstance(uses := report.get(name), dict)), {})
     out: dict[str, int] = {}
     for name, value in (
         *holder.items(),
@@ -289,9 +289,9 @@ def _sums(steps: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _sum(numbers: Iterable[object]) -> int | None:
     """Returns the sum; None if there are no counts, -1 if one of them is invalid."""
-    found = [number for number in numbers if number is not None]
-    counts = [number for number in found if type(number) is int and number >= 0]
-    return None if not found else sum(counts) if len(counts) == len(found) else -1
+    present = [number for number in numbers if number is not None]
+    counts = [number for number in present if type(number) is int and number >= 0]
+    return None if not present else sum(counts) if len(counts) == len(present) else -1
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=PLAUSIBLE)]
@@ -328,15 +328,15 @@ def usual_usage(report: msgspec.Raw) -> Usage | None:
     The result is that of ``usage_report.read``, in a fifth of the time. Most reports are of this kind.
     """
     try:
-        found = _USUAL.decode(report)
+        counts = _USUAL.decode(report)
     except (msgspec.DecodeError, RecursionError):
         return None
-    inputs, outputs = found.prompt_tokens, found.completion_tokens
+    inputs, outputs = counts.prompt_tokens, counts.completion_tokens
     cached = reasoning = 0
-    if (details := found.prompt_tokens_details) is not None:
+    if (details := counts.prompt_tokens_details) is not None:
         cached = details.cached_tokens or 0
-    if (more := found.completion_tokens_details) is not None:
+    if (more := counts.completion_tokens_details) is not None:
         reasoning = more.reasoning_tokens or 0
-    if inputs + outputs != found.total_tokens or cached > inputs or reasoning > outputs:
+    if inputs + outputs != counts.total_tokens or cached > inputs or reasoning > outputs:
         return None
     return Usage(input=inputs, cached=cached, output=outputs, reasoning=reasoning, source=UsageSource.REPORTED)

@@ -97,8 +97,8 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
 
 def _shows(report: Mapping[str, Any], usage: Usage) -> bool:
     """Returns whether clients would read the same counts."""
-    found = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
-    return found == (usage.input, usage.output, usage.total) and {*map(type, found)} == {int}
+    counts = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
+    return counts == (usage.input, usage.output, usage.total) and {*map(type, counts)} == {int}
 
 
 def _settle(report: Mapping[str, Any], counts: dict[str, int], within: Within) -> bool | None:
@@ -243,21 +243,21 @@ class UsageReports:
         """Takes a report. llama.cpp sends one for each of several choices: outputs add up, the input is the same."""
         follows = self._report is not None and not summed
         usual = None if follows else usual_usage(report)
-        found = rawjson.maybe(report) if usual is None else {}
-        if not isinstance(found, dict):
-            self.suspect = self.suspect or bool(found)
+        counts = rawjson.maybe(report) if usual is None else {}
+        if not isinstance(counts, dict):
+            self.suspect = self.suspect or bool(counts)
             return
-        if (named := with_underscores(found)) is not found:
-            found, report = named, rawjson.raw(named)
+        if (named := with_underscores(counts)) is not counts:
+            counts, report = named, rawjson.raw(named)
         if follows:
-            merged = self._merged(found)
-            if merged != found:
-                found, report = merged, rawjson.raw(merged)
+            merged = self._merged(counts)
+            if merged != counts:
+                counts, report = merged, rawjson.raw(merged)
             usual = usual_usage(report)
         self._report, self.usual = report.copy(), usual is not None  # not a view, which would keep the whole answer
-        reading = read(found, self._limits) if usual is None else UsageReading(usual)
+        reading = read(counts, self._limits) if usual is None else UsageReading(usual)
         if reading is None:
-            self.suspect = self.suspect or any("oken" in name for name in found)
+            self.suspect = self.suspect or any("oken" in name for name in counts)
             return
         self.suspect = self.suspect or reading.suspect
         if summed:
@@ -266,13 +266,13 @@ class UsageReports:
             reading = UsageReading(usage, reading.suspect, corrected=True)
         self._reading = reading
 
-    def _merged(self, found: dict[str, Any]) -> dict[str, Any]:
+    def _merged(self, report: dict[str, Any]) -> dict[str, Any]:
         """Returns a later report together with those before it."""
         known = rawjson.maybe(self._report)
-        if not self.final and found.get("output_tokens") is not None:
+        if not self.final and report.get("output_tokens") is not None:
             known.pop("output_tokens", None)
         merged, fell = merge(
-            without_newly_cached(known, found), found, may_decrease=not _GEMINI_COUNTS.isdisjoint(found)
+            without_newly_cached(known, report), report, may_decrease=not _GEMINI_COUNTS.isdisjoint(report)
         )
         self.suspect = self.suspect or fell
         return merged
@@ -354,7 +354,7 @@ def _elsewhere(chunk: Fields) -> msgspec.Raw | None:
 def _moonshot(choices: msgspec.Raw) -> msgspec.Raw | None:
     """Returns the usage inside the first choice."""
     try:
-        found = rawjson.objects(choices)
+        objects = rawjson.objects(choices)
     except ValueError:
         return None
-    return found[0].get("usage") if found else None
+    return objects[0].get("usage") if objects else None

@@ -59,18 +59,18 @@ class PublicApp:
         if endpoint is None:
             endpoint, path, model = find(_without_key(path))
         api = (endpoint and endpoint.api) or api_of(endpoint, request.headers)
-        visit = _visit(request, api, call, path=path, model=model, ts=ts, began=began)
+        origin = _origin(request, api, call, path=path, model=model, ts=ts, began=began)
         try:
             handler = self._handler_of(request, endpoint, path)
             key = self._key(request) if endpoint is not None and endpoint.keyed else ""
             trusted = self._trusted(request, path) if engine.catalog.registry.settings.ollama_token else ""
-            visit = msgspec.structs.replace(visit, key=key, trusted=trusted)
-            response = await handler(engine, request, visit)
+            origin = msgspec.structs.replace(origin, key=key, trusted=trusted)
+            response = await handler(engine, request, origin)
         except GatewayError as error:
             if isinstance(error, InvalidToken):
                 self._throttle.failed(request.remote or "")
             if not error.recorded:
-                self._record(request, visit, error)
+                self._record(request, origin, error)
             response = _error_response(error, call, api)
         except ConnectionError:
             raise
@@ -140,29 +140,31 @@ class PublicApp:
             msg = f"{method} is not allowed here; use {', '.join(endpoint.handlers)}"
         return BadRequest(msg, code="method_not_allowed", details={"allow": ", ".join(methods_of(endpoint))})
 
-    def _record(self, request: web.BaseRequest, visit: CallOrigin, error: GatewayError) -> None:
+    def _record(self, request: web.BaseRequest, origin: CallOrigin, error: GatewayError) -> None:
         """Record a failed request that is not a call: most client programs say little about a failure."""
         engine, token = self._engine, None
         with suppress(GatewayError):
-            was_read = visit.key or error.code not in ("unknown_url", "method_not_allowed")
-            token = token_of(visit.key if was_read else self._key(request), engine.catalog, engine.passes, engine.now())
-        request_line = recorded_request(request.method, visit.path)
-        engine.pipeline.refuse(msgspec.structs.replace(visit, request=request_line), error, token)
+            was_read = origin.key or error.code not in ("unknown_url", "method_not_allowed")
+            token = token_of(
+                origin.key if was_read else self._key(request), engine.catalog, engine.passes, engine.now()
+            )
+        request_line = recorded_request(request.method, origin.path)
+        engine.pipeline.refuse(msgspec.structs.replace(origin, request=request_line), error, token)
 
 
-async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _visit: CallOrigin) -> Response:
+async def _answer_preflight(_engine: Engine, request: web.BaseRequest, _origin: CallOrigin) -> Response:
     """Answer the CORS preflight of a permitted origin, even for an unknown path: the request itself gets the 404."""
     requested_headers = request.headers.get("Access-Control-Request-Headers", "")
     private = request.headers.get("Access-Control-Request-Private-Network") == "true"
     return Response(status=204, headers=preflight(requested_headers, private=private))
 
 
-async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _visit: CallOrigin) -> Response:
+async def _answer_ollama_probe(_engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:
     """Answer GET and HEAD / on the port for apps that expect Ollama there."""
     return Response(b"Ollama is running", content_type="text/plain; charset=utf-8")
 
 
-def _visit(
+def _origin(
     request: web.BaseRequest, api: InboundApi, call: CallId, *, path: str, model: str, ts: Millis, began: float
 ) -> CallOrigin:
     """Returns who made the request and when, without credentials."""

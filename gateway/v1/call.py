@@ -57,7 +57,7 @@ class HttpClient:
             connection.on_lost = self._lost
 
     @property
-    def patient(self) -> bool:
+    def may_wait(self) -> bool:
         """Returns False if it is alone, or if its connection closes after the answer: that is closed at once."""
         return len(self._calls) > 1 and self._request.keep_alive
 
@@ -163,36 +163,36 @@ Shortcut = Callable[[Token, bytes], Response | None]
 async def answer_call(
     engine: Engine,
     request: web.BaseRequest,
-    visit: CallOrigin,
+    origin: CallOrigin,
     shortcut: Shortcut | None = None,
     recall: Recall | None = None,
 ) -> Response:
     """Run one call. Raises GatewayError while nothing has been sent."""
     pipeline = engine.pipeline
-    token = pipeline.identify(visit)
+    token = pipeline.identify(origin)
     share, client = Share(engine.pressure), None
     repeats: Mapping[str, msgspec.Raw] = {}
     on_end = None
     try:
         try:
             check_json(request)
-            engine.pressure.check(visit.began)
+            engine.pressure.check(origin.began)
             body = await read_body(request, share)
-            if visit.model:
-                body = _with_model(body, visit.model)
-            if shortcut is not None and (found := shortcut(token, body)) is not None:
-                return found
+            if origin.model:
+                body = _with_model(body, origin.model)
+            if shortcut is not None and (early := shortcut(token, body)) is not None:
+                return early
             if recall is not None:
                 size = len(body)
                 body, repeats, on_end = await recall(token, body)
                 share.grow(len(body) - size)
         except GatewayError as error:
-            pipeline.refuse(visit, error, token)
+            pipeline.refuse(origin, error, token)
             raise
-        client = HttpClient(request, visit.id, visit.api, engine.live.calls)
+        client = HttpClient(request, origin.id, origin.api, engine.live.calls)
         client.on_end = on_end
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers, repeats=repeats)
-        await pipeline.run(visit, token, received, client)
+        await pipeline.run(origin, token, received, client)
     finally:
         share.close()
         if client is not None:

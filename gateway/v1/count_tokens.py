@@ -40,25 +40,25 @@ ANSWER_LIMIT = 64 << 10
 CLIENT_STATUSES = frozenset({400, 413, 422})
 
 
-async def answer_count_tokens(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_count_tokens(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer the request. Raises GatewayError."""
-    token = engine.pipeline.identify(visit)
+    token = engine.pipeline.identify(origin)
     with closing(Share(engine.pressure)) as share, _counting(engine, token):
         check_json(request)
         body = await read_body(request, share)
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
         if len(body) > LARGE:
-            found = await engine.worker.run(partial(parse_messages_request, received, counts=True))
+            parsed = await engine.worker.run(partial(parse_messages_request, received, counts=True))
         else:
-            found = parse_messages_request(received, counts=True)
-        name = visible_name(found.model, MESSAGES, token, engine.catalog)
+            parsed = parse_messages_request(received, counts=True)
+        name = visible_name(parsed.model, MESSAGES, token, engine.catalog)
         entry = visible_entry(name, token, engine.catalog)
         route = _route(engine, entry)
         if route is not None and route.channel.dialect is Dialect.ANTHROPIC:
-            answer = await _ask(engine, route, found, visit)
+            answer = await _ask(engine, route, parsed, origin)
             if answer is not None:
                 return answer
-        return Response(msgspec.json.encode({"input_tokens": _estimate(engine, route, found)}))
+        return Response(msgspec.json.encode({"input_tokens": _estimate(engine, route, parsed)}))
 
 
 @contextmanager
@@ -81,18 +81,18 @@ def _route(engine: Engine, entry: ModelEntry) -> Route | None:
     return choose(entry.routes, NOTHING_TRIED, engine.health, lambda _: 0).route
 
 
-def _estimate(engine: Engine, route: Route | None, found: InboundRequest) -> int:
-    tokens = max(1, MESSAGES.prompt_tokens(found))
+def _estimate(engine: Engine, route: Route | None, parsed: InboundRequest) -> int:
+    tokens = max(1, MESSAGES.prompt_tokens(parsed))
     return tokens if route is None else engine.pipeline.calibration.apply(route.channel.id, route.served.name, tokens)
 
 
-async def _ask(engine: Engine, route: Route, found: InboundRequest, visit: CallOrigin) -> Response | None:
+async def _ask(engine: Engine, route: Route, parsed: InboundRequest, origin: CallOrigin) -> Response | None:
     """Returns the upstream's count, or its refusal of a client's mistake; None if it cannot count now."""
     channel = route.channel
-    order = MESSAGES.order(found, visit.id, visit.ts)
+    order = MESSAGES.order(parsed, origin.id, origin.ts)
     prepared = native_request(order, channel, route.served, COUNT_PATH)
-    if found.mask and prepared.body is not order.body:
-        prepared = msgspec.structs.replace(prepared, body=unmask(prepared.body, found.mask))
+    if parsed.mask and prepared.body is not order.body:
+        prepared = msgspec.structs.replace(prepared, body=unmask(prepared.body, parsed.mask))
     with suppress(AttemptFailed, TimeoutError, GatewayError):
         async with asyncio.timeout(WAIT_S):
             reply = await engine.upstreams.send(channel, prepared, stream=False)
@@ -108,5 +108,5 @@ async def _ask(engine: Engine, route: Route, found: InboundRequest, visit: CallO
 
 
 def _is_count(body: bytes) -> bool:
-    found = rawjson.maybe(body)
-    return isinstance(found, dict) and type(found.get("input_tokens")) is int
+    value = rawjson.maybe(body)
+    return isinstance(value, dict) and type(value.get("input_tokens")) is int

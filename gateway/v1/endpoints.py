@@ -117,14 +117,14 @@ def find(path: str) -> tuple[EndpointRow | None, str, str]:
 
     Returns None and the unchanged path if there is no endpoint.
     """
-    found = EXACT.get(path)
-    if found is not None:
-        return found, path, ""
+    endpoint = EXACT.get(path)
+    if endpoint is not None:
+        return endpoint, path, ""
     standard, model = standard_path(path)
     spellings = tuple(_spellings(standard))
     for spelling in spellings:
-        if (found := EXACT.get(spelling)) is not None:
-            return found, spelling, model
+        if (endpoint := EXACT.get(spelling)) is not None:
+            return endpoint, spelling, model
     for spelling in spellings:
         for row in PREFIXES:
             if spelling.startswith(row.path):

@@ -16,13 +16,13 @@ STATES = ("ok", "cooling", "half_open", "attention", "off")
 """The states of channels."""
 
 
-async def answer_health(engine: Engine, _request: web.BaseRequest, _visit: CallOrigin) -> Response:
+async def answer_health(engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:
     """Answer GET and HEAD /v1/health."""
     status, body = health(engine)
     return Response(body, status=status)
 
 
-async def answer_front_page(engine: Engine, _request: web.BaseRequest, _visit: CallOrigin) -> Response:
+async def answer_front_page(engine: Engine, _request: web.BaseRequest, _origin: CallOrigin) -> Response:
     """Answer GET and HEAD /, which programs probe without a token."""
     return Response(front_page(engine.address), content_type="text/plain; charset=utf-8")
 

@@ -90,28 +90,28 @@ ALIAS = "claude/"
 """The prefix of any other name; the Messages API knows the model by it."""
 
 
-def _token(engine: Engine, visit: CallOrigin) -> Token:
+def _token(engine: Engine, origin: CallOrigin) -> Token:
     """Returns the token of the client's key. Raises InvalidToken; its record names the request, because no model was
     called.
     """
-    return engine.pipeline.identify(msgspec.structs.replace(visit, request=f"GET {PATH}"))
+    return engine.pipeline.identify(msgspec.structs.replace(origin, request=f"GET {PATH}"))
 
 
-async def answer_models(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_models(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /v1/models."""
     page, aliases = WHOLE_LIST, False
     if "anthropic-version" in request.headers:
         query, aliases = request.query, engine.catalog.registry.settings.list_for_claude
         page = ModelListPage(_limit(query.get("limit", "")), query.get("after_id", ""), query.get("before_id", ""))
-    body = listing(_token(engine, visit), engine.catalog, visit.ts, page, aliases=aliases)
+    body = listing(_token(engine, origin), engine.catalog, origin.ts, page, aliases=aliases)
     return Response(body, headers=_account_note(engine.catalog))
 
 
-async def answer_model(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_model(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /v1/models/{id}; the id may have slashes."""
     aliases = "anthropic-version" in request.headers and engine.catalog.registry.settings.list_for_claude
-    name = visit.path[len(PATH) + 1 :]
-    return Response(one(name, _token(engine, visit), engine.catalog, visit.ts, aliases=aliases))
+    name = origin.path[len(PATH) + 1 :]
+    return Response(one(name, _token(engine, origin), engine.catalog, origin.ts, aliases=aliases))
 
 
 def _account_note(catalog: Catalog) -> dict[str, str]:
@@ -126,10 +126,10 @@ def listing(
     """Returns the list as JSON, sorted by id; with ``aliases`` also models as ``claude/NAME``."""
     seen = catalog.visible(token)
     ids = sorted((*seen, *_aliases(seen))) if aliases else list(seen)
-    found = _page(ids, page)
-    has_more = bool(found) and (ids[0] != found[0] if page.before else ids[-1] != found[-1])
-    models = [_model(name, seen[_bare(name, seen)], token, catalog, now) for name in found]
-    first, last = (found[0], found[-1]) if found else (None, None)
+    names = _page(ids, page)
+    has_more = bool(names) and (ids[0] != names[0] if page.before else ids[-1] != names[-1])
+    models = [_model(name, seen[_bare(name, seen)], token, catalog, now) for name in names]
+    first, last = (names[0], names[-1]) if names else (None, None)
     return msgspec.json.encode(ModelsResponse("list", models, has_more, first, last))
 
 
@@ -167,7 +167,7 @@ def _pricing(price: Price | UpstreamPrices, others: Sequence[Price]) -> Pricing:
     """Returns the price at the channel tried first, and the lowest and highest if others charge another."""
     amounts = [price.input, price.output]
     for pick in (min, max) if others else ():
-        amounts += [pick(one.input for one in others), pick(one.output for one in others)]
+        amounts += [pick(other.input for other in others), pick(other.output for other in others)]
     return Pricing(*map(number, amounts))
 
 
@@ -175,7 +175,7 @@ def _model(name: str, entry: ModelEntry, token: Token, catalog: Catalog, now: Mi
     target = answering(entry)
     price = catalog.price_for(entry, token)
     shown = target.told if price is None else in_force(price, now)
-    asked = [in_force(one, now) for one in target.effects.prices]
+    asked = [in_force(listed, now) for listed in target.effects.prices]
     others = different_prices(asked, catalog.registry.groups.get(token.group))
     context = catalog.context(target.name, target.context)
     return Model(

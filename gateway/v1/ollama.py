@@ -39,27 +39,27 @@ _THINKS = re.compile(
 )
 
 
-async def answer_version(engine: Engine, _: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_version(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /api/version."""
-    engine.pipeline.identify(visit)
+    engine.pipeline.identify(origin)
     return _json({"version": VERSION})
 
 
-async def answer_tags(engine: Engine, _: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_tags(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /api/tags: the models that the token sees."""
-    token = engine.pipeline.identify(visit)
+    token = engine.pipeline.identify(origin)
     return _json({"models": [_tag(entry) for entry in engine.catalog.visible(token).values()]})
 
 
-async def answer_ps(engine: Engine, _: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_ps(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer GET /api/ps: no model is loaded here."""
-    engine.pipeline.identify(visit)
+    engine.pipeline.identify(origin)
     return _json({"models": []})
 
 
-async def answer_show(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /api/show: what one model can do."""
-    token = engine.pipeline.identify(visit)
+    token = engine.pipeline.identify(origin)
     entry = entry_named(_model_of(await _body(engine, request)), token, engine.catalog)
     target = answering(entry)
     context = engine.catalog.context(target.name, target.context)
@@ -80,27 +80,27 @@ async def answer_show(engine: Engine, request: web.BaseRequest, visit: CallOrigi
     )
 
 
-async def answer_pull(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_pull(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /api/pull: an offered model is here already; others are unknown."""
-    token = engine.pipeline.identify(visit)
+    token = engine.pipeline.identify(origin)
     entry_named(_model_of(await _body(engine, request)), token, engine.catalog)
     return Response(b'{"status":"success"}\n', content_type="application/x-ndjson")
 
 
-async def answer_generation(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_generation(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /api/chat and /api/generate. Without a prompt the model is to be loaded, which is free."""
 
     def load(token: Token, body: bytes) -> Response | None:
-        found = rawjson.maybe(body) if len(body) <= SMALL else None
-        if not isinstance(found, dict) or any(found.get(name) for name in ("messages", "prompt", "images", "suffix")):
+        fields = rawjson.maybe(body) if len(body) <= SMALL else None
+        if not isinstance(fields, dict) or any(fields.get(name) for name in ("messages", "prompt", "images", "suffix")):
             return None
-        if not isinstance(found.get("messages", []), list) or not isinstance(found.get("prompt", ""), str):
+        if not isinstance(fields.get("messages", []), list) or not isinstance(fields.get("prompt", ""), str):
             return None
-        name = _model_of(found)
+        name = _model_of(fields)
         entry_named(name, token, engine.catalog)
-        return _json(load_answer(name, visit.ts, chat=visit.api is not OLLAMA_GENERATE))
+        return _json(load_answer(name, origin.ts, chat=origin.api is not OLLAMA_GENERATE))
 
-    return await answer_call(engine, request, visit, load)
+    return await answer_call(engine, request, origin, load)
 
 
 def entry_named(name: str, token: Token, catalog: Catalog) -> ModelEntry:
@@ -152,10 +152,10 @@ def _moment(ts: Millis) -> str:
 async def _body(engine: Engine, request: web.BaseRequest) -> dict[str, Any]:
     check_json(request)
     with closing(Share(engine.pressure)) as share:
-        found = rawjson.maybe(await read_body(request, share))
-    if not isinstance(found, dict):
+        fields = rawjson.maybe(await read_body(request, share))
+    if not isinstance(fields, dict):
         raise BadRequest("the body must be one JSON object", code="invalid_type")
-    return found
+    return fields
 
 
 def _model_of(body: dict[str, Any]) -> str:

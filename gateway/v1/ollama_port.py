@@ -26,9 +26,9 @@ CUT_S = 0.05
 class OllamaPort:
     """The port, open or not."""
 
-    def __init__(self, engine: Engine, crowd: ConnectionLimits) -> None:
+    def __init__(self, engine: Engine, limits: ConnectionLimits) -> None:
         self._engine = engine
-        self._crowd = crowd
+        self._crowd = limits
         self._wake = asyncio.Event()
         self._wanted = 0
         """The port that was last tried."""
@@ -87,8 +87,8 @@ class OllamaPort:
 @asynccontextmanager
 async def open_ollama_port(engine: Engine) -> AsyncIterator[OllamaPort]:
     """Run the port while the block runs."""
-    crowd = ConnectionLimits(lambda: engine.catalog.registry.settings, most=engine.files.clients)
-    port = OllamaPort(engine, crowd)
+    limits = ConnectionLimits(lambda: engine.catalog.registry.settings, most=engine.files.clients)
+    port = OllamaPort(engine, limits)
     engine.on_settings = port.follow
     task = engine.tasks.spawn(port.run(), "Ollama's port")
     try:

@@ -33,28 +33,32 @@ class InputTokens(msgspec.Struct, frozen=True):
     object: str = "response.input_tokens"
 
 
-async def answer_response(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_response(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """POST /v1/responses and /v1/responses/compact, which may go on from what is remembered."""
-    recall_here = partial(_recall, engine, visit) if engine.responses.on else None
-    return await answer_call(engine, request, visit, recall=recall_here)
+    recall_here = partial(_recall, engine, origin) if engine.responses.on else None
+    return await answer_call(engine, request, origin, recall=recall_here)
 
 
 async def _recall(
-    engine: Engine, visit: CallOrigin, token: Token, body: bytes
+    engine: Engine, origin: CallOrigin, token: Token, body: bytes
 ) -> tuple[bytes, Mapping[str, msgspec.Raw], Callable[[bytes], None] | None]:
-    found = await recall_request(engine, body, TokenMemory(token.id, engine.responses))
-    if len(found.body) > MOST_SEEN:
-        found = msgspec.structs.replace(found, stored=False)
-    return found.body, found.repeats, partial(_keep, engine, token.id, found, visit.id[-24:]) if found.stored else None
+    recalled = await recall_request(engine, body, TokenMemory(token.id, engine.responses))
+    if len(recalled.body) > MOST_SEEN:
+        recalled = msgspec.structs.replace(recalled, stored=False)
+    return (
+        recalled.body,
+        recalled.repeats,
+        partial(_keep, engine, token.id, recalled, origin.id[-24:]) if recalled.stored else None,
+    )
 
 
 async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> RecalledRequest:
     """The request with what is remembered in it. A large one is read beside the event loop. Raises BadRequest."""
     work = partial(recall, body, memory)
-    found = await engine.worker.run(work) if len(body) > LARGE else work()
-    if len(found.body) > MAX_BODY:
+    recalled = await engine.worker.run(work) if len(body) > LARGE else work()
+    if len(recalled.body) > MAX_BODY:
         raise TooLarge(f"the request is larger than {MAX_BODY >> 20} MiB with the responses that it goes on from")
-    return found
+    return recalled
 
 
 def _keep(engine: Engine, token: TokenId, request: RecalledRequest, call: str, data: bytes) -> None:
@@ -62,9 +66,9 @@ def _keep(engine: Engine, token: TokenId, request: RecalledRequest, call: str, d
     engine.responses.keep_lazily(token, partial(kept_of, request, data, call), len(request.input) + len(data))
 
 
-async def answer_kept(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_kept(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """GET /v1/responses/{id} and /v1/responses/{id}/input_items: what is remembered."""
-    token, id, rest = _kept_at(engine, visit)
+    token, id, rest = _kept_at(engine, origin)
     kept = engine.responses.find(token, id)
     if kept is None:
         raise _not_kept(id)
@@ -78,29 +82,29 @@ async def answer_kept(engine: Engine, request: web.BaseRequest, visit: CallOrigi
     return Response(kept.body)
 
 
-async def delete_kept(engine: Engine, _request: web.BaseRequest, visit: CallOrigin) -> Response:
+async def delete_kept(engine: Engine, _request: web.BaseRequest, origin: CallOrigin) -> Response:
     """DELETE /v1/responses/{id}."""
-    token, id, rest = _kept_at(engine, visit)
+    token, id, rest = _kept_at(engine, origin)
     if rest or not engine.responses.forget(token, id):
         raise _not_kept(id)
     return Response(rawjson.encode({"id": id, "object": "response", "deleted": True}))
 
 
-async def cancel_kept(engine: Engine, _request: web.BaseRequest, visit: CallOrigin) -> Response:
+async def cancel_kept(engine: Engine, _request: web.BaseRequest, origin: CallOrigin) -> Response:
     """POST /v1/responses/{id}/cancel: no response here runs in the background."""
-    token, id, rest = _kept_at(engine, visit)
+    token, id, rest = _kept_at(engine, origin)
     if rest != "cancel":
-        raise NotFound(f"no POST {plain(visit.path, 80)}", code="unknown_url")
+        raise NotFound(f"no POST {plain(origin.path, 80)}", code="unknown_url")
     if engine.responses.find(token, id) is None:
         raise _not_kept(id)
     msg = "only a response in the background can be cancelled, and there are none here; close the connection instead"
     raise BadRequest(msg, code="unsupported_parameter")
 
 
-def _kept_at(engine: Engine, visit: CallOrigin) -> tuple[TokenId, str, str]:
+def _kept_at(engine: Engine, origin: CallOrigin) -> tuple[TokenId, str, str]:
     """The token, the response's id, and what follows it in the path."""
-    token = engine.pipeline.identify(visit)
-    id, _, rest = visit.path.removeprefix("/v1/responses/").partition("/")
+    token = engine.pipeline.identify(origin)
+    id, _, rest = origin.path.removeprefix("/v1/responses/").partition("/")
     return token.id, id, rest
 
 
@@ -114,30 +118,30 @@ def _not_kept(id: str) -> NotFound:
 
 def _page(items: list[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
     """A page of a list, the newest first unless ``order`` is ``asc``."""
-    found = items if query.get("order") == "asc" else items[::-1]
-    ids = [rawjson.maybe(rawjson.raw(item["id"])) for item in found]
+    ordered = items if query.get("order") == "asc" else items[::-1]
+    ids = [rawjson.maybe(rawjson.raw(item["id"])) for item in ordered]
     start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
     given = query.get("limit", "")
     limit = min(100, max(1, int(given))) if given.isascii() and given.isdecimal() else 20
-    page, names = found[start : start + limit], ids[start : start + limit]
+    page, names = ordered[start : start + limit], ids[start : start + limit]
     return {
         "object": "list",
         "data": page,
         "first_id": names[0] if names else None,
         "last_id": names[-1] if names else None,
-        "has_more": start + limit < len(found),
+        "has_more": start + limit < len(ordered),
     }
 
 
-async def answer_input_tokens(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> Response:
+async def answer_input_tokens(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """POST /v1/responses/input_tokens: an estimate. It costs nothing and counts against no limit."""
-    token = engine.pipeline.identify(visit)
+    token = engine.pipeline.identify(origin)
     with closing(Share(engine.pressure)) as share:
         check_json(request)
-        engine.pressure.check(visit.began)
+        engine.pressure.check(origin.began)
         body = await read_body(request, share)
         if engine.responses.on:
-            body, _, _ = await _recall(engine, visit, token, body)
+            body, _, _ = await _recall(engine, origin, token, body)
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
         large = len(received.body) > LARGE
         count = partial(_count, received)

@@ -73,11 +73,11 @@ _BETA = "openai-beta"
 Socket = web.WebSocketResponse[Literal[False]]
 
 
-async def answer_socket(engine: Engine, request: web.BaseRequest, visit: CallOrigin) -> web.StreamResponse | Response:
+async def answer_socket(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> web.StreamResponse | Response:
     """GET /v1/responses: only a WebSocket begins so. Raises GatewayError as long as it has not begun."""
     if request.method != "GET" or request.headers.get(hdrs.UPGRADE, "").strip().lower() != "websocket":
         raise BadRequest("GET is not allowed here; use POST", code="method_not_allowed", details={"allow": "POST"})
-    token = engine.pipeline.identify(visit)
+    token = engine.pipeline.identify(origin)
     socket: Socket = web.WebSocketResponse(
         timeout=CLOSE_S, heartbeat=PING_S, compress=False, max_msg_size=MAX_BODY, decode_text=False
     )
@@ -85,19 +85,19 @@ async def answer_socket(engine: Engine, request: web.BaseRequest, visit: CallOri
         msg = "a WebSocket begins with HTTP/1.1, 'Connection: Upgrade', version 13 and a key of 16 bytes in base64"
         raise BadRequest(msg, code="websocket_not_supported")
     await socket.prepare(request)
-    await SocketSession(engine, request, visit, token, socket).run()
+    await SocketSession(engine, request, origin, token, socket).run()
     return socket
 
 
 class SocketClient:
     """The answering side of one request, as the pipeline sees it."""
 
-    patient = False
+    may_wait = False
 
-    def __init__(self, socket: Socket, request: web.BaseRequest, visit: CallOrigin, events: TurnEvents) -> None:
+    def __init__(self, socket: Socket, request: web.BaseRequest, origin: CallOrigin, events: TurnEvents) -> None:
         self._socket = socket
         self._request = request
-        self._visit = visit
+        self._origin = origin
         self._events = events
         self.gone = False
         self.begun = False
@@ -126,7 +126,7 @@ class SocketClient:
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
         """The event that ends a broken answer."""
         with suppress(ConnectionError):
-            await self.write(before + self._visit.api.broken_end(error, self._visit.id, stream))
+            await self.write(before + self._origin.api.broken_end(error, self._origin.id, stream))
 
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
         """Every request is for a stream, so there are no whole answers."""
@@ -141,7 +141,7 @@ class SocketClient:
     def interrupt(self, response: str, engine: Engine) -> None:
         """End the call if this is its response. One that has ended meanwhile has its end."""
         if self._events.interrupt(response):
-            engine.cancel(self._visit.id)
+            engine.cancel(self._origin.id)
 
     def cut(self) -> None:
         """Close the connection immediately."""
@@ -170,11 +170,11 @@ class SocketSession:
     """One connection: the requests that wait on it, the one that runs, and what is remembered."""
 
     def __init__(
-        self, engine: Engine, request: web.BaseRequest, visit: CallOrigin, token: Token, socket: Socket
+        self, engine: Engine, request: web.BaseRequest, origin: CallOrigin, token: Token, socket: Socket
     ) -> None:
         self._engine = engine
         self._request = request
-        self._visit = visit
+        self._origin = origin
         self._token = token
         self._socket = socket
         self._headers = request.headers.copy()
@@ -250,10 +250,10 @@ class SocketSession:
         self._wake.set()
 
     async def _refuse(self, error: GatewayError) -> None:
-        visit = self._next_visit()
-        self._engine.pipeline.refuse(visit, error, self._token)
+        origin = self._next_visit()
+        self._engine.pipeline.refuse(origin, error, self._token)
         with suppress(ConnectionError):
-            await self._send_error(error, visit.id)
+            await self._send_error(error, origin.id)
 
     async def _next(self) -> tuple[bytes, Share] | None:
         """The next request; None if the connection is to be closed, or is."""
@@ -278,68 +278,68 @@ class SocketSession:
         return None
 
     async def _answer(self, data: bytes, share: Share) -> None:
-        visit, turn = self._next_visit(), None
+        origin, turn = self._next_visit(), None
         pipeline = self._engine.pipeline
         try:
-            token = pipeline.identify(visit)
+            token = pipeline.identify(origin)
             try:
-                self._engine.pressure.check(visit.began)
+                self._engine.pressure.check(origin.began)
                 turn = await self._engine.worker.run(partial(read_turn, data)) if len(data) > LARGE else read_turn(data)
-                found = await self._recalled(turn, token)
-                share.grow(len(found.body) - len(turn.body))
+                recalled = await self._recalled(turn, token)
+                share.grow(len(recalled.body) - len(turn.body))
             except GatewayError as error:
-                pipeline.refuse(visit, error, token)
+                pipeline.refuse(origin, error, token)
                 raise
-            await (self._run if turn.generate else self._warm)(visit, token, turn, found)
+            await (self._run if turn.generate else self._warm)(origin, token, turn, recalled)
         except GatewayError as error:
             if turn is not None:
                 self._memory.forget(self._token.id, turn.previous)
             with suppress(ConnectionError):
-                await self._send_error(error, visit.id, "" if turn is None else turn.stream_id)
+                await self._send_error(error, origin.id, "" if turn is None else turn.stream_id)
             if isinstance(error, InvalidToken):
                 self._code = WSCloseCode.POLICY_VIOLATION
         except ConnectionError:
             self._lose()
 
     async def _recalled(self, turn: SocketTurn, token: Token) -> RecalledRequest:
-        found = await recall_request(
+        recalled = await recall_request(
             self._engine, turn.body, TokenMemory(token.id, self._memory, self._engine.responses)
         )
-        if turn.local and turn.previous and not found.previous:
+        if turn.local and turn.previous and not recalled.previous:
             msg = f"the response {turn.previous[:80]!a} is not kept on this connection; send the whole input"
             raise BadRequest(msg, code="previous_response_not_found", param="previous_response_id")
-        return found
+        return recalled
 
-    async def _run(self, visit: CallOrigin, token: Token, turn: SocketTurn, found: RecalledRequest) -> None:
+    async def _run(self, origin: CallOrigin, token: Token, turn: SocketTurn, recalled: RecalledRequest) -> None:
         """One call."""
         events = TurnEvents(turn.stream_id)
-        client = self._client = SocketClient(self._socket, self._request, visit, events)
+        client = self._client = SocketClient(self._socket, self._request, origin, events)
         client.gone = self._gone
         received = HttpRequest(
-            body=found.body, target=self._request.raw_path, headers=self._headers, repeats=found.repeats
+            body=recalled.body, target=self._request.raw_path, headers=self._headers, repeats=recalled.repeats
         )
         try:
-            await self._engine.pipeline.run(visit, token, received, client)
+            await self._engine.pipeline.run(origin, token, received, client)
         finally:
             self._client = client.on_gone = None
-        self._note(visit, turn, found, events)
+        self._note(origin, turn, recalled, events)
 
-    async def _warm(self, visit: CallOrigin, token: Token, turn: SocketTurn, found: RecalledRequest) -> None:
+    async def _warm(self, origin: CallOrigin, token: Token, turn: SocketTurn, recalled: RecalledRequest) -> None:
         """A request that is only to be remembered. It reaches no upstream, and costs nothing."""
         engine = self._engine
         try:
             if engine.pipeline.closed is not None:
                 raise engine.pipeline.closed
-            request, answer = warm_up(found.body, found.repeats, visit.id, visit.ts)
+            request, answer = warm_up(recalled.body, recalled.repeats, origin.id, origin.ts)
             visible_entry(request.model, token, engine.catalog)
         except GatewayError as error:
-            engine.pipeline.refuse(visit, error, token)
+            engine.pipeline.refuse(origin, error, token)
             raise
         events = TurnEvents(turn.stream_id)
-        await SocketClient(self._socket, self._request, visit, events).write(answer)
-        self._note(visit, turn, found, events)
+        await SocketClient(self._socket, self._request, origin, events).write(answer)
+        self._note(origin, turn, recalled, events)
 
-    def _note(self, visit: CallOrigin, turn: SocketTurn, found: RecalledRequest, events: TurnEvents) -> None:
+    def _note(self, origin: CallOrigin, turn: SocketTurn, recalled: RecalledRequest, events: TurnEvents) -> None:
         """Remember the answer. What all connections remember is at most half of the memory for requests, so that there
         is room for these.
         """
@@ -347,17 +347,17 @@ class SocketSession:
         if not events.last:
             self._memory.forget(token, turn.previous)
             return
-        found = msgspec.structs.replace(found, body=b"")
+        recalled = msgspec.structs.replace(recalled, body=b"")
         kept: list[KeptResponse | None] = []
 
         def read() -> KeptResponse | None:
             if not kept:
-                kept.append(kept_of(found, events.last, visit.id[-24:], events.items))
+                kept.append(kept_of(recalled, events.last, origin.id[-24:], events.items))
             return kept[0]
 
-        size = len(found.input) + len(events.last) + sum(map(len, events.items))
+        size = len(recalled.input) + len(events.last) + sum(map(len, events.items))
         self._memory.keep_lazily(token, read, size)
-        if found.stored and engine.responses.on:
+        if recalled.stored and engine.responses.on:
             engine.responses.keep_lazily(token, read, size)
         pressure = engine.pressure
         self._remembered.close()
@@ -366,14 +366,14 @@ class SocketSession:
         self._remembered.grow(self._memory.size)
 
     async def _send_error(self, error: GatewayError, call: CallId, stream_id: str = "") -> None:
-        status, headers, body = error_responses.answer(error, call, self._visit.api)
+        status, headers, body = error_responses.answer(error, call, self._origin.api)
         frame = error_frame(status, {**headers, "x-request-id": call}, body, stream_id)
         await self._socket.send_frame(frame, WSMsgType.TEXT)
 
     def _next_visit(self) -> CallOrigin:
         clock = self._engine.clock
         ts = clock.wall()
-        return msgspec.structs.replace(self._visit, id=new_call_id(ts), ts=ts, began=clock.mono())
+        return msgspec.structs.replace(self._origin, id=new_call_id(ts), ts=ts, began=clock.mono())
 
     def _leave(self) -> None:
         """The gateway is about to stop."""

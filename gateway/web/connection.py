@@ -34,10 +34,10 @@ Result = TypeVar("Result")
 def is_own(address: str) -> bool:
     """Returns whether this machine calls; also True for what is not a network address."""
     try:
-        found = ip_address(address)
+        ip = ip_address(address)
     except ValueError:
         return True
-    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
 class ConnectionLimits:
@@ -151,9 +151,9 @@ class InPlaceLoop:
         raise asyncio.CancelledError
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._loop, name)
-        setattr(self, name, found)
-        return found
+        attribute = getattr(self._loop, name)
+        setattr(self, name, attribute)
+        return attribute
 
 
 class Silence:
@@ -225,11 +225,11 @@ class Connection(RequestHandler):
     """The next check of a client that reads more slowly than we write."""
 
     def __init__(
-        self, manager: web.Server, crowd: ConnectionLimits, address: str, new_id: Callable[[], CallId], **options: Any
+        self, manager: web.Server, limits: ConnectionLimits, address: str, new_id: Callable[[], CallId], **options: Any
     ) -> None:
         """``limits`` has already counted it."""
         super().__init__(manager, **options)
-        self._crowd = crowd
+        self._limits = limits
         self._address = address
         self._counted = True
         self._new_id = new_id
@@ -276,7 +276,7 @@ class Connection(RequestHandler):
         """Stop counting it."""
         if self._counted:
             self._counted = False
-            self._crowd.leave(self._address)
+            self._limits.leave(self._address)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Notify the handler."""
@@ -287,8 +287,8 @@ class Connection(RequestHandler):
         self.forget()
         super().connection_lost(exc)
         if self.on_lost is not None:
-            told, self.on_lost = self.on_lost, None
-            told()
+            callback, self.on_lost = self.on_lost, None
+            callback()
 
     def eof_received(self) -> bool:  # type: ignore[override] # aiohttp's says None, and closes
         """The client sends no more: it has closed, or it still reads. This shows only when something is sent to it.

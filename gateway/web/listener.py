@@ -30,19 +30,19 @@ class Listener(web.Server):
     throughput.
     """
 
-    def __init__(self, handler: Handler, crowd: ConnectionLimits, new_id: Callable[[], CallId]) -> None:
+    def __init__(self, handler: Handler, limits: ConnectionLimits, new_id: Callable[[], CallId]) -> None:
         """``new_id`` returns an id for what is answered without the handler."""
         # aiohttp names StreamResponse, and uses only what Response has
         super().__init__(handler, handler_cancellation=False)  # type: ignore[arg-type]
         self.request_factory = partial(GatewayRequest, loop=self._loop)
-        self.crowd = crowd
+        self.limits = limits
         self.new_id = new_id
 
     def connection(self, address: str) -> Connection:
         """Returns a new connection, from this address, which was counted."""
         return Connection(
             self,
-            self.crowd,
+            self.limits,
             address,
             self.new_id,
             loop=self._loop,
@@ -94,20 +94,20 @@ def listening(host: str, port: int) -> list[socket.socket]:
     It waits for the name of the host to be looked up. Only a starting server has one that is not an address.
     """
     infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    found: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     missing: OSError | None = None
     for family, kind, proto, _, address in dict.fromkeys(infos):
         try:
-            found.append(_listening(socket.socket(family, kind, proto), address))
+            sockets.append(_listening(socket.socket(family, kind, proto), address))
         except OSError as error:
             missing = error
             if error.errno not in _NOT_HERE:
                 break
-    if missing is not None and (missing.errno not in _NOT_HERE or not found):
-        for sock in found:
+    if missing is not None and (missing.errno not in _NOT_HERE or not sockets):
+        for sock in sockets:
             sock.close()
         raise missing
-    return found
+    return sockets
 
 
 def _listening(sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
@@ -172,7 +172,7 @@ class Acceptor:
 
     def _take(self, sock: socket.socket, peer: object, group: asyncio.TaskGroup) -> None:
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        if reason := self._listener.crowd.enter(address):
+        if reason := self._listener.limits.enter(address):
             self._turn_away(sock, reason, group)
         else:
             group.create_task(self._connect(sock, address))

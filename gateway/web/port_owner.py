@@ -97,8 +97,8 @@ def owner_by_lsof(port: int) -> str:
         return ""
     command = [program, "-nP", f"-iTCP:{port}", "-sTCP:LISTEN", "-Fpc"]
     with suppress(OSError, subprocess.TimeoutExpired):
-        found = subprocess.run(command, capture_output=True, timeout=3.0, check=False)
-        return read_lsof(found.stdout.decode(errors="replace"))
+        result = subprocess.run(command, capture_output=True, timeout=3.0, check=False)
+        return read_lsof(result.stdout.decode(errors="replace"))
     return ""
 
 

@@ -20,7 +20,7 @@ from tests.fakes.gateway import Gateway
 PACKAGES = ("openai@7.55.0", "ai@7.0.173", "@ai-sdk/openai-compatible@3.0.92")
 INSTALL_S = 90
 RUN_S = 40
-patient = pytest.mark.timeout(INSTALL_S + RUN_S + 20)
+may_wait = pytest.mark.timeout(INSTALL_S + RUN_S + 20)
 """For every test that runs them: the first one may have to install them."""
 
 DRIVER = Path(__file__).parent / "node" / "driver.mjs"

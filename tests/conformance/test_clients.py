@@ -78,7 +78,7 @@ async def test_one_connection_serves_many_calls(gateway: Gateway, provider: Prov
     assert [exchange.reused for exchange in provider.exchanges] == [False, True, True, True]
 
 
-@nodejs.patient
+@nodejs.may_wait
 async def test_openai_node(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", "a/b:free", "cut")
     provider.on("m", speak("Hel", "lo", prompt=9, completion=12))
@@ -104,7 +104,7 @@ async def test_openai_node(gateway: Gateway, provider: Provider) -> None:
     assert "before the answer was complete" in broken["message"]
 
 
-@nodejs.patient
+@nodejs.may_wait
 async def test_openai_node_maps_errors(gateway: Gateway, provider: Provider) -> None:
     for fate in FATES:
         gateway.channel(provider.base_url, f"s{fate.upstream}", name=f"c{fate.upstream}")
@@ -161,7 +161,7 @@ class TestEarlyHead:
         chunks = await in_thread(gateway, lambda chat: list(chat.stream("Say hello.")))
         assert "".join(str(chunk.content) for chunk in chunks) == "Hello"
 
-    @nodejs.patient
+    @nodejs.may_wait
     async def test_openai_node_and_the_ai_sdk(self, gateway: Gateway) -> None:
         jobs = [{"do": do, "model": "m"} for do in ("iterate", "stream", "streamText")]
         assert [result.get("text", result) for result in await nodejs.run(gateway, *jobs)] == ["Hello"] * 3
@@ -179,7 +179,7 @@ def _tool_scripts() -> Iterator[tuple[str, Script, list[Any]]]:
         yield f"t{number}", stream(*docs, chunk(usage=usage(9, 12))), [list(call) for call in wanted]
 
 
-@nodejs.patient
+@nodejs.may_wait
 async def test_node_clients_get_the_right_tool_calls(gateway: Gateway, provider: Provider) -> None:
     cases = list(_tool_scripts())
     gateway.channel(provider.base_url, *(model for model, _, _ in cases))
@@ -192,7 +192,7 @@ async def test_node_clients_get_the_right_tool_calls(gateway: Gateway, provider:
     assert [result["finish"] for result in results] == [finishes[job["do"]] for job in jobs]
 
 
-@nodejs.patient
+@nodejs.may_wait
 async def test_ai_sdk(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "m", "cut", "reasoned")
     provider.on("m", speak("Hel", "lo", prompt=9, completion=12))
@@ -212,7 +212,7 @@ async def test_ai_sdk(gateway: Gateway, provider: Provider) -> None:
     assert reasoned["text"] == "Hello"
 
 
-@nodejs.patient
+@nodejs.may_wait
 @pytest.mark.slow
 async def test_ai_sdk_attempts(gateway: Gateway, provider: Provider) -> None:
     # It ignores x-should-retry: what it takes for passing is tried three times, after 2 and 4 seconds.

@@ -264,7 +264,7 @@ async def test_sticky_groups_take_requests_without_messages(
     assert (await complete(gateway.client, {"model": "m", "prompt": "p", "stream": stream})).status == 200
 
 
-@nodejs.patient
+@nodejs.may_wait
 async def test_the_javascript_sdk_reads_a_stream(gateway: Gateway, provider: Provider) -> None:
     provider.on("m", writes("upon", " a time"))
     (found,) = await nodejs.run(gateway, {"do": "complete", "model": "m"})

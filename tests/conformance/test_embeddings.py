@@ -262,7 +262,7 @@ async def test_another_model_never_answers(served: Gateway, provider: Provider) 
     assert {exchange.json["model"] for exchange in provider.exchanges} == {MODEL}
 
 
-@nodejs.patient
+@nodejs.may_wait
 async def test_the_javascript_sdk_reads_the_same(served: Gateway, provider: Provider) -> None:
     values = [math.sin(number) for number in range(100)]
     provider.on(MODEL, vectors(*values), vectors(*values, always="float"), vectors(*values, always="base64"))

@@ -162,7 +162,7 @@ class FakeClient:
         self.error: GatewayError | None = None
         """The error event that ended the stream."""
         self.was_cut = False
-        self.patient = False
+        self.may_wait = False
         self.due: Answered | None = None
         """The answer that goes out in the loop's next turn."""
         self.on_answer: Callable[[], object] = list

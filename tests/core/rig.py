@@ -88,7 +88,7 @@ class Rig:
         self.grant(DOLLAR)
 
     def _attempts(self, clock: Clock) -> Attempts:
-        rooms, adapter_of = ChannelLimits(self.limiter), dialects.adapters()
+        channel_limits, adapter_of = ChannelLimits(self.limiter), dialects.adapters()
         progress = ProgressReporter(self.bus, self.books, clock)
         self.live.report = progress.report
         return Attempts(
@@ -102,10 +102,10 @@ class Rig:
                 health=self.health,
                 draw=self._drawn,
                 retries=RetryBudget(clock.mono, self.live.__len__),
-                rooms=rooms,
+                channel_limits=channel_limits,
                 sticky=StickyRoutes(clock.mono),
             ),
-            rooms=rooms,
+            channel_limits=channel_limits,
         )
 
     def _drawn(self, tickets: int) -> int:
@@ -143,9 +143,9 @@ class Rig:
     async def run(self, body: bytes, client: FakeClient | None = None) -> Answered:
         clock = self.watch.clock
         now = clock.wall()
-        visit = CallOrigin(id=new_call_id(now), api=CHAT, key="", app="test", retry=0, ts=now, began=clock.mono())
+        origin = CallOrigin(id=new_call_id(now), api=CHAT, key="", app="test", retry=0, ts=now, began=clock.mono())
         client = client or self.client
-        await self.pipeline.run(visit, self.token, HttpRequest(body=body, target="/", headers={}), client)
+        await self.pipeline.run(origin, self.token, HttpRequest(body=body, target="/", headers={}), client)
         return client.whole
 
     def start(self, model: str = "m", **fields: Any) -> "asyncio.Task[Answered]":

@@ -25,8 +25,8 @@ from tests.core.test_quota import Purse
 
 
 def call_of(token: Token, catalog: Catalog, model: str = "m", **fields: Any) -> Call:
-    visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
-    return Call(CallContext(visit, kit.ask(model, **fields), FakeClient(), catalog, token, group_of(token, catalog)))
+    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
+    return Call(CallContext(origin, kit.ask(model, **fields), FakeClient(), catalog, token, group_of(token, catalog)))
 
 
 def offered(*models: str, **fields: Any) -> Catalog:

@@ -18,9 +18,9 @@ from tests.core.ends import FakeClient
 
 
 def call(*, stream: bool = False) -> Call:
-    visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="curl", retry=0, ts=NOON, began=100.0)
+    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="curl", retry=0, ts=NOON, began=100.0)
     return Call(
-        CallContext(visit, kit.ask(stream=stream), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
+        CallContext(origin, kit.ask(stream=stream), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
     )
 
 

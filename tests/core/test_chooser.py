@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.chooser import StickyRoute, StickyRoutes, conversation
-from gateway.core.routing import choose, easy
+from gateway.core.routing import choose, choose_from
 from gateway.domain.call import STAYED_MARK, FailureKind, passed_channels
 from gateway.domain.errors import NoChannel
 from gateway.domain.group import Fallback, Group, Policy
@@ -52,14 +52,14 @@ async def test_the_reason_of_the_choice_is_reported(rig: Rig) -> None:
 )
 def test_the_short_way_is_taken_where_a_draw_is_all(fields: dict[str, Any], simple: bool) -> None:
     made = [channel(name, groups=("home",), **fields) for name in ("a", "b")]
-    assert bool(catalog(*made).group_models("home")["m"].easy) == simple
+    assert bool(catalog(*made).group_models("home")["m"].first_tier) == simple
 
 
 @pytest.mark.parametrize("policy", [Policy.LOCAL, Policy.FASTEST])
 def test_what_must_be_measured_goes_the_long_way(policy: Policy) -> None:
     made = channel("a", groups=("home",), base_url="http://127.0.0.1:1/v1")
     found = catalog(made, groups=(Group(name="home", policy=policy),))
-    assert found.group_models("home")["m"].easy == ()
+    assert found.group_models("home")["m"].first_tier == ()
 
 
 @given(
@@ -73,7 +73,9 @@ def test_the_short_way_leads_where_the_long_one_does(channels: list[tuple[int, i
     ]
     entry = catalog(*made).group_models("home")["m"]
     draw = lambda n: ticket % n  # noqa: E731
-    assert easy(entry.easy, draw) == choose(entry.routes, frozenset(), ChannelHealth(Mono(), lambda: None), draw)
+    assert choose_from(entry.first_tier, draw) == choose(
+        entry.routes, frozenset(), ChannelHealth(Mono(), lambda: None), draw
+    )
 
 
 async def test_a_full_channel_is_left_for_another(rig: Rig) -> None:

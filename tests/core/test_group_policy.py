@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gateway.core.catalog import ModelEntry
 from gateway.core.channel_health import ChannelHealth
 from gateway.core.group_policy import is_local, models_after
-from gateway.core.retry import helps
+from gateway.core.retry import may_help
 from gateway.core.routing import RouteChoice, choose
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamPrices
@@ -228,7 +228,7 @@ def test_a_request_at_fault_goes_nowhere_else_unless_it_is_too_long(
 ) -> None:
     found = UpstreamError("no", code=code, status=400)
     found.kind = FailureKind.CLIENT
-    assert helps(found, *map(with_context, contexts)) == expected
+    assert may_help(found, *map(with_context, contexts)) == expected
 
 
 def names_of(entry: ModelEntry) -> list[str]:

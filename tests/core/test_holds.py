@@ -142,7 +142,7 @@ class StorelessGateway(GenerousUpstream):
         clock = self.clock = Watch().clock
         self.catalog, self.meter = catalog, Meter()
         self.limiter = Limiter(clock.mono, lambda _: UsedToday(0, 0, 0.0))
-        health, rooms = ChannelHealth(clock.mono, lambda: None), ChannelLimits(self.limiter)
+        health, channel_limits = ChannelHealth(clock.mono, lambda: None), ChannelLimits(self.limiter)
         adapter_of = dialects.adapters()
         self.attempts = Attempts(
             sender=self.upstreams,
@@ -155,10 +155,10 @@ class StorelessGateway(GenerousUpstream):
                 health=health,
                 draw=lambda _: 0,
                 retries=RetryBudget(clock.mono, lambda: 10),
-                rooms=rooms,
+                channel_limits=channel_limits,
                 sticky=StickyRoutes(clock.mono),
             ),
-            rooms=rooms,
+            channel_limits=channel_limits,
         )
         for made in catalog.registry.channels.values():
             self.upstreams.on(made.name, lambda made=made: self.reply(made, self.upstreams.asked[-1][1]))  # type: ignore[misc]
@@ -169,10 +169,10 @@ class StorelessGateway(GenerousUpstream):
         ``left``: percent of the money and of the tokens that are there between the least that the call needs at its
         first model, and all that it may need at any.
         """
-        visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
+        origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
         asked = kit.ask(**request)
         token = kit.token()
-        call = Call(CallContext(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
+        call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
         call.share = AnswerMemory(Settings, ()).share()
         needs = needs_by_model(call, visible_entry("m", token, self.catalog), self.attempts.recalled)
         first, need = needs[0].need, most_of(needs, call.context.group.multiplier)

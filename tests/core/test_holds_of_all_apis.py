@@ -152,17 +152,17 @@ class ObedientGateway(StorelessGateway):
 
     async def cost(self, api: InboundApi, request: Doc) -> tuple[int, int]:
         """What was held for a call with enough money, and what it cost. Raises GatewayError."""
-        visit = CallOrigin(id=CallId("req_1"), api=api, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
+        origin = CallOrigin(id=CallId("req_1"), api=api, key="", app="", retry=0, ts=NOON, began=self.clock.mono())
         body = json.dumps({"model": "m", **request}).encode()
         asked, token = api.parse(HttpRequest(body=body, target="", headers={})), kit.token()
-        call = Call(CallContext(visit, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
+        call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
         call.share = AnswerMemory(Settings, ()).share()
         admission = admit(call, self.limiter, Purse(10**18), self.attempts.recalled)
         choice = self.attempts.first(call, admission.entry)
         assert choice.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
         call.begin_attempt(choice.route, choice.why, 1)
-        got = await self.attempts.answer(call, admission.entry, api.order(asked, visit.id, visit.ts), choice)
+        got = await self.attempts.answer(call, admission.entry, api.order(asked, origin.id, origin.ts), choice)
         assert isinstance(got, WholeAnswer)
         call.result.usage = self.meter.usage(call, got)
         return call.held, record_of(call, 200, mono=self.clock.mono()).cost

@@ -184,8 +184,8 @@ def facts_in(body: bytes) -> dict[str, str]:
 
 async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
     """Its answer is on its way elsewhere: two heads would tear the connection."""
-    visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
-    call = Call(CallContext(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
+    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
+    call = Call(CallContext(origin, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
     call.result.settled = True
     await rig.live._breathe(call)  # noqa: SLF001 - the moment is not visible from outside
     assert not call.context.client.begun
@@ -330,12 +330,12 @@ class Desk:
         self.bus = EventBus()
         self.books = Books(available)
         self.teller = ProgressReporter(self.bus, self.books, self.watch.clock)
-        visit = CallOrigin(
+        origin = CallOrigin(
             id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=self.watch.clock.mono()
         )
         catalog = kit.catalog(account=account)
         asked = kit.ask(stream=True)
-        self.call = Call(CallContext(visit, asked, FakeClient(), catalog, token or kit.token(), Group(name="home")))
+        self.call = Call(CallContext(origin, asked, FakeClient(), catalog, token or kit.token(), Group(name="home")))
         self.call.begin_attempt(kit.route(), "", 1)
         self.call.attempt.stream = as_chat(adapter(kit.channel().dialect)).stream(
             Order(fields=asked.fields, model="m", stream=True), kit.channel()

@@ -97,7 +97,7 @@ async def test_a_stream_is_answered_recorded_and_charged(up: Rig) -> None:
 
 async def test_a_patient_clients_answer_waits_for_its_record(up: Rig) -> None:
     written: list[int] = []
-    up.client.patient = True
+    up.client.may_wait = True
     up.client.on_answer = lambda: written.append(up.store.calls.count)
     await up.call()
     assert (written, up.store.calls.count, up.spent) == ([], 0, GOOD_COST)

@@ -56,7 +56,7 @@ class Desk:
         app: str = "curl",
         request: str = "",
     ) -> None:
-        visit = CallOrigin(
+        origin = CallOrigin(
             id=CallId("req_1"),
             api=CHAT,
             request=request,
@@ -66,7 +66,7 @@ class Desk:
             ts=NOON,
             began=self.watch.clock.mono() - 0.25,
         )
-        self.refusals.note(visit, error or RateLimited("too fast"), token, kit.ask(model) if model else None)
+        self.refusals.note(origin, error or RateLimited("too fast"), token, kit.ask(model) if model else None)
 
 
 @pytest.fixture

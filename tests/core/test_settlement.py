@@ -32,9 +32,9 @@ REPORTED = Usage(input=9, output=12, source=UsageSource.REPORTED)
 
 
 def call(prompt: str = "Say hello.", channel: Channel = UP, **fields: Any) -> Call:
-    visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
+    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     asked = kit.ask(messages=[{"role": "user", "content": prompt}], **fields)
-    made = Call(CallContext(visit, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
+    made = Call(CallContext(origin, asked, FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
     made.begin_attempt(kit.route(channel.name), "", 1)
     made.need = need_of(asked, effects_of([(channel, channel.models[0])]), kit.PRICE, MILLION)
     return made
@@ -161,8 +161,8 @@ def test_no_estimate_of_a_prompt_is_above_what_was_held_for_it() -> None:
 
 def settled_call(**fields: object) -> Call:
     """A call that began at second 100. The fields are those of its parts."""
-    visit = CallOrigin(id=CallId("req_1"), api=CHAT, key="secret", app="curl", retry=1, ts=NOON, began=100.0)
-    context = CallContext(visit, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
+    origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="secret", app="curl", retry=1, ts=NOON, began=100.0)
+    context = CallContext(origin, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home"))
     made = Call(msgspec.structs.replace(context, **{n: v for n, v in fields.items() if hasattr(context, n)}))
     made.attempt.price = kit.PRICE
     for part in (made.attempt, made.delivery, made.result):

@@ -114,7 +114,7 @@ async def test_answers_that_go_out_together_are_withheld_one_by_one(up: Rig, dis
     told = watched(up)
     clients = [FakeClient() for _ in range(5)]
     for client in clients:
-        client.patient = True
+        client.may_wait = True
 
     def judge(operation: Operation) -> Refusal | None:
         if not operation.file.startswith("usage/"):
@@ -136,7 +136,7 @@ async def test_answers_that_go_out_together_are_withheld_one_by_one(up: Rig, dis
 
 async def test_a_withheld_answer_has_the_route_of_its_call(up: Rig, disk: Disk) -> None:
     up.change_token(limits=Limits(rpm=10))
-    up.client.patient = True
+    up.client.may_wait = True
     fails_in_usage(disk, "EIO")
     await up.call()
     await asyncio.sleep(0)

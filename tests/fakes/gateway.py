@@ -26,7 +26,7 @@ from gateway.domain.registry import Change
 from gateway.domain.settings import Settings
 from gateway.domain.token import Token
 from gateway.domain.units import DOLLAR, ChannelId, Millis, Nanos, TokenId
-from gateway.server import open_door, open_engine
+from gateway.server import open_engine, open_public_port
 from tests.fakes.client import Client
 
 HASTE = 20.0
@@ -138,7 +138,7 @@ async def running(
         clock = Clock(mono=asyncio.get_running_loop().time, sleep=lambda s: asyncio.sleep(s / haste))
         clock = clock if wall is None else msgspec.structs.replace(clock, wall=wall)
         engine = await stack.enter_async_context(open_engine(config, clock=clock, patience=patience))
-        await stack.enter_async_context(open_door(engine, config))
+        await stack.enter_async_context(open_public_port(engine, config))
         port = int(engine.address.rpartition(":")[2].partition("/")[0])
         gateway = Gateway(engine, port, Client(port))
         if not engine.catalog.registry.grants:

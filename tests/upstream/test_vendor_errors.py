@@ -11,7 +11,7 @@ from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect
 from gateway.domain.failure import Failure
-from gateway.upstream.answer_errors import failure_in, failure_told
+from gateway.upstream.answer_errors import failure_in, reported_failure
 from gateway.upstream.dialects import adapters
 from tests.cases import vendor_errors as said
 from tests.cases import vendor_refusals as refused
@@ -186,7 +186,7 @@ def _inside(body: Any) -> Failure:
     """As it is found in an answer, and in bytes of which it is known to be an error."""
     found = failure_in(UP, rawjson.fields(_bytes(body)))
     assert found is not None
-    assert found == failure_told(UP, _bytes(body))
+    assert found == reported_failure(UP, _bytes(body))
     return found
 
 

@@ -142,14 +142,16 @@ async def test_a_whole_answer_is_sent_at_once_and_once() -> None:
         (2, "1.0", "", False),
     ],
 )
-async def test_only_who_is_not_alone_and_stays_waits_a_turn(calls: int, version: str, wish: str, patient: bool) -> None:
+async def test_only_who_is_not_alone_and_stays_waits_a_turn(
+    calls: int, version: str, wish: str, may_wait: bool
+) -> None:
     async def handle(request: web.BaseRequest) -> Response:
-        return Response(str(HttpClient(request, CallId("req_1"), CHAT, range(calls)).patient).encode())
+        return Response(str(HttpClient(request, CallId("req_1"), CHAT, range(calls)).may_wait).encode())
 
     async with opened(handle) as (visitor, _):
         connection = f"connection: {wish}\r\n" if wish else ""
         answer = await visitor.raw(f"GET / HTTP/{version}\r\nhost: x\r\n{connection}\r\n".encode())
-        assert answer.body == str(patient).encode()
+        assert answer.body == str(may_wait).encode()
 
 
 async def test_a_whole_answer_without_a_reader_is_not_an_error() -> None:

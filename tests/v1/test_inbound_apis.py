@@ -80,12 +80,12 @@ async def test_a_running_call_has_its_api(
     monkeypatch.setitem(endpoints.EXACT, PATH, SHOUT)
     begun, gate = asyncio.Event(), asyncio.Event()
 
-    async def patient(exchange: Exchange) -> None:
+    async def may_wait(exchange: Exchange) -> None:
         begun.set()
         await gate.wait()
         await speak("well")(exchange)
 
-    provider.on("m", patient)
+    provider.on("m", may_wait)
     asked = asyncio.create_task(shout(gateway, {}))
     async with asyncio.timeout(5):
         await begun.wait()

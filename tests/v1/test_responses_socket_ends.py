@@ -13,7 +13,7 @@ from gateway.config import Config
 from gateway.core.live_calls import CallDeadlines
 from gateway.domain.call import Outcome
 from gateway.domain.usage import UsageSource
-from gateway.server import PublicPort, open_door
+from gateway.server import PublicPort, open_public_port
 from gateway.store.verify import verify
 from gateway.v1.responses_socket import IDLE_S, SocketClient
 from tests.fakes.client import Client
@@ -203,7 +203,7 @@ async def test_a_key_that_was_replaced_ends_the_connection(gateway: Gateway, pro
 @asynccontextmanager
 async def second_door(gateway: Gateway, tmp_path: Path) -> AsyncIterator[tuple[PublicPort, Client]]:
     """A port that a test can close, and a client of it."""
-    async with open_door(gateway.engine, Config(home=tmp_path, host="127.0.0.1", port=0)) as door:
+    async with open_public_port(gateway.engine, Config(home=tmp_path, host="127.0.0.1", port=0)) as door:
         port = int(gateway.engine.address.rpartition(":")[2].partition("/")[0])
         yield door, Client(port, gateway.client.key)
 

@@ -33,9 +33,9 @@ class Visitor(Client):
 
 
 @asynccontextmanager
-async def opened(handle: Handle, crowd: ConnectionLimits | None = None) -> AsyncIterator[tuple[Visitor, Listener]]:
+async def opened(handle: Handle, limits: ConnectionLimits | None = None) -> AsyncIterator[tuple[Visitor, Listener]]:
     """A client that knows the port, and the listener."""
-    listener = Listener(_guarded(handle), crowd or ConnectionLimits(Settings), new_id)
+    listener = Listener(_guarded(handle), limits or ConnectionLimits(Settings), new_id)
     acceptor = Acceptor(listening("127.0.0.1", 0), listener)
     visitor = Visitor(acceptor.port)
     async with asyncio.TaskGroup() as group:

@@ -29,47 +29,47 @@ def test_whose_address_it_is(address: str, own: bool) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 2048])
 def test_the_limit_itself_is_let_in_and_one_more_is_not(limit: int) -> None:
-    crowd = ConnectionLimits(lambda: Settings(connections=limit))
-    assert [crowd.enter("127.0.0.1") for _ in range(limit)] == [""] * limit
+    limits = ConnectionLimits(lambda: Settings(connections=limit))
+    assert [limits.enter("127.0.0.1") for _ in range(limit)] == [""] * limit
     for _ in range(3):
-        assert crowd.enter("127.0.0.1") == f"more than {limit} connections are open"
-    crowd.leave("127.0.0.1")
-    assert crowd.enter("127.0.0.1") == ""
-    assert crowd.enter("127.0.0.1") != ""
+        assert limits.enter("127.0.0.1") == f"more than {limit} connections are open"
+    limits.leave("127.0.0.1")
+    assert limits.enter("127.0.0.1") == ""
+    assert limits.enter("127.0.0.1") != ""
 
 
 def test_what_the_system_has_open_files_for_is_a_limit_as_well() -> None:
-    crowd = ConnectionLimits(Settings, most=lambda: 2)
-    assert [crowd.enter("127.0.0.1") for _ in range(2)] == ["", ""]
-    assert crowd.enter("127.0.0.1") == (
+    limits = ConnectionLimits(Settings, most=lambda: 2)
+    assert [limits.enter("127.0.0.1") for _ in range(2)] == ["", ""]
+    assert limits.enter("127.0.0.1") == (
         "more than 2 connections are open, and the system's limit of open files allows no more"
     )
-    assert crowd.open == 2
+    assert limits.open == 2
 
 
 @pytest.mark.parametrize("limit", [1, 256])
 def test_one_address_of_another_machine_has_its_own_limit(limit: int) -> None:
-    crowd = ConnectionLimits(lambda: Settings(address_connections=limit))
-    assert [crowd.enter(FAR) for _ in range(limit)] == [""] * limit
-    assert crowd.enter(FAR) == f"more than {limit} connections of this address are open"
-    assert crowd.enter("192.168.1.8") == ""
-    crowd.leave(FAR)
-    assert crowd.enter(FAR) == ""
+    limits = ConnectionLimits(lambda: Settings(address_connections=limit))
+    assert [limits.enter(FAR) for _ in range(limit)] == [""] * limit
+    assert limits.enter(FAR) == f"more than {limit} connections of this address are open"
+    assert limits.enter("192.168.1.8") == ""
+    limits.leave(FAR)
+    assert limits.enter(FAR) == ""
 
 
 def test_this_machine_may_have_any_number() -> None:
-    crowd = ConnectionLimits(lambda: Settings(address_connections=1))
-    assert [crowd.enter("127.0.0.1") for _ in range(3)] == [""] * 3
+    limits = ConnectionLimits(lambda: Settings(address_connections=1))
+    assert [limits.enter("127.0.0.1") for _ in range(3)] == [""] * 3
 
 
 def test_without_limits_all_may_come() -> None:
-    crowd = ConnectionLimits(lambda: Settings(connections=0, address_connections=0))
-    assert {crowd.enter(FAR) for _ in range(5000)} == {""}
+    limits = ConnectionLimits(lambda: Settings(connections=0, address_connections=0))
+    assert {limits.enter(FAR) for _ in range(5000)} == {""}
 
 
 def test_addresses_that_left_are_forgotten() -> None:
-    crowd = ConnectionLimits(Settings)
+    limits = ConnectionLimits(Settings)
     for number in range(1000):
-        crowd.enter(f"10.0.{number // 256}.{number % 256}")
-        crowd.leave(f"10.0.{number // 256}.{number % 256}")
-    assert crowd._by_address == {}  # noqa: SLF001 - its bound is what this is about
+        limits.enter(f"10.0.{number // 256}.{number % 256}")
+        limits.leave(f"10.0.{number // 256}.{number % 256}")
+    assert limits._by_address == {}  # noqa: SLF001 - its bound is what this is about

@@ -24,8 +24,8 @@ async def quick(_: web.BaseRequest) -> Response:
 
 async def test_a_flood_is_answered_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """Also those that have sent their request before the first read."""
-    crowd = ConnectionLimits(Settings, most=lambda: 10)
-    async with opened(quick, crowd) as (client, listener):
+    limits = ConnectionLimits(Settings, most=lambda: 10)
+    async with opened(quick, limits) as (client, listener):
         kept = [await client.connect() for _ in range(10)]
         await until(lambda: len(listener.connections) == 10)
 
@@ -40,15 +40,15 @@ async def test_a_flood_is_answered_and_told_once(caplog: pytest.LogCaptureFixtur
         assert {answer.refusal for answer in answers} == {(503, "overloaded", None)}
         assert len([r for r in caplog.records if "turned away" in r.getMessage()]) == 1
         kept.pop().close()
-        await until(lambda: crowd.open == 9)
+        await until(lambda: limits.open == 9)
         assert (await client.get("/")).status == 200
 
 
 async def test_more_are_turned_away_than_may_linger() -> None:
-    crowd = ConnectionLimits(Settings, most=lambda: 1)
-    async with opened(quick, crowd) as (client, _):
+    limits = ConnectionLimits(Settings, most=lambda: 1)
+    async with opened(quick, limits) as (client, _):
         await client.connect()
-        await until(lambda: crowd.open == 1)
+        await until(lambda: limits.open == 1)
         silent = [await client.connect() for _ in range(3 * 32)]
         for peer in silent:
             assert (await read_answer(peer)).status == 503
@@ -97,25 +97,25 @@ async def test_a_lack_of_files_and_one_of_memory_are_both_logged(
 
 
 async def test_a_connection_that_is_lost_at_once_is_not_counted() -> None:
-    crowd = ConnectionLimits(Settings)
-    async with opened(quick, crowd) as (client, listener):
+    limits = ConnectionLimits(Settings)
+    async with opened(quick, limits) as (client, listener):
         for _ in range(20):
             (await client.connect()).reset()
         assert (await client.get("/")).status == 200
         await until(lambda: not listener.connections)
-        assert crowd.open == 0
+        assert limits.open == 0
 
 
 async def test_closed_it_accepts_no_more_and_keeps_what_it_has() -> None:
-    crowd = ConnectionLimits(Settings)
-    listener = Listener(quick, crowd, new_id)
+    limits = ConnectionLimits(Settings)
+    listener = Listener(quick, limits, new_id)
     sockets = listening("127.0.0.1", 0)
     acceptor = Acceptor(sockets, listener)
     async with asyncio.TaskGroup() as group:
         group.create_task(acceptor.run())
         client = Client(acceptor.port)
         peer = await client.connect()
-        await until(lambda: crowd.open == 1)
+        await until(lambda: limits.open == 1)
         acceptor.close()
         await until(lambda: all(sock.fileno() == -1 for sock in sockets))
         with pytest.raises(ConnectionRefusedError):
@@ -123,7 +123,7 @@ async def test_closed_it_accepts_no_more_and_keeps_what_it_has() -> None:
         await peer.write(client.request("GET", "/"))
         assert (await read_answer(peer)).status == 200
         peer.close()
-        await until(lambda: crowd.open == 0)
+        await until(lambda: limits.open == 0)
     await listener.shutdown(0.05)
 
 

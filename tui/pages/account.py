@@ -50,9 +50,9 @@ async def grant(page: AnyPage) -> None:
         live=live,
         verb="Add",
     )
-    found: AccountView | None = await page.ask(Form(plan))
-    if found is not None:
-        page.report_change(f"Balance: {dollars(found.balance_nanos)}.")
+    account: AccountView | None = await page.ask(Form(plan))
+    if account is not None:
+        page.report_change(f"Balance: {dollars(account.balance_nanos)}.")
 
 
 async def suspend(page: AnyPage) -> None:
@@ -168,7 +168,7 @@ class AccountPage(ConsolePage):
 
     def _outlook(self, account: AccountView) -> tuple[str, str]:
         """Returns how long the money lasts, or that a budget is used up."""
-        if account.available_nanos > 0 and any(used_share(one) >= 1 for one in account.budgets):
+        if account.available_nanos > 0 and any(used_share(budget) >= 1 for budget in account.budgets):
             return "   calls are rejected: a budget is used up", "bad"
         spent = sum(self._trends.values("", lambda row: row.cost_nanos)[-PACE_DAYS:])
         pace = balance_forecast(account.available_nanos, int(spent), self._first, self.session.now())
@@ -185,7 +185,7 @@ class AccountPage(ConsolePage):
 
     def _other_budgets(self, width: int) -> list[Content]:
         """Returns the budgets of groups and tokens, the most used first; no line if there are none."""
-        others = [one for one in budget_sources(self.session) if one.kind != "account"]
+        others = [source for source in budget_sources(self.session) if source.kind != "account"]
         if not others:
             return []
         rows = budget_rows(self.session, others[:200], width)
@@ -204,10 +204,10 @@ class AccountPage(ConsolePage):
                 (" adds money", "dim"),
             )
         ]
-        for one in sorted(self._grants, key=lambda g: -g.time)[:200]:
-            sign = "" if one.nanos < 0 else "+"
-            amount = f"   {sign}{dollars(one.nanos)}"
-            rows.append(content(f"{amount:<16}", (f"{fmt.moment(one.time, now):<14}", "dim"), safe(one.note)))
+        for row in sorted(self._grants, key=lambda g: -g.time)[:200]:
+            sign = "" if row.nanos < 0 else "+"
+            amount = f"   {sign}{dollars(row.nanos)}"
+            rows.append(content(f"{amount:<16}", (f"{fmt.moment(row.time, now):<14}", "dim"), safe(row.note)))
         if not self._grants:
             rows.append(content("   none yet"))
         return rows
@@ -216,9 +216,9 @@ class AccountPage(ConsolePage):
         starts = days(30, self.session.now())
         try:
             self._grants = await self.session.client.grants()
-            found = await self.session.client.summary(since=starts[0], step="day")
+            summary = await self.session.client.summary(since=starts[0], step="day")
         except GatewayError:
             self._asked = None
             return  # the header says that the server is gone
-        self._trends, self._first = trends(found, starts), found.first_ms
+        self._trends, self._first = trends(summary, starts), summary.first_ms
         self.renew()

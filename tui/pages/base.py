@@ -118,10 +118,10 @@ class ConsolePage(Vertical):
         """Show that work is running. Returns its result, or None if the dialog was closed. Raises the work's
         GatewayError.
         """
-        found = await self.ask(Busy(title, work, self.session.now))
-        if isinstance(found, GatewayError):
-            raise found
-        return found
+        result = await self.ask(Busy(title, work, self.session.now))
+        if isinstance(result, GatewayError):
+            raise result
+        return result
 
     async def confirm(self, question: str, breaks: str, verb: str) -> bool:
         """Ask for confirmation of an action that breaks something."""
@@ -138,8 +138,8 @@ def page_class(page: str) -> type[ConsolePage]:
     """Returns the class of the page with this id. Its file is loaded when it is first needed, which halves the start
     time.
     """
-    found: type[ConsolePage] = getattr(import_module(f"tui.pages.{page}"), f"{page.capitalize()}Page")
-    return found
+    cls: type[ConsolePage] = getattr(import_module(f"tui.pages.{page}"), f"{page.capitalize()}Page")
+    return cls
 
 
 def unmark(page: AnyPage) -> None:

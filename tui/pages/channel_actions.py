@@ -148,7 +148,7 @@ async def discover(page: AnyPage) -> None:
     made, failed = await page.wait("Fetching their models", lambda: add_discovered(session, offers, on)) or ([], [])
     if made:
         select_row(page, made[-1].id)
-        names = ", ".join(safe(one.name, 40) for one in made)
+        names = ", ".join(safe(channel.name, 40) for channel in made)
         news = channel_fields.price_news(*made)
         test_key, undo_key = session.key("channels.test"), session.key("app.undo")
         advice = f"Press {test_key} to test one, {undo_key} to undo the last."

@@ -27,27 +27,29 @@ ORDER = ("new", "gone", "kept_out", "offered")
 STATE_NAMES = {"new": "new", "gone": "gone", "kept_out": "not offered", "offered": "offered"}
 
 
-def offering_text(found: Offering) -> str:
+def offering_text(offering: Offering) -> str:
     """Returns the text that a user would type for it."""
-    return ", ".join(offering_words(found))
+    return ", ".join(offering_words(offering))
 
 
-def models_options(found: Offering) -> list[str]:
+def models_options(offering: Offering) -> list[str]:
     """Returns the option that offers the same. Raises BadRequest if none can."""
-    if odd := next((model.name for model in found.models if is_pattern(model.name) and not model.upstream), None):
+    if odd := next((model.name for model in offering.models if is_pattern(model.name) and not model.upstream), None):
         raise BadRequest(f"'{odd}' is a model name, but the command line would read it as a pattern")
-    return ["--models", ",".join(offering_words(found)) or "*"]
+    return ["--models", ",".join(offering_words(offering)) or "*"]
 
 
 def listing_options(listing: ListingView) -> list[tuple[str, str]]:
     """Returns ids and texts of all listed models, new and gone ones first."""
-    rows = sorted(listing.models, key=lambda one: (ORDER.index(one.state) if one.state in ORDER else 9, one.name))
-    return [(one.name, _listed_text(one)) for one in rows]
+    rows = sorted(
+        listing.models, key=lambda model: (ORDER.index(model.state) if model.state in ORDER else 9, model.name)
+    )
+    return [(model.name, _listed_text(model)) for model in rows]
 
 
 def listing_summary(listing: ListingView) -> str:
     """Returns ``2 new, 1 gone, 12 not offered, 40 offered, 3 left out (names not usable)``."""
-    states = [one.state for one in listing.models]
+    states = [model.state for model in listing.models]
     parts = [f"{states.count(state):,} {STATE_NAMES[state]}" for state in ORDER if state in states]
     if listing.unnamed:
         parts.append(f"{listing.unnamed:,} left out ({plural(listing.unnamed, 'name')} not usable)")
@@ -60,27 +62,29 @@ def offering_with(view: ChannelView, listing: ListingView, on: Collection[str]) 
     If patterns select a name that is not wanted, a pattern for that name excludes it. The list says what is offered,
     not ``view``, which may be older: patterns also select new models.
     """
-    now, rows = offering_of(view), {one.name: one for one in listing.models}
-    models = [one for one in now.models if one.upstream_name not in rows or one.upstream_name in on]
+    now, rows = offering_of(view), {model.name: model for model in listing.models}
+    models = [model for model in now.models if model.upstream_name not in rows or model.upstream_name in on]
     kept_out = {pattern.removeprefix(NOT) for pattern in now.patterns if pattern.startswith(NOT)}
-    there = {one.upstream_name for one in models}
+    there = {model.upstream_name for model in models}
     models += [
-        ServedModel(name=one.name, context=one.context, max_output=one.max_output, told=one.told)
-        for one in listing.models
-        if one.name in on and not one.served and one.state != "gone" and one.name not in kept_out | there
+        ServedModel(name=model.name, context=model.context, max_output=model.max_output, told=model.told)
+        for model in listing.models
+        if model.name in on and not model.served and model.state != "gone" and model.name not in kept_out | there
     ]
-    selected = {one.name for one in listing.models if one.served and one.state != "gone"} if now.patterns else set()
+    selected = (
+        {model.name for model in listing.models if model.served and model.state != "gone"} if now.patterns else set()
+    )
     out = sorted(name for name in selected - set(on) if matches(name, view.patterns))
     patterns = [p for p in now.patterns if not (p.startswith(NOT) and p.removeprefix(NOT) in on)]
     return Offering(models, [*patterns, *(f"{NOT}{name}" for name in out)])
 
 
-def _listed_text(one: ListedModel) -> str:
-    public = f" as {safe(one.public)}" if one.public not in ("", one.name) else ""
-    size = brief_context(one.known_context or one.context, one.context_source, " tokens")
+def _listed_text(model: ListedModel) -> str:
+    public = f" as {safe(model.public)}" if model.public not in ("", model.name) else ""
+    size = brief_context(model.known_context or model.context, model.context_source, " tokens")
     context = f"   {size}" if size else ""
-    price = f"   {fmt.price(one.told.input)} / {fmt.price(one.told.output)} $/M list price" if one.told else ""
-    return f"{STATE_NAMES.get(one.state, one.state):<12}{safe(one.name)}{public}{context}{price}"
+    price = f"   {fmt.price(model.told.input)} / {fmt.price(model.told.output)} $/M list price" if model.told else ""
+    return f"{STATE_NAMES.get(model.state, model.state):<12}{safe(model.name)}{public}{context}{price}"
 
 
 HEALTHY = ("ok", "off")
@@ -94,8 +98,8 @@ def is_used_again(before: ChannelView, saved: SavedChannel) -> bool:
 
 def price_news(*saved: SavedChannel) -> str:
     """Returns sentences about the known prices that new models got, and about new models without a price."""
-    priced = [price for one in saved for price in one.new_prices]
-    unpriced = [name for one in saved if one.dialect is not Dialect.MOCK for name in one.unpriced]
+    priced = [price for channel in saved for price in channel.new_prices]
+    unpriced = [name for channel in saved if channel.dialect is not Dialect.MOCK for name in channel.unpriced]
     text = ""
     if priced:
         sources = ", ".join(dict.fromkeys(safe(price.source, 40) for price in priced))
@@ -105,7 +109,7 @@ def price_news(*saved: SavedChannel) -> str:
         text += f"\nPrices from {sources}: {safe(first.model, 40)} {rates}{more}. Page 5 changes them."
     if unpriced:
         verb = "has" if len(unpriced) == 1 else "have"
-        effect = "calls are refused" if any(one.refuses_unpriced for one in saved) else "counted, not charged"
+        effect = "calls are refused" if any(channel.refuses_unpriced for channel in saved) else "counted, not charged"
         text += f"\n{fmt.count_text(len(unpriced), 'model')} {verb} no price: {effect}. Page 5 sets prices."
     return text
 

@@ -46,7 +46,7 @@ class ChannelForm(EntityForm):
     def fields(self) -> list[FormField]:
         view, edited = self._like, self.edited
         preset = {
-            "suggest": [Suggestion(one.name, _about(one)) for one in self._presets],
+            "suggest": [Suggestion(option.name, _about(option)) for option in self._presets],
             "narrows": True,
             "hint": f"type to search {len(self._presets)} vendors and servers; by default from the URL",
             "parse": lambda text: _preset(text, self._presets),
@@ -56,7 +56,7 @@ class ChannelForm(EntityForm):
         drawn = self.inputs(preset=preset, headers=headers, base_url=address, options=mock)
         by_id = {field.id: field for field in drawn}
         first = [by_id.pop(name) for name in ("name", "preset", "base_url")]
-        dialects = tuple(one.value for one in Dialect)
+        dialects = tuple(option.value for option in Dialect)
         return [
             *first[:2],
             FormField(
@@ -157,9 +157,9 @@ def _key_again(name: str) -> Callable[[str], str]:
 
 
 def _preset(text: str, presets: Sequence[PresetView]) -> str:
-    name, known = text.strip(), [one.name for one in presets]
+    name, known = text.strip(), [other.name for other in presets]
     if name and known and name not in known:
-        near = [one for one in known if one.startswith(name[:1])][:6] or known[:6]
+        near = [other for other in known if other.startswith(name[:1])][:6] or known[:6]
         raise BadRequest(f"unknown preset {name!r}; try {', '.join(near)}, or choose one from the list")
     return name
 
@@ -168,7 +168,7 @@ def warning(values: Values, presets: Sequence[PresetView] = ()) -> str:
     """Returns a warning about the address, or the meaning of the preset."""
     url, offered = values["base_url"], values["models"]
     text = base_url_warning(url) if url else ""
-    known = next((one for one in presets if one.name == values["preset"]), None)
+    known = next((preset for preset in presets if preset.name == values["preset"]), None)
     if not text and known is not None and not url:
         place = safe(known.base_url) or "an address you enter"
         key = f"; its key is usually env:{safe(known.key_variable)}" if known.key_variable else ""

@@ -73,7 +73,7 @@ class ChannelListing(PageListing[ChannelRow]):
         resting = [channel for channel in channels if channel.state in PAUSED_STATES]
         paused = min(resting, key=lambda c: STATE_ORDER.index(c.state), default=None)
         parts = [(f" {self.counted(len(channels))} {dot} {summary}", "")]
-        lacking = next((one for one in channels if one.missing_text(self.session.now())), None)
+        lacking = next((other for other in channels if other.missing_text(self.session.now())), None)
         if paused is None and lacking is not None:
             text = f"{safe(lacking.name, 24)}: {lacking.missing_text(self.session.now())}"
             parts.append((f"   {cut(text, max(10, width - len(parts[0][0]) - 3))}", "warn"))
@@ -111,11 +111,11 @@ class ChannelListing(PageListing[ChannelRow]):
                 (f"   {session.key('channels.incidents')}", "key"),
                 (" all incidents", "dim"),
             )
-        for one in channel.keys if len(channel.keys) > 1 else ():
-            trouble = channel_fields.key_trouble(one, session)
-            label = "keys" if one.number == 1 else ""
+        for key_view in channel.keys if len(channel.keys) > 1 else ():
+            trouble = channel_fields.key_trouble(key_view, session)
+            label = "keys" if key_view.number == 1 else ""
             hint = f"   {session.key('channels.keys')} edits them" if label else ""
-            parts = f"{one.number} {safe(one.key)}", (trouble and f"   {trouble}", "warn"), (hint, "dim")
+            parts = f"{key_view.number} {safe(key_view.key)}", (trouble and f"   {trouble}", "warn"), (hint, "dim")
             card.row(label, *parts)
         card.row("models", *_models(channel, session))
         groups = ", ".join(map(safe, channel.groups)) or "none: no token can use it"

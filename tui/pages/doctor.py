@@ -83,8 +83,8 @@ class DoctorPage(ConsolePage):
         names = ([token.name for token in board.tokens], [model.name for model in board.models])
         if names != self._names:
             self._names = names
-            for id_, found in zip(("token", "model"), names, strict=True):
-                self.query_one(f"#{id_}", ChoiceInput).offer([Suggestion(name) for name in sorted(found)])
+            for id_, suggested in zip(("token", "model"), names, strict=True):
+                self.query_one(f"#{id_}", ChoiceInput).offer([Suggestion(name) for name in sorted(suggested)])
         self.draw()
 
     def draw(self) -> None:

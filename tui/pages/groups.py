@@ -74,12 +74,12 @@ class GroupListing(PageListing[GroupRow]):
         card.row("route", *_route(row, session))
         shown = f"shows {', '.join(map(safe, group.models))}; " if group.models else ""
         card.row("models", f"{shown}{first_of([*map(safe, group.sees)], 12) or 'none: its tokens see no models'}")
-        for one in group.fallbacks:
-            others = f" {glyphs.RIGHT} ".join(map(safe, one.to))
+        for rule in group.fallbacks:
+            others = f" {glyphs.RIGHT} ".join(map(safe, rule.to))
             note: Part = ("   if no channel can serve it", "dim")
-            if one.model in hidden_aliases(group):
+            if rule.model in hidden_aliases(group):
                 note = ("   hidden by the group's own models", "warn")
-            card.row("else", f"{safe(one.model)} {glyphs.RIGHT} {others}", note)
+            card.row("else", f"{safe(rule.model)} {glyphs.RIGHT} {others}", note)
         card.row("tokens", first_of([*map(safe, group.tokens)], 12) or ("none", "dim"))
         for budget in by_unit(group.budgets):
             text = forecast(budget, now, group.created_ms)
@@ -164,10 +164,10 @@ class GroupForm(EntityForm):
         """Returns which models its tokens will see."""
         if self.edited is None:
             return no_channel(self.session)
-        channels = [one for one in self.session.board.channels if one.name in self.edited.channels]
-        offered = sorted({model.name for one in channels if one.enabled for model in one.models})
-        found = [name for name in offered if matches(name, tuple(values["models"]))]
-        seen = f"its tokens see {len(found)} of the {fmt.count_text(len(offered), 'model')} that its channels offer"
+        channels = [channel for channel in self.session.board.channels if channel.name in self.edited.channels]
+        offered = sorted({model.name for channel in channels if channel.enabled for model in channel.models})
+        visible = [name for name in offered if matches(name, tuple(values["models"]))]
+        seen = f"its tokens see {len(visible)} of the {fmt.count_text(len(offered), 'model')} that its channels offer"
         given = GroupFields(name="", models=tuple(values["models"]), fallbacks=tuple(values["fallbacks"]))
         aliases = hidden_aliases(given)
         return f"{seen}; Models hides {', '.join(map(safe, aliases))}" if aliases else seen
@@ -192,7 +192,7 @@ async def delete(page: AnyPage) -> None:
     group, session = selection(page), page.session
     if group is None:
         return
-    others = [one.name for one in session.board.groups if one.name != group.name]
+    others = [other.name for other in session.board.groups if other.name != group.name]
     tokens = [f"token {safe(name, 40)}" for name in group.tokens]
     users = first_of([*tokens, *(f"channel {safe(name, 40)}" for name in group.channels)], 8)
     if users and not others:

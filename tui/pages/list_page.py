@@ -62,8 +62,8 @@ def sort(page: AnyPage) -> None:
 
 def sort_by_title(page: AnyPage, column: str) -> None:
     """Sort by the column whose title was clicked; a second click reverses the order."""
-    if all(one.id != column for one in sortable_columns(page.columns)):
-        title = next((one.title for one in page.columns if one.id == column), "")
+    if all(other.id != column for other in sortable_columns(page.columns)):
+        title = next((other.title for other in page.columns if other.id == column), "")
         toast(page, f"{title or 'This column'} has no order to sort by.")
         return
     page.sort_by(column, reverse=page.view.sort == column and not page.view.reverse)
@@ -92,7 +92,7 @@ async def columns(page: AnyPage) -> None:
         page.table.chosen = page.view.columns = chosen
         page.table.rearrange()
         shown = {column.id for column in shown_columns(page.table)}
-        hidden = [one.title or one.id for one in page.columns if one.id in chosen and one.id not in shown]
+        hidden = [known.title or known.id for known in page.columns if known.id in chosen and known.id not in shown]
         if hidden:
             toast(page, f"No room for {', '.join(hidden)}: shown with fewer other columns, or in a wider terminal.")
 
@@ -270,11 +270,11 @@ class ListPage(ConsolePage, Generic[R]):
 
     def sort_by(self, column: str, *, reverse: bool) -> None:
         """Sort by a column's id, in its usual order unless reversed; empty: not at all."""
-        found: Column[R] | None = next((c for c in self.columns if c.id == column and c.sort), None)
-        self.view.sort, self.view.reverse = (column, reverse) if found else ("", False)
-        descending = found is not None and found.largest_first != reverse
+        sorted_by: Column[R] | None = next((c for c in self.columns if c.id == column and c.sort), None)
+        self.view.sort, self.view.reverse = (column, reverse) if sorted_by else ("", False)
+        descending = sorted_by is not None and sorted_by.largest_first != reverse
         self.table.sort, self.table.descending = self.view.sort, descending
-        self.source.order(found, descending=descending)
+        self.source.order(sorted_by, descending=descending)
         self.table.held = False
         self.table.rearrange()
 
@@ -340,10 +340,10 @@ class TrendPage(ListPage[R], Generic[R]):
         starts = hours(24, now) if self.hourly else days(30, now)
         step = "hour" if self.hourly else "day"
         try:
-            found = await self.session.client.summary(by=self.by, since=starts[0], step=step)
+            summary = await self.session.client.summary(by=self.by, since=starts[0], step=step)
         except GatewayError:
             return  # the header shows that the server is gone; new calls trigger the next fetch
-        self.listing.trends = trends(found, starts)
+        self.listing.trends = trends(summary, starts)
         super().renew()
 
 

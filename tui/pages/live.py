@@ -117,8 +117,8 @@ def columns(session: ConsoleSession) -> list[Column[CallView]]:
     """Returns all columns of the Live page. They are sorted by the server's keys, as it also sorts calls that are not
     loaded here.
     """
-    found = (*_first_columns(session), *_count_columns(session), *_name_columns())
-    return [msgspec.structs.replace(c, sort=SORT_KEYS.get(c.id), descends=c.id in ("time", "status")) for c in found]
+    shown = (*_first_columns(session), *_count_columns(session), *_name_columns())
+    return [msgspec.structs.replace(c, sort=SORT_KEYS.get(c.id), descends=c.id in ("time", "status")) for c in shown]
 
 
 def _first_columns(session: ConsoleSession) -> Iterator[Column[CallView]]:

@@ -89,7 +89,7 @@ def _calls_text(page: AnyPage, calls: Sequence[Running]) -> str:
     """Returns which calls they are, how long each has been running, and what it has cost so far."""
     now = page.session.now()
     shown = [running_view(call, now) for call in calls[:5]]
-    lines = [f"{one.id}, {seconds(one.duration_ms)}, {cost(one.cost_nanos)} so far" for one in shown]
+    lines = [f"{running.id}, {seconds(running.duration_ms)}, {cost(running.cost_nanos)} so far" for running in shown]
     return "\n".join([*lines, *([f"and {len(calls) - 5} more"] if len(calls) > 5 else [])])
 
 
@@ -168,8 +168,8 @@ async def locate(page: AnyPage, moment: Millis) -> int:
     low, high = 0, calls.records
     while low < high:
         middle = (low + high + 1) // 2
-        found = await page.session.client.numbered_calls(middle, 1)
-        low, high = (middle, high) if found and found[0].time_ms < moment else (low, middle - 1)
+        page_of_calls = await page.session.client.numbered_calls(middle, 1)
+        low, high = (middle, high) if page_of_calls and page_of_calls[0].time_ms < moment else (low, middle - 1)
     return int(first + calls.records - max(1, low))
 
 

@@ -273,10 +273,10 @@ def search_words(source: LiveSource, now: Millis, *, going_on: bool) -> str:
 def _insert(view: list[CallId], call_id: CallId, *, there: bool) -> None:
     """Insert a call in its place among the shown ones, or remove it."""
     at = bisect_left(view, call_id)
-    found = at < len(view) and view[at] == call_id
-    if there and not found:
+    is_there = at < len(view) and view[at] == call_id
+    if there and not is_there:
         view.insert(at, call_id)
-    elif found and not there:
+    elif is_there and not there:
         del view[at]
 
 
@@ -326,10 +326,10 @@ class CallHistory:
         at = min((page + 1) * self._size, count)
         return HistoryRequest(page, at, max(1, at - page * self._size))
 
-    def fill(self, ask: HistoryRequest, found: Sequence[CallView]) -> None:
+    def fill(self, ask: HistoryRequest, calls: Sequence[CallView]) -> None:
         """Store a response, newest first."""
         self._asked.discard(ask.page)
-        self._pages[ask.page] = list(reversed(found))
+        self._pages[ask.page] = list(reversed(calls))
         while len(self._pages) > self._keep:
             self._pages.popitem(last=False)
 

@@ -35,51 +35,53 @@ CHANGE_NAMES = {"new": "new", "up": "higher", "down": "lower"}
 ORDER = ("new", "up", "down")
 
 
-def price_changes(found: Sequence[PriceProposal]) -> list[PriceProposal]:
+def price_changes(proposals: Sequence[PriceProposal]) -> list[PriceProposal]:
     """Returns prices that would change, without those set by hand: new ones first."""
-    wanted = [one for one in found if one.differs and not one.kept]
-    return sorted(wanted, key=lambda one: (ORDER.index(one.change) if one.change in ORDER else 9, one.model))
+    wanted = [proposal for proposal in proposals if proposal.differs and not proposal.kept]
+    return sorted(
+        wanted, key=lambda proposal: (ORDER.index(proposal.change) if proposal.change in ORDER else 9, proposal.model)
+    )
 
 
-def price_options(found: Sequence[PriceProposal]) -> list[tuple[str, str]]:
+def price_options(proposals: Sequence[PriceProposal]) -> list[tuple[str, str]]:
     """Returns the models, and in words what would change for each: at its first channel, and at how many others."""
     by_model: dict[str, list[PriceProposal]] = {}
-    for one in found:
-        by_model.setdefault(one.model, []).append(one)
+    for proposal in proposals:
+        by_model.setdefault(proposal.model, []).append(proposal)
     return [(model, _proposal_text(*rows)) for model, rows in by_model.items()]
 
 
-def preselected_prices(found: Sequence[PriceProposal]) -> list[str]:
+def preselected_prices(proposals: Sequence[PriceProposal]) -> list[str]:
     """Returns the models selected by default: not those with suspicious prices."""
-    guarded = {one.model for one in found if one.guard}
-    return [model for model in dict.fromkeys(one.model for one in found) if model not in guarded]
+    guarded = {proposal.model for proposal in proposals if proposal.guard}
+    return [model for model in dict.fromkeys(proposal.model for proposal in proposals) if model not in guarded]
 
 
-def price_list_summary(found: Sequence[PriceProposal]) -> str:
+def price_list_summary(proposals: Sequence[PriceProposal]) -> str:
     """Returns how many prices there are of each kind, and the age of the list."""
-    rows = price_changes(found)
-    same = sum(not one.differs for one in found)
-    kept = sum(one.kept and one.differs for one in found)
+    rows = price_changes(proposals)
+    same = sum(not proposal.differs for proposal in proposals)
+    kept = sum(proposal.kept and proposal.differs for proposal in proposals)
     parts = [f"{len(rows)} would change, {same} already match"]
     if kept:
         parts.append(f"{kept} set by you stay{'s' if kept == 1 else ''}")
     text = f"{'; '.join(parts)}. Dollars per million tokens, in / out."
-    if any(one.listed.stale for one in found):
+    if any(proposal.listed.stale for proposal in proposals):
         text += "\nThis list is old: a newer tollkeeper has a newer one."
     return text
 
 
-def guard_prices(found: Sequence[PriceProposal], on: Collection[str]) -> bool:
+def guard_prices(proposals: Sequence[PriceProposal], on: Collection[str]) -> bool:
     """Returns whether a price is selected that needs explicit acceptance."""
-    return any(one.guard for one in found if one.model in on)
+    return any(proposal.guard for proposal in proposals if proposal.model in on)
 
 
-def _proposal_text(one: PriceProposal, *others: PriceProposal) -> str:
-    now = "no price" if one.now is None else _rates(one.now)
-    guard = "".join(f"   ! {safe(row.guard, 120)}" for row in (one, *others) if row.guard)
-    change = CHANGE_NAMES.get(one.change, safe(one.change, 12))
+def _proposal_text(first: PriceProposal, *others: PriceProposal) -> str:
+    now = "no price" if first.now is None else _rates(first.now)
+    guard = "".join(f"   ! {safe(row.guard, 120)}" for row in (first, *others) if row.guard)
+    change = CHANGE_NAMES.get(first.change, safe(first.change, 12))
     more = f", and at {fmt.count_text(len(others), 'other channel')}" if others else ""
-    return f"{change:<8}{safe(one.model)}   {now} > {_rates(one.listed)}   {safe(one.channel, 24)}{more}{guard}"
+    return f"{change:<8}{safe(first.model)}   {now} > {_rates(first.listed)}   {safe(first.channel, 24)}{more}{guard}"
 
 
 def _rates(price: PriceView) -> str:
@@ -95,8 +97,8 @@ def _rates(price: PriceView) -> str:
 
 def selected_model(page: AnyPage) -> ModelView | None:
     """Returns the selected model; shows a toast if none is selected."""
-    found: ModelView | None = selection(page, "Page 4 lists the channels.")
-    return found
+    model: ModelView | None = selection(page, "Page 4 lists the channels.")
+    return model
 
 
 async def edit(page: AnyPage) -> None:
@@ -105,7 +107,7 @@ async def edit(page: AnyPage) -> None:
     if model is None:
         return
     form = EntityForm("price", PRICE, PriceDraft(), session, source=draft_of(model.price))
-    others = [one.name for one in session.board.models if one.price is not None and one.name != model.name]
+    others = [other.name for other in session.board.models if other.price is not None and other.name != model.name]
 
     async def save(values: Values) -> Any:
         channel = values.get("channel") or ""
@@ -181,28 +183,28 @@ async def delete(page: AnyPage) -> None:
     model = selected_model(page)
     if model is None:
         return
-    found = [one for one in await page.session.client.prices() if one.model == model.name]
-    channels = _removable(found, inherits=model.price is not None)
+    prices = [price for price in await page.session.client.prices() if price.model == model.name]
+    channels = _removable(prices, inherits=model.price is not None)
     if not channels:
         toast(page, f"{model.name} has no price.")
         return
     options = {f"channel {channel}" if channel else "other channels": channel for channel in channels}
     chosen = next(iter(options))
     if len(options) > 1:
-        words = [(name, _in_words(found, channel)) for name, channel in options.items()]
+        words = [(name, _in_words(prices, channel)) for name, channel in options.items()]
         chosen = await page.ask(ChooseOne(f"Remove which price of {model.name}?", words, ""))
     if chosen is not None:
-        await _remove(page, model.name, options[chosen], found)
+        await _remove(page, model.name, options[chosen], prices)
 
 
-def _removable(found: Sequence[PriceView], *, inherits: bool) -> list[str]:
+def _removable(prices: Sequence[PriceView], *, inherits: bool) -> list[str]:
     """Returns the channels whose own prices of a model can be removed; an empty text stands for the price of all other
     channels.
 
     ``inherits``: the model has a price, maybe that of another model.
     """
-    single = [one.channel for one in found if _is_single(one)]
-    return [*([""] if len(found) > len(single) or (inherits and not single) else []), *single]
+    single = [price.channel for price in prices if _is_single(price)]
+    return [*([""] if len(prices) > len(single) or (inherits and not single) else []), *single]
 
 
 def _is_single(price: PriceView) -> bool:
@@ -212,17 +214,17 @@ def _is_single(price: PriceView) -> bool:
     return bool(price.channel) and is_owners(price.source)
 
 
-def _in_words(found: Sequence[PriceView], channel: str) -> str:
+def _in_words(prices: Sequence[PriceView], channel: str) -> str:
     """Returns the rates and the source of a channel's own price; without a channel, of the first other one."""
-    price = next(one for one in found if (one.channel == channel if channel else not _is_single(one)))
+    price = next(view for view in prices if (view.channel == channel if channel else not _is_single(view)))
     return f"{_rates(price)}, {safe(price.source, 40)}"
 
 
-async def _remove(page: AnyPage, model: str, channel: str, found: Sequence[PriceView]) -> None:
-    """Remove a price after confirmation. ``found`` are all prices of the model."""
+async def _remove(page: AnyPage, model: str, channel: str, prices: Sequence[PriceView]) -> None:
+    """Remove a price after confirmation. ``prices`` are all prices of the model."""
     what = f"{model} at {safe(channel, 40)}" if channel else model
-    where = " there" if channel else " at other channels" if any(map(_is_single, found)) else ""
-    usual = next((one for one in found if channel and not one.channel), None)
+    where = " there" if channel else " at other channels" if any(map(_is_single, prices)) else ""
+    usual = next((price for price in prices if channel and not price.channel), None)
     effect = f"cost {_rates(usual)}" if usual else f"be {page.session.board.unpriced_effect}"
     if await page.confirm(f"Remove the price of {what}?", f"Its calls{where} will {effect}.", "Remove"):
         await page.session.client.remove_price(model, channel)
@@ -232,14 +234,16 @@ async def _remove(page: AnyPage, model: str, channel: str, found: Sequence[Price
 def price_preview(page: AnyPage, values: Values) -> str:
     """Returns what an example call costs at the typed price."""
     if values["like"]:
-        other = next((one.price for one in page.session.board.models if one.name == values["like"]), None)
+        other = next(
+            (candidate.price for candidate in page.session.board.models if candidate.name == values["like"]), None
+        )
         return f"${_rates(other)} per million tokens" if other else "looked up in the price list when it is saved"
     if values["input"] is None or values["output"] is None:
         return ""
     draft = PriceDraft(**{name: values[name] for name in PriceDraft.__struct_fields__})
     text = f"10k in + 1k out = {dollars(example_cost(draft))}"
     factors = sorted({group.multiplier: group.name for group in page.session.board.groups}.items(), reverse=True)
-    for factor, name in [one for one in factors if one[0] != MILLION][:3]:
+    for factor, name in [candidate for candidate in factors if candidate[0] != MILLION][:3]:
         text += f"   {dollars(example_cost(draft, factor))} in {safe(name, 24)}"
     return text
 
@@ -247,21 +251,21 @@ def price_preview(page: AnyPage, values: Values) -> str:
 async def import_prices(page: AnyPage) -> None:
     """Preview vendors' list prices; the selected ones are imported in one change."""
     session = page.session
-    found = await page.wait("Looking up prices", session.client.import_prices)
-    if found is None:
+    result = await page.wait("Looking up prices", session.client.import_prices)
+    if result is None:
         return
-    rows = price_changes(found)
+    rows = price_changes(result)
     if not rows:
-        what = price_list_summary(found) if found else "no price list applies to these models."
-        toast(page, f"Nothing to import: {what}{_unlisted_models(session, found)}{await _known_later(session)}")
+        what = price_list_summary(result) if result else "no price list applies to these models."
+        toast(page, f"Nothing to import: {what}{_unlisted_models(session, result)}{await _known_later(session)}")
         return
-    text = f"{price_list_summary(found)}{_unlisted_models(session, found)}{await _known_later(session)}"
+    text = f"{price_list_summary(result)}{_unlisted_models(session, result)}{await _known_later(session)}"
     text += "\n\n$ tollkeeper price import --dry-run"
     on = await page.ask(MultiSelect("List prices", text, price_options(rows), preselected_prices(rows)))
     if on:
         accept = guard_prices(rows, on)
         done = await session.client.import_prices(sorted(on), apply=True, accept=accept)
-        count = sum(one.applied for one in done)
+        count = sum(outcome.applied for outcome in done)
         page.report_change(f"{fmt.count_text(count, 'price')} imported.")
 
 
@@ -275,15 +279,15 @@ async def _known_later(session: ConsoleSession) -> str:
     return "".join(f"\n{safe(line)}" for line in lines)
 
 
-def _unlisted_models(session: ConsoleSession, found: Sequence[PriceProposal]) -> str:
+def _unlisted_models(session: ConsoleSession, proposals: Sequence[PriceProposal]) -> str:
     """Returns which models have no price, and get none from a list."""
-    names = sorted(session.board.unpriced - {one.model for one in found})
+    names = sorted(session.board.unpriced - {row.model for row in proposals})
     if not names:
         return ""
     some = first_of([safe(name, 40) for name in names], 3)
     key, lost = session.key("models.edit"), set(names)
-    channels = [one for one in session.board.channels if not one.preset and one.dialect is not Dialect.MOCK]
-    unknown = [safe(one.name, 40) for one in channels if not lost.isdisjoint(model.name for model in one.models)]
+    channels = [row for row in session.board.channels if not row.preset and row.dialect is not Dialect.MOCK]
+    unknown = [safe(row.name, 40) for row in channels if not lost.isdisjoint(model.name for model in row.models)]
     text = f"\nStill without a price, as no list applies: {some}. {key} sets one, or takes that of another model."
     if not unknown:
         return text

@@ -65,7 +65,7 @@ class ModelsListing(PageListing[ModelRow]):
         if price.free:
             return "tollkeeper " + cli_command("price", "set", name, "--free")
         now, none = draft_of(price), PriceDraft()
-        parts = (one.kind.arguments(one, getattr(none, one.name), getattr(now, one.name)) for one in PRICE)
+        parts = (field.kind.arguments(field, getattr(none, field.name), getattr(now, field.name)) for field in PRICE)
         return "tollkeeper " + cli_command("price", "set", name, *chain.from_iterable(parts))
 
     def lead(self, width: int) -> Content:

@@ -122,7 +122,7 @@ CONSOLE: tuple[ConsoleChoice, ...] = (
 def source_of(row: SettingRow | None) -> Field | ConsoleChoice | None:
     """Returns the setting that a row changes; None: it cannot be changed here."""
     known: tuple[Field | ConsoleChoice, ...] = (*SETTINGS, *CONSOLE)
-    return next((one for one in known if row is not None and one.name == row.name), None)
+    return next((source for source in known if row is not None and source.name == row.name), None)
 
 
 def console_rows(app: Any) -> Rows:
@@ -215,11 +215,11 @@ class SettingsListing(PageListing[SettingRow]):
     def rows(self) -> Sequence[SettingRow]:
         if self.settings is None and self.session.link == "attached":
             return []  # all rows appear at once, so that the cursor stays at the top
-        found = [*gateway_rows(self.settings)] if self.settings is not None else []
+        out = [*gateway_rows(self.settings)] if self.settings is not None else []
         if self.app is not None:
-            found += console_rows(self.app)
-        found += server_rows(self.session)
-        return sorted(found, key=lambda row: ORDER.index(row.section))
+            out += console_rows(self.app)
+        out += server_rows(self.session)
+        return sorted(out, key=lambda row: ORDER.index(row.section))
 
     def command(self, row: SettingRow) -> str:
         return row.command or row.change

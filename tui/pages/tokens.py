@@ -222,34 +222,34 @@ class TokenForm(EntityForm):
 
 def visible_models(session: ConsoleSession, values: Mapping[str, Any]) -> str:
     """Returns ``this token sees 3 models: ...`` for the group and patterns typed so far."""
-    group = next((one for one in session.board.groups if one.name == values["group"]), None)
+    group = next((view for view in session.board.groups if view.name == values["group"]), None)
     offered = group.sees if group else []
     fitting = [name for name in offered if matches(name, tuple(values["models"]))]
-    found = [name for name in fitting if group is None or not _is_empty_alias(session, group, name, fitting)]
-    if not found:
+    names = [name for name in fitting if group is None or not _is_empty_alias(session, group, name, fitting)]
+    if not names:
         why = "no pattern matches a model of its group" if offered else "its group has no enabled channel with models"
         return f"this token sees no models: {why}"
-    shown = first_of([safe(name, 40) for name in found], 6)
-    return f"this token sees {fmt.count_text(len(found), 'model')}: {shown}{_missing_fallbacks(group, fitting)}"
+    shown = first_of([safe(name, 40) for name in names], 6)
+    return f"this token sees {fmt.count_text(len(names), 'model')}: {shown}{_missing_fallbacks(group, fitting)}"
 
 
 def _is_empty_alias(session: ConsoleSession, group: GroupView, name: str, fitting: Sequence[str]) -> bool:
     """Returns whether no channel of the group has a model of this name, and the token may use none that
     answers for it.
     """
-    channels = (one for one in session.board.channels if one.enabled and group.name in one.groups)
+    channels = (serving for serving in session.board.channels if serving.enabled and group.name in serving.groups)
     if any(model.name == name for channel in channels for model in channel.models):
         return False
     return not any(other in fitting for rule in group.fallbacks if rule.model == name for other in rule.to)
 
 
-def _missing_fallbacks(group: GroupView | None, found: Sequence[str]) -> str:
+def _missing_fallbacks(group: GroupView | None, seen: Sequence[str]) -> str:
     """Returns the models of the group that may not answer for those that the token sees, because its patterns leave
     them out.
     """
     rules = group.fallbacks if group is not None else ()
-    used = [rule for rule in rules if any(matches(name, (rule.model,)) for name in found)]
-    barred = {name: None for rule in used for name in rule.to if name not in found}
+    used = [rule for rule in rules if any(matches(name, (rule.model,)) for name in seen)]
+    barred = {name: None for rule in used for name in rule.to if name not in seen}
     names = ", ".join(safe(name, 40) for name in barred)
     return f"; its patterns leave out the {plural(len(barred), 'fallback')} {names}" if barred else ""
 

@@ -178,8 +178,8 @@ class UsagePage(ConsolePage):
                 (f"{name} ", "dim"),
                 (f"{self.choice(name)}  ", "bold"),
             ]
-        if (found := self._found) is not None:
-            total = found.total
+        if (summary := self._found) is not None:
+            total = summary.total
             tokens = fmt.brief_count(total.input_tokens + total.output_tokens)
             texts = [f" {fmt.dollar_amount(total.cost_nanos)}", f"{tokens} tok", fmt.count_text(total.calls, "call")]
             room = self.size.width - sum(len(part[0]) for part in parts)
@@ -188,12 +188,12 @@ class UsagePage(ConsolePage):
 
     def draw(self, width: int) -> Content:
         """Returns the whole page, at this width."""
-        found, self.places, key = self._found, None, self.session.key
-        if found is None:
+        summary, self.places, key = self._found, None, self.session.key
+        if summary is None:
             return content((" loading ...", "dim"))
-        if not found.total.calls:
+        if not summary.total.calls:
             fitting, hint = "", f"2, {key('tokens.connect')} shows how to connect a client"
-            if found.words:
+            if summary.words:
                 fitting, hint = " that fit the filter", f"{key('usage.all')} shows those of all calls"
             return lines(
                 content(""),
@@ -201,13 +201,13 @@ class UsagePage(ConsolePage):
                 content(f" {key('usage.period')} changes the period; {hint}"),
             )
         plan = ChartPlan(
-            trends=found.trends,
-            whole=found.whole,
+            trends=summary.trends,
+            whole=summary.whole,
             value=MEASURES[self.choice("value")],
             patterns=self.app.no_color,
-            first_ms=found.first_ms,
+            first_ms=summary.first_ms,
         )
-        bars, rows = bars_of(plan, width), series_rows(plan, found.total)
+        bars, rows = bars_of(plan, width), series_rows(plan, summary.total)
         if self.series not in [row.key for row in rows]:
             self.series = None
         self.back = min(self.back, len(bars.starts) - 1)
@@ -215,21 +215,21 @@ class UsagePage(ConsolePage):
         height = chart_height(self.query_one(UsageBlock).scrollable_content_region.height, len(rows))
         drawn = chart(plan, bars, height, chosen, self.series)
         top = [
-            _title(plan, bars, incomplete=found.incomplete),
+            _title(plan, bars, incomplete=summary.incomplete),
             *drawn,
             self._selected(plan, bars, chosen, rows),
             content(""),
         ]
-        columns = series_columns(plan, found.total, self.choice("by"), width)
+        columns = series_columns(plan, summary.total, self.choice("by"), width)
         self.places = Layout(bars, range(1, len(drawn) - 1), len(top), rows, columns)
         table = series_table(plan, rows, columns, self.series)
-        return lines(*top, *table, content(""), *self._panels(plan, found, width))
+        return lines(*top, *table, content(""), *self._panels(plan, summary, width))
 
     def _selected(self, plan: ChartPlan, bars: Bars, chosen: int, rows: Sequence[SeriesRow]) -> Content:
         """Returns the sums of the selected bar, and how to see its calls."""
         row, dot = bars.rows[self.series].get(chosen), f" {glyphs.DOT} "
         start = datetime.fromtimestamp(bars.starts[chosen] / 1000).astimezone()
-        name = next(one.name for one in rows if one.key == self.series)
+        name = next(series.name for series in rows if series.key == self.series)
         when = f"{start:%a} {start.day} {start:%b}" + (f" {start:%H:%M}" if bars.hourly else "")
         if bars.chunk > 1:
             last = datetime.fromtimestamp(bars.ends[chosen] / 1000 - HOUR_MS / 1000).astimezone()
@@ -249,8 +249,8 @@ class UsagePage(ConsolePage):
             values["errors"] = fmt.count_text(row.errors, "error")
         texts = [values[name] for name in sorted(values, key=lambda name: name != chosen_value)]  # chosen one first
         measure = plan.value if plan.value.lines else MEASURES["duration"]
-        found = {name: number(row) for name, number in measure.lines.items()}
-        times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in found.items() if ms is not None)
+        numbers = {name: number(row) for name, number in measure.lines.items()}
+        times = " ".join(f"{name} {fmt.seconds(round(ms))}" for name, ms in numbers.items() if ms is not None)
         texts = [times, *texts] if plan.value.lines else [*texts, times]
         key = self.session.key("usage.open")
         hint: list[Part] = [(f"   {key}", "key"), (" opens the calls", "dim")] if self.size.width >= 70 else []
@@ -259,12 +259,12 @@ class UsagePage(ConsolePage):
             texts.pop()
         return content(*parts, cut(dot.join(filter(None, texts)), max(0, room)), *hint)
 
-    def _panels(self, plan: ChartPlan, found: UsageSums, width: int) -> list[Content]:
+    def _panels(self, plan: ChartPlan, sums: UsageSums, width: int) -> list[Content]:
         """Returns the map of hours by weekday, and a budget's course."""
         now, sources = self.session.now(), budget_sources(self.session)
-        course = None if found.course is None else found.course.updated(sources, found.fetched_ms, now)
+        course = None if sums.course is None else sums.course.updated(sources, sums.fetched_ms, now)
         if width < 112 or course is None:  # too narrow for two panels side by side
-            rows = heat_map(found.hours, plan, width)
+            rows = heat_map(sums.hours, plan, width)
             if course is not None:
                 rows += [
                     content(""),
@@ -273,7 +273,7 @@ class UsagePage(ConsolePage):
             return rows
         left = heat_width(plan.value, width // 2)
         right = budget_chart(course, now, (width - left - 4, len(WEEKDAYS)), _next_budget(self.session, sources))
-        return side_by_side(heat_map(found.hours, plan, left), right, left + 3)
+        return side_by_side(heat_map(sums.hours, plan, left), right, left + 3)
 
     def _due(self) -> bool:
         board = self.session.board

@@ -174,8 +174,8 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
     ``chosen`` is the selected bar, ``series`` the key of the selected series, None for all together.
     """
     if plan.value.lines:
-        found = [bars.rows.get(series, {}).get(at) for at in range(len(bars.starts))]
-        shown = [[None if row is None else number(row) for row in found] for number in plan.value.lines.values()]
+        row_of_bar = [bars.rows.get(series, {}).get(at) for at in range(len(bars.starts))]
+        shown = [[None if row is None else number(row) for row in row_of_bar] for number in plan.value.lines.values()]
         ticks = charts.ticks(max((v for line in shown for v in line if v is not None), default=0.0), height, times=True)
         width = sum(span.whole for span in bars.spans)
         rows = list(_line_rows(plan, shown, width, ticks))
@@ -189,12 +189,12 @@ def chart(plan: ChartPlan, bars: Bars, height: int, chosen: int | None, series: 
 
 def _rows_by_bar(firsts: Sequence[Millis], sources: Sequence[Mapping[Millis, SumRow]]) -> dict[int, SumRow]:
     """Returns the sums of each bar that has calls, by its number."""
-    found: dict[int, list[SumRow]] = {}
+    by_bar: dict[int, list[SumRow]] = {}
     for cells in sources:
         for start, row in cells.items():
             if (at := bisect_right(firsts, start) - 1) >= 0:
-                found.setdefault(at, []).append(row)
-    return {at: sum_rows(rows, slowest=len(sources) == 1) for at, rows in found.items()}
+                by_bar.setdefault(at, []).append(row)
+    return {at: sum_rows(rows, slowest=len(sources) == 1) for at, rows in by_bar.items()}
 
 
 def sum_rows(rows: Sequence[SumRow], *, slowest: bool = False) -> SumRow:
@@ -236,10 +236,10 @@ def _bar_rows(
         back = _background(plan, ticks, number)
         bottom = number == ticks.height - 1
         parts: list[Part] = []
-        for at, (one, span) in enumerate(zip(row, bars.spans, strict=True)):
-            if one.series >= 0:
-                tone = f"chart{one.series + 1}" + (f" on chart{one.behind + 1}" if one.behind >= 0 else "")
-                parts += [(one.text * span.bar, tone), (back[0] * (span.whole - span.bar), back[1])]
+        for at, (mark, span) in enumerate(zip(row, bars.spans, strict=True)):
+            if mark.series >= 0:
+                tone = f"chart{mark.series + 1}" + (f" on chart{mark.behind + 1}" if mark.behind >= 0 else "")
+                parts += [(mark.text * span.bar, tone), (back[0] * (span.whole - span.bar), back[1])]
             elif bottom and at not in calls and known(plan, bars, at):
                 left = (span.whole - 1) // 2
                 parts.append((" " * left + glyphs.NOTHING + " " * (span.whole - 1 - left), "dim"))
@@ -266,7 +266,7 @@ def _line_rows(
     ends = _line_names(plan, values, ticks)
     for number, row in enumerate(rows):
         back = (" ", "") if plan.patterns else _background(plan, ticks, number)
-        parts = [back if one.series < 0 else (one.text, LINE_TONES[one.series]) for one in row]
+        parts = [back if mark.series < 0 else (mark.text, LINE_TONES[mark.series]) for mark in row]
         yield parts + ends.get(number, [(" " * END, "")])
 
 

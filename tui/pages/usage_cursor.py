@@ -77,7 +77,7 @@ async def open_calls(page: AnyPage) -> None:
 
 async def _words_of_one(page: AnyPage, layout: Layout, words: str, number: int, by: str) -> str:
     """Returns the filter by the id of a token or channel instead of its name, if another one had that name."""
-    row = next((one for one in layout.rows if one.key == page.series), None)
+    row = next((other for other in layout.rows if other.key == page.series), None)
     if row is None or row.key is None or not is_id(WORDS[by], row.key):
         return words
     named, by_id = _word(by, row), f"{WORDS[by]}:{row.key}"

@@ -46,8 +46,8 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
     each hour.
     """
     value = plan.value
-    found, seen = _by_weekday(hours, plan.first_ms)
-    numbers = {at: value.number(sum_rows(rows)) for at, rows in found.items()}
+    by_hour, seen = _by_weekday(hours, plan.first_ms)
+    numbers = {at: value.number(sum_rows(rows)) for at, rows in by_hour.items()}
     highest = max(numbers.values(), default=0.0)
     each = _hour_width(width)
     title, span = f" {value.name} by weekday and hour", HEAT_SPAN
@@ -57,7 +57,7 @@ def heat_map(hours: Trends, plan: ChartPlan, width: int) -> list[Content]:
         parts: list[Part] = [(f" {name} ", "dim")]
         cells = ((day, hour) for hour in range(24))
         parts += [_heat_cell(numbers.get(at), at in seen, highest, each, plan) for at in cells]
-        rows = [row for hour in range(24) for row in found.get((day, hour), ())]
+        rows = [row for hour in range(24) for row in by_hour.get((day, hour), ())]
         text = value.text(value.number(sum_rows(rows))) if rows else glyphs.NOTHING
         lines.append(content(*parts, (cell(text, HEAT_SUM, right=True), "dim")))
     marks = "".join(f"{hour:<{3 * each}}" if each > 1 or hour % 6 == 0 else " " * 3 for hour in range(0, 24, 3))
@@ -79,14 +79,14 @@ def _heat_legend(numbers: dict[tuple[int, int], float], highest: float, plan: Ch
         (f"{indent}{little}", highest_text),
     ]
     legends = [content((before, "dim"), *steps, (after, "dim")) for before, after in texts]
-    return next((one for one in legends if one.cell_length <= width), content(indent, *steps))
+    return next((legend for legend in legends if legend.cell_length <= width), content(indent, *steps))
 
 
 def _by_weekday(
     hours: Trends, first_ms: Millis | None
 ) -> tuple[dict[tuple[int, int], list[SumRow]], set[tuple[int, int]]]:
     """Returns the rows of each weekday and hour, and which weekdays and hours are known."""
-    found: dict[tuple[int, int], list[SumRow]] = {}
+    by_hour: dict[tuple[int, int], list[SumRow]] = {}
     seen = set()
     cells = hours.series.get("", {})
     for start in hours.starts:
@@ -95,8 +95,8 @@ def _by_weekday(
         if first_ms is not None and start + HOUR_MS > first_ms:
             seen.add(at)
         if start in cells:
-            found.setdefault(at, []).append(cells[start])
-    return found, seen
+            by_hour.setdefault(at, []).append(cells[start])
+    return by_hour, seen
 
 
 def _heat_cell(number: float | None, known: bool, highest: float, each: int, plan: ChartPlan) -> Part:  # noqa: FBT001 - a cell's fact
@@ -199,13 +199,13 @@ class BudgetCourse(msgspec.Struct, frozen=True):
         """Returns the course with the current amounts of its budget, from ``sources``; use after the fetch is added as
         one piece.
         """
-        found = next((one for one in sources if one.same_budget(self.source)), self.source)
-        window = budget_window(found, now)
-        if window.start > self.window.start and found.budget.window is not Window.EVER:
-            return BudgetCourse(found, window, [])
-        new = BudgetCourse(found, self.window, self.used)
+        source = next((other for other in sources if other.same_budget(self.source)), self.source)
+        window = budget_window(source, now)
+        if window.start > self.window.start and source.budget.window is not Window.EVER:
+            return BudgetCourse(source, window, [])
+        new = BudgetCourse(source, self.window, self.used)
         more = new.spent - self.spent
-        return BudgetCourse(found, self.window, [*self.used, (fetched, float(more))]) if more > 0 else new
+        return BudgetCourse(source, self.window, [*self.used, (fetched, float(more))]) if more > 0 else new
 
     def pace(self, now: Millis) -> float:
         """Returns the use per millisecond; 0 while it is too early to tell."""
@@ -235,9 +235,9 @@ def budget_chart(course: BudgetCourse, now: Millis, size: tuple[int, int], more:
     areas = charts.stack_bars([[v] if gone else [0.0] for v, gone in zip(values, past, strict=True)], height, ticks.top)
     for number, row in enumerate(areas):
         parts: list[Part] = []
-        for x, one in enumerate(row):
+        for x, mark in enumerate(row):
             future = ahead and not past[x] and ticks.row_of(values[x]) == number
-            parts.append(_budget_cell(one, number == limit_row, future))
+            parts.append(_budget_cell(mark, number == limit_row, future))
         label = tick_text(course.value, ticks, number // ticks.rows) if number % ticks.rows == 0 else ""
         axis = glyphs.AXIS[1 if label else 0]
         lines.append(content((f"{cell(label, AXIS, right=True)} {axis}", "dim"), *join_parts(parts)))
@@ -252,13 +252,13 @@ def budget_chart(course: BudgetCourse, now: Millis, size: tuple[int, int], more:
     return [*lines, content(*legend, *more)]
 
 
-def _budget_cell(one: charts.ChartCell, limit: bool, ahead: bool) -> Part:  # noqa: FBT001 - facts of a cell
+def _budget_cell(chart_cell: charts.ChartCell, limit: bool, ahead: bool) -> Part:  # noqa: FBT001 - facts of a cell
     if ahead:
         return glyphs.AHEAD, "warn"
     if limit:
-        full = one.text == glyphs.BLOCKS[charts.FULL]
+        full = chart_cell.text == glyphs.BLOCKS[charts.FULL]
         return glyphs.LIMIT, "bad on chart1" if full else "bad"
-    return one.text, "chart1" if one.series >= 0 else ""
+    return chart_cell.text, "chart1" if chart_cell.series >= 0 else ""
 
 
 def _budget_axis(course: BudgetCourse, past: Sequence[bool], room: int) -> Iterator[Content]:
@@ -281,13 +281,13 @@ def _moment(ms: int, step: str) -> str:
 
 def budget_sources(session: ConsoleSession) -> list[BudgetSource]:
     """Returns all budgets, the most used one first."""
-    board, account, found = session.board, session.board.account, []
+    board, account, sources = session.board, session.board.account, []
     if account is not None:
         begun = session.now() if account.begun_ms is None else account.begun_ms
-        found = [BudgetSource("account", "", "", begun, b) for b in by_unit(account.budgets)]
-    found += [BudgetSource("group", g.id, g.name, g.created_ms, b) for g in board.groups for b in by_unit(g.budgets)]
-    found += [BudgetSource("token", t.id, t.name, t.created_ms, b) for t in board.tokens for b in by_unit(t.budgets)]
-    return sorted(found, key=lambda one: -used_share(one.budget))
+        sources = [BudgetSource("account", "", "", begun, b) for b in by_unit(account.budgets)]
+    sources += [BudgetSource("group", g.id, g.name, g.created_ms, b) for g in board.groups for b in by_unit(g.budgets)]
+    sources += [BudgetSource("token", t.id, t.name, t.created_ms, b) for t in board.tokens for b in by_unit(t.budgets)]
+    return sorted(sources, key=lambda one: -used_share(one.budget))
 
 
 def budget_rows(session: ConsoleSession, sources: Iterable[BudgetSource], width: int) -> list[Content]:
@@ -308,7 +308,7 @@ def side_by_side(left: Sequence[Content], right: Sequence[Content], width: int) 
     """Returns two blocks side by side; ``width`` is the left one's."""
     rows = []
     for number in range(max(len(left), len(right))):
-        one = left[number] if number < len(left) else Content("")
+        line = left[number] if number < len(left) else Content("")
         other = right[number] if number < len(right) else Content("")
-        rows.append(Content.assemble(one, " " * max(0, width - one.cell_length), other))
+        rows.append(Content.assemble(line, " " * max(0, width - line.cell_length), other))
     return rows

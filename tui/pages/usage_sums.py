@@ -62,5 +62,5 @@ async def _course(client: ControlClient, source: BudgetSource | None, now: Milli
     window = budget_window(source, now)
     summary = await client.summary(by=source.by, since=window.start, step=window.step)
     number = MEASURES["cost" if source.budget.nanos is not None else "tokens"].number
-    used = [(one.start_ms, number(one.row)) for one in summary.series if one.key == source.key]
+    used = [(point.start_ms, number(point.row)) for point in summary.series if point.key == source.key]
     return BudgetCourse(source, window, used)

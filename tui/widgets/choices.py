@@ -77,11 +77,11 @@ class Picker(Widget, can_focus=True):
         if not event.is_printable or event.character is None or event.character == " ":
             return
         for typed in (self._typed + event.character, event.character):
-            if found := [one for one in self.options if one.casefold().startswith(typed.casefold())]:
+            if options := [option for option in self.options if option.casefold().startswith(typed.casefold())]:
                 self._typed = typed
                 event.stop()
                 event.prevent_default()
-                self._pick(self.value if self.value in found else found[0])
+                self._pick(self.value if self.value in options else options[0])
                 return
         self._typed = ""
 
@@ -297,9 +297,9 @@ class ChooseOne(DialogScreen[str | None]):
             yield Static(Content("arrows or a letter move, enter chooses, esc cancels"), classes="hint")
 
     def on_mount(self) -> None:
-        found = self.query_one(OptionList)
-        found.highlighted = next((i for i, (id_, _) in enumerate(self._options) if id_ == self._chosen), 0)
-        found.focus()
+        options = self.query_one(OptionList)
+        options.highlighted = next((i for i, (id_, _) in enumerate(self._options) if id_ == self._chosen), 0)
+        options.focus()
 
     def _rows(self) -> list[Content]:
         width = max(len(id_) for id_, _ in self._options) + 2

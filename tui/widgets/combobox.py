@@ -42,8 +42,14 @@ def matching(suggestions: Sequence[Suggestion], typed: str) -> list[Suggestion]:
     """Returns the suggestions with all typed words; those that begin with the text come first."""
     fits = row_filter(typed)
     start = typed.strip().casefold()
-    found = [one for one in suggestions if fits(f"{one.text} {one.about}")]
-    return sorted(found, key=lambda one: (not one.text.casefold().startswith(start), start not in one.text.casefold()))
+    fitting = [suggestion for suggestion in suggestions if fits(f"{suggestion.text} {suggestion.about}")]
+    return sorted(
+        fitting,
+        key=lambda suggestion: (
+            not suggestion.text.casefold().startswith(start),
+            start not in suggestion.text.casefold(),
+        ),
+    )
 
 
 class ChoiceList(OptionList, can_focus=False):
@@ -60,21 +66,21 @@ class ChoiceList(OptionList, can_focus=False):
     }
     """
 
-    def show(self, found: Sequence[Suggestion], *, first: bool) -> None:
+    def show(self, suggestions: Sequence[Suggestion], *, first: bool) -> None:
         """List these suggestions; ``first``: the first one is highlighted."""
         self.clear_options()
-        self.add_options([Option(self._prompt(one)) for one in found[:LISTED]])
-        if more := len(found[LISTED:]):
+        self.add_options([Option(self._prompt(suggestion)) for suggestion in suggestions[:LISTED]])
+        if more := len(suggestions[LISTED:]):
             self.add_option(Option(content((f"{more} more: type to narrow", "dim")), disabled=True))
-        self.highlighted = 0 if first and found else None
-        self.display = bool(found)
+        self.highlighted = 0 if first and suggestions else None
+        self.display = bool(suggestions)
 
     @staticmethod
-    def _prompt(one: Suggestion) -> Content:
-        if not one.about:
-            return content(safe(one.text))
-        name = safe(one.text)
-        return content(cell(name, max(22, len(name))), " ", (safe(one.about), "dim"))
+    def _prompt(suggestion: Suggestion) -> Content:
+        if not suggestion.about:
+            return content(safe(suggestion.text))
+        name = safe(suggestion.text)
+        return content(cell(name, max(22, len(name))), " ", (safe(suggestion.about), "dim"))
 
 
 class ChoiceInput(HintInput):
@@ -128,7 +134,7 @@ class ChoiceInput(HintInput):
     def offer(self, suggestions: Sequence[Suggestion]) -> None:
         """Replace the choices; the value is cleared if it is a choice that is gone."""
         before, self._suggestions = self._suggestions, suggestions
-        if self.value in {one.text for one in before} - {one.text for one in suggestions}:
+        if self.value in {suggestion.text for suggestion in before} - {suggestion.text for suggestion in suggestions}:
             self.value = ""
         if self.choosing:
             self.open()
@@ -164,9 +170,9 @@ class ChoiceInput(HintInput):
 
     def on_blur(self) -> None:
         """Turn a partly typed text into the highlighted choice."""
-        found = self.choices.highlighted
-        if self._only and self.choices.display and found is not None:
-            self.take(found)
+        highlighted = self.choices.highlighted
+        if self._only and self.choices.display and highlighted is not None:
+            self.take(highlighted)
         self.close()
 
     def on_click(self, event: events.Click) -> None:
@@ -179,7 +185,7 @@ class ChoiceInput(HintInput):
         to = by - 1 if at is None and by > 0 else (-1 if at is None else at + by)
         if self._searched and rows.display and self._found:
             to = max(0, min(to, len(self._found) - 1, LISTED - 1))
-        typed = self._many and [one.text for one in self._found] == [self._word()]  # no choice is left
+        typed = self._many and [suggestion.text for suggestion in self._found] == [self._word()]  # no choice is left
         if not rows.display or typed or to < -1 or to >= min(len(self._found), LISTED) or (at is None and to < 0):
             self.close()
             raise SkipAction
@@ -193,9 +199,9 @@ class ChoiceInput(HintInput):
 
     async def action_submit(self) -> None:
         """Take the highlighted choice, even if it is already typed; submit without one."""
-        found = self.choices.highlighted
-        if self.choices.display and found is not None:
-            self.take(found)
+        highlighted = self.choices.highlighted
+        if self.choices.display and highlighted is not None:
+            self.take(highlighted)
             if not self.alone:
                 return
         self.close()

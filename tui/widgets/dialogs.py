@@ -49,9 +49,9 @@ class DialogLayout(VerticalLayout):
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:  # noqa: FBT001, FBT002 - Textual's
         placed = list(super().arrange(parent, children, size, greedy))
-        bottoms = [0, *(one.region.bottom for one in placed)]
-        gaps = [one.region.y - bottom for one, bottom in zip(placed, bottoms, strict=False)]
-        heights = [one.region.height for one in placed]
+        bottoms = [0, *(placement.region.bottom for placement in placed)]
+        gaps = [placement.region.y - bottom for placement, bottom in zip(placed, bottoms, strict=False)]
+        heights = [placement.region.height for placement in placed]
         over = sum(gaps) + sum(heights) - size.height
         if size.height <= 0 or over <= 0:
             return placed
@@ -61,8 +61,10 @@ class DialogLayout(VerticalLayout):
             over -= gap - gaps[i]
         _shrink(placed, heights, SHRINK_LAST, _shrink(placed, heights, SHRINK_NEXT, over))
         y = 0
-        for i, one in enumerate(placed):
-            placed[i] = one._replace(region=Region(one.region.x, y + gaps[i], one.region.width, heights[i]))
+        for i, placement in enumerate(placed):
+            placed[i] = placement._replace(
+                region=Region(placement.region.x, y + gaps[i], placement.region.width, heights[i])
+            )
             y += gaps[i] + heights[i]
         return placed
 
@@ -70,8 +72,8 @@ class DialogLayout(VerticalLayout):
 def _shrink(placed: Sequence[WidgetPlacement], heights: list[int], parts: Sequence[tuple[str, int]], over: int) -> int:
     """Take lines from these parts. Returns how many are still too many."""
     for name, least in parts:
-        for i, one in enumerate(placed):
-            if one.widget.has_class(name):
+        for i, placement in enumerate(placed):
+            if placement.widget.has_class(name):
                 lines = min(over, max(0, heights[i] - least))
                 heights[i] -= lines
                 over -= lines

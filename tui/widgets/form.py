@@ -277,7 +277,7 @@ class FormFields(VerticalScroll, inherit_bindings=False):
 
     def on_mount(self) -> None:
         fields = [row.field for row in self.rows.values()]
-        self.unfold(is_open=any(one.advanced and one.value != one.default for one in fields))
+        self.unfold(is_open=any(field.advanced and field.value != field.default for field in fields))
 
     @property
     def changed(self) -> bool:
@@ -450,16 +450,16 @@ class Form(DialogScreen[Any]):
             return
         if part.display or inside:
             there = [row for row in self.fields.rows.values() if row.display and row.field.advanced == part.display]
-            found = there[0 if part.display else -1].input
-            if isinstance(found, ChoiceInput):
-                found.quiet = True
-            found.focus()
+            field = there[0 if part.display else -1].input
+            if isinstance(field, ChoiceInput):
+                field.quiet = True
+            field.focus()
 
     def action_walk(self, by: int) -> None:
         """Go to the next or previous field, whose list stays closed: down and up would go through it."""
-        found = self.focus_next() if by > 0 else self.focus_previous()
-        if isinstance(found, ChoiceInput):
-            found.quiet = True
+        field = self.focus_next() if by > 0 else self.focus_previous()
+        if isinstance(field, ChoiceInput):
+            field.quiet = True
 
     @on(Input.Submitted)
     def action_save(self) -> None:

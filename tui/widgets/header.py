@@ -54,7 +54,7 @@ def state_line(session: ConsoleSession, width: int) -> Content:
     right = alerts(session.board, session.now()) if session.link == "attached" else ()
     wanted = min(32, len(right[0].text) + 8) if right else 0
     lefts = [_state(session, width, brief) for brief in range(BRIEFEST + 1)]
-    left = next((one for one in lefts if _length(one) + wanted < width), lefts[-1])
+    left = next((candidate for candidate in lefts if _length(candidate) + wanted < width), lefts[-1])
     shown = _alert_links(right, width - _length(left) - 1)
     return content(*left, " " * max(1, width - _length(left) - shown.cell_length), shown)
 

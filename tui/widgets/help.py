@@ -90,18 +90,18 @@ class Help(DialogScreen[None]):
 
 def sections(title: str, actions: Sequence[Action], noun: str = "") -> Sections:
     """Returns the rows of a page by subject: its actions, its list, moving, everywhere, the filter, command lines."""
-    found: dict[str, list[Row]] = {}
+    by_subject: dict[str, list[Row]] = {}
     for action in actions:
-        found.setdefault(_subject(action, title), []).append(_row(action))
-    last = found.pop("Everywhere", [])
-    found["Move"] = [(key, "", text) for key, text in MOVES]
-    found["Everywhere"] = sorted(last, key=lambda row: not row[0])
+        by_subject.setdefault(_subject(action, title), []).append(_row(action))
+    last = by_subject.pop("Everywhere", [])
+    by_subject["Move"] = [(key, "", text) for key, text in MOVES]
+    by_subject["Everywhere"] = sorted(last, key=lambda row: not row[0])
     scopes = {action.scope for action in actions}
     if "list" in scopes:
-        found["Filter words"] = [(key, "", text) for key, text in (FILTER if "live" in scopes else WORDS)]
+        by_subject["Filter words"] = [(key, "", text) for key, text in (FILTER if "live" in scopes else WORDS)]
     commands = [(a.label, a.command.replace("NOUN", noun)) for a in actions if a.command and _applies(a, scopes)]
-    found["The same as a command: tollkeeper ..."] = [("", label, command) for label, command in commands]
-    return [(subject, rows) for subject, rows in found.items() if rows]
+    by_subject["The same as a command: tollkeeper ..."] = [("", label, command) for label, command in commands]
+    return [(subject, rows) for subject, rows in by_subject.items() if rows]
 
 
 def help_text(parts: Sections, width: int) -> Content:
@@ -115,7 +115,7 @@ def help_text(parts: Sections, width: int) -> Content:
     left, right = ([line for block in side for line in block] for side in (blocks[:split], blocks[split:]))
     height = max(len(left), len(right))
     both = zip(*([*side, *[Content("")] * (height - len(side))] for side in (left, right)), strict=True)
-    return lines(*(Content.assemble(one.pad_right(half + 4 - one.cell_length), other) for one, other in both))
+    return lines(*(Content.assemble(first.pad_right(half + 4 - first.cell_length), other) for first, other in both))
 
 
 def _subject(action: Action, title: str) -> str:
@@ -141,10 +141,10 @@ def _section(part: tuple[str, Sequence[Row]], width: int) -> list[Content]:
     keys = [len(key) for key, _, _ in rows]
     room = 17 if max(keys) >= 10 else 10 if max(keys) else 2
     label = 15 if any(label for _, label, _ in rows) else 0
-    found = [content((title, "bold"))]
+    out = [content((title, "bold"))]
     for key, name, text in rows:
         head = content((f"  {key:<{room - 2}}", "key"), (f"{cut(name, label - 1):<{label}}" if label else "", ""))
         body = content((text, "dim" if label else "")).wrap(max(10, width - room - label))
         first, *more = body or [Content("")]
-        found += [Content.assemble(head, first), *(line.pad_left(room + label) for line in more)]
-    return [*found, Content("")]
+        out += [Content.assemble(head, first), *(line.pad_left(room + label) for line in more)]
+    return [*out, Content("")]

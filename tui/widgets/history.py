@@ -225,5 +225,5 @@ def _tone(entry: HistoryView) -> str:
 
 def _words(entry: HistoryView, me: ChangeSource | None) -> str:
     """Returns the text that the filter searches."""
-    changed = (f"{one.noun} {one.name}" for one in entry.differences)
+    changed = (f"{difference.noun} {difference.name}" for difference in entry.differences)
     return " ".join([str(entry.id), entry.text, entry.edited, entry.source.brief(me), *changed])

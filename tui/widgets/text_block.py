@@ -138,7 +138,7 @@ class IncidentList(DialogScreen[None]):
     def drawn(self, width: int) -> Content:
         """Returns the incidents, or a sentence if there are none."""
         session = self._session
-        found = session.board.incidents.newest()
-        if not found:
+        incidents = session.board.incidents.newest()
+        if not incidents:
             return content(("None: every channel answered the calls loaded here.", "ok"))
-        return timeline(found, session.now(), width)
+        return timeline(incidents, session.now(), width)

@@ -55,8 +55,8 @@ class WhyScreen(DialogScreen[None]):
         super().__init__()
         self._session = session
         board = session.board
-        self._tokens = _including(token, sorted(one.name for one in board.tokens))
-        self._models = _including(model, sorted(one.name for one in board.models))
+        self._tokens = _including(token, sorted(entity.name for entity in board.tokens))
+        self._models = _including(model, sorted(entity.name for entity in board.models))
         self._token, self._model = token or self._tokens[0], model or self._models[0]
         self._request, self._note = ({}, "") if like is None else request_like(like)
         self._found: Why | None = None
@@ -116,8 +116,8 @@ class WhyScreen(DialogScreen[None]):
 
     async def _ask(self) -> None:
         try:
-            found = await self._session.client.why(self._token, self._model, **self._request)
-            self._found, self._trouble = found, ""
+            answer = await self._session.client.why(self._token, self._model, **self._request)
+            self._found, self._trouble = answer, ""
         except GatewayError as error:
             self._trouble = error.message
         self.query_one(TextBlock).show(self.drawn)
@@ -150,72 +150,74 @@ def _including(name: str, names: Sequence[str]) -> list[str]:
     return [*names] if name in names else [name, *names] if name else [*names] or ["none"]
 
 
-def why_text(found: Why, session: ConsoleSession, width: int) -> Content:
+def why_text(answer: Why, session: ConsoleSession, width: int) -> Content:
     """Returns the whole answer, in lines of at most ``width`` cells."""
     card = TextCard(width, label=11)
-    _verdict(card, found, session)
+    _verdict(card, answer, session)
     card.line("")
-    seen: Part = (glyphs.OK, "ok") if found.visible else (glyphs.FAILED, "bad")
-    card.row("visible", seen, f" {safe(found.rule)}")
-    if found.fallbacks:
-        card.row("fallbacks", safe(", ".join(found.fallbacks)))
-    for one in found.unused_fallbacks:
-        card.row("fallback", (glyphs.FAILED, "bad"), f" {safe(one.model, 60)}: {safe(session.advice(one.rule), 1_000)}")
-        card.row("", (f"{glyphs.RIGHT} {safe(session.advice(one.fix), 1_000)}", "key") if one.fix else "")
-    factor = f"   group {safe(found.group, 40)} {brief_multiplier(found.multiplier)}"
+    seen: Part = (glyphs.OK, "ok") if answer.visible else (glyphs.FAILED, "bad")
+    card.row("visible", seen, f" {safe(answer.rule)}")
+    if answer.fallbacks:
+        card.row("fallbacks", safe(", ".join(answer.fallbacks)))
+    for unused in answer.unused_fallbacks:
+        card.row(
+            "fallback", (glyphs.FAILED, "bad"), f" {safe(unused.model, 60)}: {safe(session.advice(unused.rule), 1_000)}"
+        )
+        card.row("", (f"{glyphs.RIGHT} {safe(session.advice(unused.fix), 1_000)}", "key") if unused.fix else "")
+    factor = f"   group {safe(answer.group, 40)} {brief_multiplier(answer.multiplier)}"
     card.row(
         "price",
-        *price_text(found.price, refused=found.refuses_unpriced),
-        factor if found.multiplier != MILLION else "",
+        *price_text(answer.price, refused=answer.refuses_unpriced),
+        factor if answer.multiplier != MILLION else "",
     )
-    if found.prices:
-        card.row("", (f"{price_range(found.prices)} at its channels", "dim"))
-    if found.hold_nanos is None and found.visible:
-        card.row("size", size_text(found))
-    if found.hold_nanos is not None:
-        card.row("held", f"{dollars(found.hold_nanos)}", (f"   {found.hold_text}", "dim"))
-    if found.sticky and sum(bool(route.place) for route in found.routes) > 1:
+    if answer.prices:
+        card.row("", (f"{price_range(answer.prices)} at its channels", "dim"))
+    if answer.hold_nanos is None and answer.visible:
+        card.row("size", size_text(answer))
+    if answer.hold_nanos is not None:
+        card.row("held", f"{dollars(answer.hold_nanos)}", (f"   {answer.hold_text}", "dim"))
+    if answer.sticky and sum(bool(route.place) for route in answer.routes) > 1:
         card.row("sticky", "a conversation stays at the channel that answered it, although others come first")
-    if any(route.cache_marks and route.chance for route in found.routes):
+    if any(route.cache_marks and route.chance for route in answer.routes):
         card.row("cache", "prompts are marked for it", ("   where the client sets no marks", "dim"))
-    for party in found.parties:
-        _party(card, found, party)
+    for party in answer.parties:
+        _party(card, answer, party)
     card.line("")
-    _routes(card, found, session.now())
+    _routes(card, answer, session.now())
     return card.content()
 
 
-def _verdict(card: TextCard, found: Why, session: ConsoleSession) -> None:
-    if found.works:
-        resort = next((route for route in found.routes if route.last_resort), None)
+def _verdict(card: TextCard, answer: Why, session: ConsoleSession) -> None:
+    if answer.works:
+        resort = next((route for route in answer.routes if route.last_resort), None)
         if resort is None:
             card.row("verdict", (f"{glyphs.OK} it would be sent", "ok"))
         else:
             text = f"{glyphs.WARNING} it would be sent to {safe(resort.channel, 40)}, although it is not healthy"
             card.row("verdict", (text, "warn"), ("   no other channel is left", "dim"))
         return
-    card.row("verdict", (f"{glyphs.FAILED} {found.status} {safe(found.code)}", "bad"))
-    _problem(card, found, session)
-    if found.retry_after_s is not None:
-        card.row("", (f"retry in {fmt.countdown(0, round(found.retry_after_s * 1000))}", "warn"))
-    if found.then is not None:
-        card.row("after that", (f"{glyphs.FAILED} {found.then.status} {safe(found.then.code)}", "bad"))
-        _problem(card, found.then, session)
+    card.row("verdict", (f"{glyphs.FAILED} {answer.status} {safe(answer.code)}", "bad"))
+    _problem(card, answer, session)
+    if answer.retry_after_s is not None:
+        card.row("", (f"retry in {fmt.countdown(0, round(answer.retry_after_s * 1000))}", "warn"))
+    if answer.then is not None:
+        card.row("after that", (f"{glyphs.FAILED} {answer.then.status} {safe(answer.then.code)}", "bad"))
+        _problem(card, answer.then, session)
 
 
-def _problem(card: TextCard, found: Why | Obstacle, session: ConsoleSession) -> None:
+def _problem(card: TextCard, answer: Why | Obstacle, session: ConsoleSession) -> None:
     """Add the obstacle and its remedy. The message may already end with the remedy."""
-    message, fix = session.advice(found.message), session.advice(found.fix)
+    message, fix = session.advice(answer.message), session.advice(answer.fix)
     card.row("", safe(message.removesuffix(fix).rstrip("; ") if fix else message, 1_000))
     if fix:
         card.row("", (f"{glyphs.RIGHT} {safe(fix, 1_000)}", "key"))
 
 
-def _party(card: TextCard, found: Why, party: PartyView) -> None:
+def _party(card: TextCard, answer: Why, party: PartyView) -> None:
     """Add its budgets, then its limits, one line each."""
     bare = "   no budgets, no limits" if not (party.budgets or party.limits) else ""
     if party.kind == "account":
-        card.row(party.kind, f"{dollars(found.available_nanos)} available")
+        card.row(party.kind, f"{dollars(answer.available_nanos)} available")
     else:
         card.row(party.kind, safe(party.name, 40), (bare, "dim"))
     for budget in by_unit(party.budgets):
@@ -230,18 +232,18 @@ def _limit(limit: LimitView) -> Iterator[Part]:
         yield f", full again in {fmt.countdown(0, limit.whole_in_ms)}", "dim"
 
 
-def _routes(card: TextCard, found: Why, now: int) -> None:
+def _routes(card: TextCard, answer: Why, now: int) -> None:
     """Add the channels that would be tried, in order, and the others, with the reason."""
     label = "channels"
-    for route in found.routes:
+    for route in answer.routes:
         mark: Part = (glyphs.FAILED, "warn")
         if not route.passed:
             mark = (glyphs.ON, "ok")
         elif route.last_resort:
             mark = (glyphs.WARNING, "warn")
-        card.row(label, mark, (f" {safe(route.channel, 40)}", "bold"), *_route(route, found.model, now))
+        card.row(label, mark, (f" {safe(route.channel, 40)}", "bold"), *_route(route, answer.model, now))
         label = ""
-    if not found.routes:
+    if not answer.routes:
         card.row(label, ("none: no channel of the group offers the model", "warn"))
 
 

@@ -77,17 +77,17 @@ def parse_chat_request(body: bytes) -> InboundRequest:
 
 def read_chat(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
     """Check the decoded request. ``body`` is empty if there is none with these fields."""
-    found = decode_body(_CHAT, body, fields, mask)
-    model = check_model(found.model)
-    if found.messages is msgspec.UNSET:
+    chat = decode_body(_CHAT, body, fields, mask)
+    model = check_model(chat.model)
+    if chat.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")
-    if not found.messages:
+    if not chat.messages:
         raise BadRequest("messages is empty; send at least one", param="messages")
-    options, stream = found.stream_options, bool(found.stream)
+    options, stream = chat.stream_options, bool(chat.stream)
     if options is not None and not stream:
         raise BadRequest("stream_options is only allowed when stream is true", param="stream_options")
-    caps = (found.max_completion_tokens, found.max_tokens)
-    check_range("n", found.n, MAX_CHOICES)
+    caps = (chat.max_completion_tokens, chat.max_tokens)
+    check_range("n", chat.n, MAX_CHOICES)
     for name, cap in zip(CAPS, caps, strict=True):
         check_range(name, cap, MAX_OUTPUT)
     bound = read_input(fields)
@@ -98,7 +98,7 @@ def read_chat(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
         model=model,
         stream=stream,
         include_usage=bool(options and options.include_usage),
-        choices=found.n or 1,
+        choices=chat.n or 1,
         output_cap=caps[0] or caps[1],
         plain=is_plain(fields, _CHECKED) and None in caps,
         input_bound=bound.tokens,

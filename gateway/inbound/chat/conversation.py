@@ -125,8 +125,8 @@ def _offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
 
 def _kind_of(tool: Any) -> str:
     """Returns the name of a tool that is not a function: its type, or as Google writes it, its only field."""
-    found = tool if isinstance(tool, dict) else {}
-    kind = found.get("type") or next(iter(found), "")
+    fields = tool if isinstance(tool, dict) else {}
+    kind = fields.get("type") or next(iter(fields), "")
     return kind if isinstance(kind, str) else ""
 
 
@@ -347,8 +347,8 @@ class _Reader:
 
 
 def _is_thought(block: msgspec.Raw) -> bool:
-    found = rawjson.maybe(block)
-    return isinstance(found, dict) and found.get("type") in ("thinking", "redacted_thinking")
+    value = rawjson.maybe(block)
+    return isinstance(value, dict) and value.get("type") in ("thinking", "redacted_thinking")
 
 
 def _parts(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[_Content]:

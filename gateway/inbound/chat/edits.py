@@ -65,7 +65,7 @@ class ChunkEditor(Renderer):
         """The client's id, object, created and model, fixed by the client's first chunk."""
         self._begun: set[int] = set()
         self._ended: set[int] = set()
-        self.turned = False
+        self.changed = False
         """Whether a chunk changed how later ones are handled."""
 
     def shows(self, medium: Medium) -> bool:
@@ -85,19 +85,19 @@ class ChunkEditor(Renderer):
         index, message, fields = choice.index, choice.message, choice.fields
         reason = self.state.reason(index)
         if (choice.calls or "tool_calls" in message) and mend_calls(choice, calls):
-            self.turned = True
+            self.changed = True
         if index in self._ended and not said:
             return False
         message.pop("role", None)
         if index not in self._begun:
             self._begun.add(index)
-            self.turned = True
+            self.changed = True
             message.setdefault("content", None)
             message["role"] = "assistant"
         ends = bool(reason) and index not in self._ended
         if ends:
             self._ended.add(index)
-            self.turned = True
+            self.changed = True
         fields["finish_reason"] = reason if ends else None
         fields |= {"index": index, "delta": message}
         fields.pop("usage", None)

@@ -144,9 +144,9 @@ class NativeChatStream(RenderedStream):
 
     def _open_event(self, part: bytes) -> bytes:
         """Returns what the client gets for one event, from which a template may be learned."""
-        self._editor.turned = False
+        self._editor.changed = False
         out = self._read_event(part)
-        if self._editor.turned:
+        if self._editor.changed:
             self._template = None
         if self._pattern:
             self._lessons -= 1
@@ -194,7 +194,7 @@ class NativeChatStream(RenderedStream):
         if not kept:
             return None
         quiet = rawjson.is_null(chunk.pop("usage", None)) and len(choices) == 1 and _FIGURES.isdisjoint(chunk)
-        if quiet and self._lessons and not self._editor.turned:
+        if quiet and self._lessons and not self._editor.changed:
             self._pattern = self._find_pattern()
         chunk["choices"] = kept
         return chunk
@@ -309,20 +309,20 @@ def _finish_of(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> st
     """Returns the finish reason of the first choice, and counts the texts in the tally; empty if a choice is not
     regular.
     """
-    found: Sequence[_RegularChoice] | None = _decode(_BARE_CHOICES, choices)
-    if found is None:
-        found = _decode(_CHOICES, choices)
-        if found is None or any(map(screen.clean, rawjson.objects(choices))):
+    regular: Sequence[_RegularChoice] | None = _decode(_BARE_CHOICES, choices)
+    if regular is None:
+        regular = _decode(_CHOICES, choices)
+        if regular is None or any(map(screen.clean, rawjson.objects(choices))):
             return ""
-    for position, choice in enumerate(found):
+    for position, choice in enumerate(regular):
         if not _is_regular(choice, position):
             return ""
-    for choice in found:
+    for choice in regular:
         message = choice.message
         for text in (message.content, message.reasoning_content, message.reasoning, message.refusal):
             if text:
                 tally.add(text)
-    return found[0].finish_reason if found else ""
+    return regular[0].finish_reason if regular else ""
 
 
 def _decode(decoder: "msgspec.json.Decoder[_Found]", data: msgspec.Raw) -> _Found | None:

@@ -95,15 +95,15 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
     ``counts``: only its tokens are to be counted. It needs no ``max_tokens``.
     """
     fields, mask = fields_of(request.body)
-    found = decode_body(_FIELDS, request.body, fields, mask)
-    model = check_model(found.model)
+    typed = decode_body(_FIELDS, request.body, fields, mask)
+    model = check_model(typed.model)
     thread = read_typed(_THREAD, fields.get("thread", NULL), "thread")
     kept_id = "" if thread is None else thread.previous_message_id or ""
-    if found.messages is msgspec.UNSET:
+    if typed.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")
-    if not (found.messages or kept_id):
+    if not (typed.messages or kept_id):
         raise BadRequest("messages: at least one message is required", param="messages")
-    cap = 1 if counts and found.max_tokens is None else found.max_tokens
+    cap = 1 if counts and typed.max_tokens is None else typed.max_tokens
     if cap is None:
         raise BadRequest("max_tokens: Field required", code="missing_required_parameter", param="max_tokens")
     if not 0 <= cap <= MAX_OUTPUT:
@@ -114,9 +114,9 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
         fields=fields,
         mask=mask,
         model=model,
-        stream=bool(found.stream) and not counts,
+        stream=bool(typed.stream) and not counts,
         output_cap=max(1, cap),
-        plain=_thinks_within(found.thinking, cap) and is_plain(fields, _CHECKED),
+        plain=_thinks_within(typed.thinking, cap) and is_plain(fields, _CHECKED),
         input_bound=bound.tokens + MESSAGE_TOKENS * ("system" in fields),
         media=bound.media,
         prompt=prompt_of(fields) if counts and len(request.body) > LARGE else None,
@@ -132,10 +132,10 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
 def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:
     """Returns whether only the output limit limits the thinking."""
     try:
-        found = None if rawjson.is_null(thinking) else _THINKING.decode(thinking)
+        options = None if rawjson.is_null(thinking) else _THINKING.decode(thinking)
     except msgspec.DecodeError:
         return False
-    return found is None or found.budget_tokens <= cap
+    return options is None or options.budget_tokens <= cap
 
 
 def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:

@@ -246,23 +246,23 @@ class _Reader:
         if block.type != "tool_result":
             return [*_parts(block, where)]
         inner = enumerate(blocks_in(block.content, f"{where}.content"))
-        parts = [part for i, one in inner for part in _parts(one, f"{where}.content.{i}")]
+        parts = [part for i, inner_block in inner for part in _parts(inner_block, f"{where}.content.{i}")]
         return [ResultPart(call_id=block.tool_use_id, parts=tuple(parts), failed=bool(block.is_error))]
 
     def _assistant(self, blocks: list[ContentBlock], where: str) -> list[Block]:
-        found: list[Block] = []
+        out: list[Block] = []
         signatures: dict[str, str] = {}
         for i, block in enumerate(blocks):
             if block.type == "tool_use":
-                found.append(self._call(block, signatures.get(block.id, "")))
+                out.append(self._call(block, signatures.get(block.id, "")))
             elif block.type in ("thinking", "redacted_thinking"):
                 seal = unwrap(block.signature) or (None if block.signature else PLAIN_SEAL)
-                found.append(_thought(block, seal))
+                out.append(_thought(block, seal))
                 if seal is not None and seal.kind is SealKind.GEMINI:
                     signatures |= _signatures(seal.content)
             else:
-                found += _parts(block, f"{where}.content.{i}")
-        return found
+                out += _parts(block, f"{where}.content.{i}")
+        return out
 
     def _call(self, block: ContentBlock, signature: str) -> CallPart:
         name = OPENAI_TOOLS.sent(block.name)
@@ -286,9 +286,9 @@ def _parts(block: ContentBlock, where: str) -> list[TextPart | MediaPart]:
             texts = [string_or_empty(block.title), string_or_empty(block.source), *inner]
             return [TextPart(raw=join_texts(texts), cache=block.cache_control)]
     label = " ".join(filter(None, (f"[{block.type}", block.server_name, block.name or block.tool_name))) + "]"
-    given, found = rawjson.maybe(block.input), rawjson.maybe(block.content)
+    given, content = rawjson.maybe(block.input), rawjson.maybe(block.content)
     asked = [rawjson.encode(given).decode()] if block.type == "mcp_tool_use" else texts_told(given)
-    brought = [found] if isinstance(found, str) else texts_told(found)  # the summary of a compaction is a text
+    brought = [content] if isinstance(content, str) else texts_told(content)  # the summary of a compaction is a text
     return [TextPart(raw=rawjson.raw("\n\n".join([label, *asked, *brought])))]
 
 
@@ -331,8 +331,8 @@ def _refuse(fields: Fields) -> None:
 
 def _signatures(content: bytes) -> dict[str, str]:
     """Returns Gemini's thought signatures by the client's ids."""
-    found = rawjson.maybe(content)
-    items = found.items() if isinstance(found, dict) else ()
+    signatures = rawjson.maybe(content)
+    items = signatures.items() if isinstance(signatures, dict) else ()
     return {TOOLS.sent(name): value for name, value in items if isinstance(value, str)}
 
 

@@ -125,9 +125,9 @@ def without_foreign_thoughts(messages: msgspec.Raw) -> msgspec.Raw:
 def _is_foreign(block: msgspec.Raw) -> bool:
     if not _FOREIGN.search(memoryview(block)):
         return False
-    found = rawjson.maybe(block)
-    signature = rawjson.at(found, "signature")
-    return rawjson.at(found, "type") == "thinking" and (
+    value = rawjson.maybe(block)
+    signature = rawjson.at(value, "signature")
+    return rawjson.at(value, "type") == "thinking" and (
         signature == "" or rawjson.text_at(signature).startswith(SEAL_PREFIX)
     )
 
@@ -181,14 +181,14 @@ class MessagesRelay(Adapter):
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure. The API cannot be lacking: this dialect has no other."""
-        found = native_failure(self._dialect.failure(channel, status, headers, body), body)
+        read = native_failure(self._dialect.failure(channel, status, headers, body), body)
         if status == HTTPStatus.NOT_FOUND and (said := _about_state(body)) is not None:
             text = UpstreamText(f"channel '{channel.name}': {said}")
             whole = UpstreamText(body.decode("utf-8", "replace"))
-            found = msgspec.structs.replace(
-                found, kind=FailureKind.CLIENT, code=REJECTED, text=text, param=None, verbatim=whole
+            read = msgspec.structs.replace(
+                read, kind=FailureKind.CLIENT, code=REJECTED, text=text, param=None, verbatim=whole
             )
-        return msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
+        return msgspec.structs.replace(read, lacks_api=False, may_lack_api=False)
 
     def _rendering(self) -> RenderingAdapter:
         return RenderingAdapter(
@@ -213,8 +213,8 @@ def _own_signature(seal: Seal) -> str:
 
 def _about_state(body: bytes) -> str | None:
     """Returns the upstream's error about something it no longer keeps, such as a thread; None for others."""
-    found = rawjson.maybe(body)
-    return str(rawjson.at(found, "error", "message")) if rawjson.at(found, "error", "details", "error_code") else None
+    value = rawjson.maybe(body)
+    return str(rawjson.at(value, "error", "message")) if rawjson.at(value, "error", "details", "error_code") else None
 
 
 def _is_choice_ignored(order: Order, channel: Channel) -> bool:

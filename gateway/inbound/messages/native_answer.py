@@ -76,8 +76,8 @@ class MessageTap(NativeTap):
 
     @property
     def finish(self) -> str:
-        found = super().finish
-        return "tool_calls" if self._called and found == "stop" else found
+        reason = super().finish
+        return "tool_calls" if self._called and reason == "stop" else reason
 
     @property
     def marks(self) -> tuple[str, ...]:

@@ -120,12 +120,12 @@ def _image(medium: Medium) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": medium.type, "data": medium.data}}
 
 
-def _citation(found: Citation) -> dict[str, Any]:
+def _citation(citation: Citation) -> dict[str, Any]:
     return {
         "type": "web_search_result_location",
-        "url": found.url,
-        "title": found.title or None,
-        "cited_text": found.cited,
+        "url": citation.url,
+        "title": citation.title or None,
+        "cited_text": citation.cited,
         "encrypted_index": "",
     }
 
@@ -267,5 +267,5 @@ class WholeMessageRenderer(WholeRenderer):
             return [{"type": "tool_use", "id": TOOLS.sent(call.id), "name": name, "input": block.arguments}]
         if block.kind is BlockKind.REASONING:
             return [{"type": "thinking", "thinking": block.text, "signature": self._sign(block.seal or PLAIN_SEAL)}]
-        citations = {"citations": [_citation(found) for found in block.citations]} if block.citations else {}
+        citations = {"citations": [_citation(citation) for citation in block.citations]} if block.citations else {}
         return [{"type": "text", "text": block.text, **citations}]

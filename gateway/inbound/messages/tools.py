@@ -107,9 +107,9 @@ def read_tools(fields: Fields) -> ReadTools:
     """Returns the tools. Raises BadRequest for what cannot be left out."""
     tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
     choice = read_typed(_CHOICE, fields.get("tool_choice", NULL), "tool_choice")
-    found = [(tool, _offer(tool, f"tools.{position}")) for position, tool in enumerate(tools)]
-    offers = tuple(offer for _, offer in found if offer is not None)
-    lost = [tool for tool, offer in found if offer is None]
+    offered = [(tool, _offer(tool, f"tools.{position}")) for position, tool in enumerate(tools)]
+    offers = tuple(offer for _, offer in offered if offer is not None)
+    lost = [tool for tool, offer in offered if offer is None]
     if lost and (not offers or (choice is not None and choice.name in {tool.name for tool in lost})):
         gone = ", ".join(tool.name or tool.type or "" for tool in lost)
         raise unsupported_param(
@@ -119,7 +119,7 @@ def read_tools(fields: Fields) -> ReadTools:
         offers,
         _choice(choice) if choice is not None and offers else ToolChoice(),
         single=bool(choice is not None and offers and choice.disable_parallel_tool_use),
-        names={offer.name: tool.name for tool, offer in found if offer is not None and offer.name != tool.name},
+        names={offer.name: tool.name for tool, offer in offered if offer is not None and offer.name != tool.name},
         dropped=(
             *(f"tools.{tool.name or tool.type}" for tool in lost),
             *(("tools[].input_examples",) if any(not is_nothing(tool.input_examples) for tool in tools) else ()),

@@ -72,10 +72,10 @@ class OllamaChat(_Ollama):
     caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        found = read_chat_request(*fields_of(request.body))
+        parsed = read_chat_request(*fields_of(request.body))
         if not request.headers.get("user-agent", "").startswith("ollama-python/"):
-            return found
-        return msgspec.structs.replace(found, form=AnswerForm(image_objects=True))
+            return parsed
+        return msgspec.structs.replace(parsed, form=AnswerForm(image_objects=True))
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         """Returns the plan: every channel gets it translated."""

@@ -142,8 +142,8 @@ class EmbeddingLines(EmbeddingsAdapter):
         return self._inner.failure(channel, status, headers, body)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        found = self._inner.whole(body, order, channel)
-        vectors = [one["embedding"] for one in rawjson.objects(rawjson.fields(found.body)["data"])]
+        answer = self._inner.whole(body, order, channel)
+        vectors = [item["embedding"] for item in rawjson.objects(rawjson.fields(answer.body)["data"])]
 
         def write(usage: Usage) -> bytes:
             if self._single:
@@ -152,7 +152,7 @@ class EmbeddingLines(EmbeddingsAdapter):
             totals = {"total_duration": spent, "load_duration": 0, "prompt_eval_count": usage.input}
             return rawjson.encode({"model": order.model, "embeddings": vectors, **totals})
 
-        return msgspec.structs.replace(found, render=write)
+        return msgspec.structs.replace(answer, render=write)
 
 
 def load_answer(model: str, now: int, *, chat: bool) -> Json:

@@ -124,8 +124,8 @@ def _as_chat(given: Fields, mask: bytes, fields: Fields, known: frozenset[str]) 
         _transcript(fields["messages"])
     lost = [f"options.{name}" for name in _options(given) if name not in OPTIONS and name != LIMIT]
     unread = [name for name, raw in given.items() if name not in known and not is_nothing(raw)]
-    found = read_chat(b"", fields, mask)
-    return msgspec.structs.replace(found, removed=(*unread, *lost))
+    parsed = read_chat(b"", fields, mask)
+    return msgspec.structs.replace(parsed, removed=(*unread, *lost))
 
 
 def _parameters(given: Fields) -> Fields:

@@ -77,21 +77,21 @@ class Responses(InboundApi):
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if order.form.compacts:
-            found, at_path = read_fields(order.fields), bool(self.ability)
+            typed, at_path = read_fields(order.fields), bool(self.ability)
 
             def renderer(sent: Order) -> CompactionRenderer:
-                return CompactionRenderer(plan_of(order, found, ToolTable(), sent), at_path=at_path)
+                return CompactionRenderer(plan_of(order, typed, ToolTable(), sent), at_path=at_path)
 
             return plan_compaction(order, channel, chat, renderer, lacking=lacking, at_path=at_path)
         if not lacking and is_spoken(channel):
             native = native_order(order, channel.overrides)
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
-        found = read_fields(order.fields)
-        translated, tools = translate_responses(order, found)
+        typed = read_fields(order.fields)
+        translated, tools = translate_responses(order, typed)
         adapter = RenderingAdapter(
             chat,
-            lambda sent: ResponseRenderer(plan_of(order, found, tools, sent)),
-            lambda sent: WholeResponse(ResponseRenderer(plan_of(order, found, tools, sent))),
+            lambda sent: ResponseRenderer(plan_of(order, typed, tools, sent)),
+            lambda sent: WholeResponse(ResponseRenderer(plan_of(order, typed, tools, sent))),
         )
         return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
 
@@ -108,8 +108,8 @@ class Responses(InboundApi):
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         if isinstance(error, UpstreamError) and error.verbatim:
-            found = rawjson.maybe(error.verbatim.encode("utf-8", "surrogatepass"))
-            response = found.get("response") if isinstance(found, dict) else None
+            value = rawjson.maybe(error.verbatim.encode("utf-8", "surrogatepass"))
+            response = value.get("response") if isinstance(value, dict) else None
             if not isinstance(response, dict):
                 return error.verbatim.encode("utf-8", "replace")
             if response.get("error"):
@@ -136,15 +136,15 @@ class Compactions(Responses):
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         """See ``InboundApi``. It has no streams."""
-        found = super().parse(request)
-        fields = {name: raw for name, raw in found.fields.items() if name not in ("stream", "stream_options")}
+        parsed = super().parse(request)
+        fields = {name: raw for name, raw in parsed.fields.items() if name not in ("stream", "stream_options")}
         return msgspec.structs.replace(
-            found,
+            parsed,
             fields=fields,
-            body=found.body if len(fields) == len(found.fields) else b"",
+            body=parsed.body if len(fields) == len(parsed.fields) else b"",
             stream=False,
-            input_bound=found.input_bound + PROMPT_BOUND,
-            form=msgspec.structs.replace(found.form, compacts=True),
+            input_bound=parsed.input_bound + PROMPT_BOUND,
+            form=msgspec.structs.replace(parsed.form, compacts=True),
         )
 
     def keeps_answer(self, request: InboundRequest) -> bool:
@@ -191,12 +191,12 @@ def failed_code(error: GatewayError) -> str:
     return "invalid_prompt" if 400 <= error.http_status < 409 else "server_error"
 
 
-def plan_of(request: Order, found: ResponsesFields, tools: ToolTable, order: Order) -> ResponsePlan:
+def plan_of(request: Order, params: ResponsesFields, tools: ToolTable, order: Order) -> ResponsePlan:
     """Returns the plan. ``request`` is the order as it came from the client."""
     return ResponsePlan(
         order=order,
-        echo=echo_of(request, found),
+        echo=echo_of(request, params),
         tool=tools.tool,
-        summary=found.summarized,
-        sealed=found.sealed,
+        summary=params.summarized,
+        sealed=params.sealed,
     )

@@ -29,7 +29,7 @@ class ChatEndpoint(ChatCompletions):
 
     def parse(self, request: HttpRequest) -> InboundRequest:
         try:
-            found = super().parse(request)
+            parsed = super().parse(request)
         except BadRequest as error:
             if error.param != "messages":
                 raise
@@ -37,10 +37,10 @@ class ChatEndpoint(ChatCompletions):
             if rawjson.is_null(fields.get("input")):
                 raise
             body, removed = _as_chat(fields, mask)
-            found = super().parse(msgspec.structs.replace(request, body=body))
-            return msgspec.structs.replace(found, removed=removed)
-        tools = found.fields.get("tools")
-        return found if tools is None or not _may_be_flat(tools) else _with_nested_tools(found)
+            parsed = super().parse(msgspec.structs.replace(request, body=body))
+            return msgspec.structs.replace(parsed, removed=removed)
+        tools = parsed.fields.get("tools")
+        return parsed if tools is None or not _may_be_flat(tools) else _with_nested_tools(parsed)
 
 
 CHAT_ENDPOINT = ChatEndpoint()
@@ -54,11 +54,11 @@ def _as_chat(fields: Fields, mask: bytes) -> tuple[bytes, tuple[str, ...]]:
     given = {name: raw for name, raw in fields.items() if name != "messages"}
     if not rawjson.is_null(given.get("tools")):
         given["tools"] = rawjson.raw([_as_responses_tool(tool) for tool in rawjson.items(given["tools"])])
-    found = read_fields(given)
-    order, _ = translate_responses(Order(fields=given, model=""), found)
+    typed = read_fields(given)
+    order, _ = translate_responses(Order(fields=given, model=""), typed)
     written = write_chat(order)
     others = {name: raw for name, raw in given.items() if name in _OTHERS and name not in written.fields}
-    if not found.stream:
+    if not typed.stream:
         others.pop("stream_options", None)
     encoded = rawjson.encode({**others, **written.fields})
     return unmask(encoded, mask) if mask else encoded, tuple(name for name in written.removed if name not in others)
@@ -74,7 +74,7 @@ def _with_nested_tools(request: InboundRequest) -> InboundRequest:
     """Returns the request with every tool as chat completions have it; unchanged if all of them are."""
     tools = rawjson.items(request.fields["tools"])
     nested = [_as_chat_tool(tool) for tool in tools]
-    if all(one is tool for one, tool in zip(nested, tools, strict=True)):
+    if all(nested_tool is tool for nested_tool, tool in zip(nested, tools, strict=True)):
         return request
     fields: Fields = {**request.fields, "tools": rawjson.raw(nested)}
     choice = rawjson.maybe(fields.get("tool_choice"))

@@ -40,7 +40,7 @@ from gateway.inbound.responses.render import ResponsePlan, ResponseRenderer, Who
 from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
 from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer
-from gateway.upstream.answer_errors import failure_told
+from gateway.upstream.answer_errors import reported_failure
 from gateway.upstream.failures import bad_response
 from gateway.upstream.vendors import vendor_of
 
@@ -136,7 +136,7 @@ class ResponseTexts(AnswerReader):
         fields = rawjson.fields(event.data)
         kind = rawjson.maybe(fields.get("type")) or event.name.decode("utf-8", "replace")
         if kind == "error":
-            self.failure = failure_told(self._channel, event.data)
+            self.failure = reported_failure(self._channel, event.data)
             return
         self._reader.take(event)
         self.failure = self._reader.failure
@@ -200,8 +200,8 @@ class CompactRelay(ResponsesRelay):
         return self._summaries.whole(body, order, channel) if self._summarizes else super().whole(body, order, channel)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        found = super().failure(channel, status, headers, body)
-        return found if self._summarizes else msgspec.structs.replace(found, lacks_api=False, may_lack_api=False)
+        read = super().failure(channel, status, headers, body)
+        return read if self._summarizes else msgspec.structs.replace(read, lacks_api=False, may_lack_api=False)
 
     def repaired(self, failure: Failure) -> Order | None:
         """Returns the request for a summary, if the upstream lacks the path."""

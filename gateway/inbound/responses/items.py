@@ -322,8 +322,8 @@ def _describe_tool(kind: str, item: Any) -> str:
     """Returns what a vendor's own tool did and its result, or what another agent wrote."""
     holders = [holder for holder in (item, item.get("action")) if isinstance(holder, dict)]
     lines = [" ".join([f"[{kind}]", *_texts(holders, _ASKED)])]
-    for found in (holder.get(name) for holder in holders for name in ("results", "outputs", "sources", "content")):
-        lines += _texts(found if isinstance(found, list) else [], _BROUGHT)
+    for values in (holder.get(name) for holder in holders for name in ("results", "outputs", "sources", "content")):
+        lines += _texts(values if isinstance(values, list) else [], _BROUGHT)
     lines += _texts([item], ("output", "result") if kind != "image_generation_call" else ())
     return "\n".join(lines)
 

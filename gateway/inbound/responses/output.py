@@ -264,8 +264,8 @@ class OwnToolItem(OutputItem):
 
     def done(self, status: str) -> bytes:
         text = rawjson.text(self.text)
-        found = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
-        given = found if isinstance(found, dict) else {}
+        value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
+        given = value if isinstance(value, dict) else {}
         return rawjson.encode({**self._head, **_OWN[self._kind](given, text), "status": status})
 
     def _begun(self) -> bytes:
@@ -310,11 +310,11 @@ def _shell(given: dict[str, Any], _: str) -> dict[str, Any]:
     return {"action": {"commands": _commands(given.get("commands"), []), **action}, "environment": {"type": "local"}}
 
 
-def _commands(found: object, shell: list[str]) -> list[str]:
+def _commands(command: object, shell: list[str]) -> list[str]:
     """Returns the words of a command. Models also write one line for a ``shell``."""
-    if isinstance(found, str):
-        return [*shell, found]
-    return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
+    if isinstance(command, str):
+        return [*shell, command]
+    return [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
 
 
 def _apply_patch(given: dict[str, Any], text: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from gateway.inbound.responses.replay import item_events
 from gateway.inbound.responses.summary import COMPACTION
 from gateway.upstream import answer_errors
 from gateway.upstream.adapter import OutputCounter
-from gateway.upstream.answer_errors import failure_told
+from gateway.upstream.answer_errors import reported_failure
 from gateway.upstream.usage_report import UsageReports
 
 _CONTENT = frozenset(
@@ -82,8 +82,8 @@ class ResponsesReader:
 
     @property
     def upstream_id(self) -> str:
-        found = rawjson.maybe(self._response.get("id"))
-        return found if isinstance(found, str) else ""
+        value = rawjson.maybe(self._response.get("id"))
+        return value if isinstance(value, str) else ""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -125,9 +125,9 @@ class ResponsesReader:
         elif kind == "response.output_item.added":
             self._count(inner["item"])
         elif kind == "error" and self._begun:
-            self.told = failure_told(self._channel, data)
+            self.told = reported_failure(self._channel, data)
         elif kind == "error":  # before anything else it is an answer of another kind
-            self.failure = failure_told(self._channel, data)
+            self.failure = reported_failure(self._channel, data)
         elif "response" in inner:
             return self._respond(fields, inner["response"], kind) or made
         elif not self._begun and (failure := answer_errors.failure_in(self._channel, fields)) is not None:
@@ -310,13 +310,13 @@ def _searches_in(output: msgspec.Raw) -> dict[str, int]:
     """Returns how often the vendor searched, by the items of a response: not every upstream counts these."""
     if bytes(output).find(b'_search_call"') < 0:
         return {}
-    found = dict[str, int]()
+    searches = dict[str, int]()
     for item in rawjson.objects(output):
         kind, action = rawjson.maybe(item.get("type")), rawjson.maybe(item.get("action"))
         does = action.get("type") if isinstance(action, dict) else "search"  # it may open a page, which is free
         if kind in ("web_search_call", "file_search_call") and does == "search":
-            found[kind.removesuffix("_call")] = found.get(kind.removesuffix("_call"), 0) + 1
-    return found
+            searches[kind.removesuffix("_call")] = searches.get(kind.removesuffix("_call"), 0) + 1
+    return searches
 
 
 def _as_requested(response: Fields, order: Order) -> Fields:
@@ -336,7 +336,9 @@ def _failure(response: Fields, event: Fields, model: str, channel: Channel) -> F
         error = event.get("error", NULL)
     body = b'{"error":{"message":"it failed"}}' if rawjson.is_null(error) else rawjson.encode({"error": error})
     whole = rawjson.encode({**event, "response": rawjson.raw({**response, "error": error, "model": model})})
-    return msgspec.structs.replace(failure_told(channel, body), verbatim=UpstreamText(whole.decode("utf-8", "replace")))
+    return msgspec.structs.replace(
+        reported_failure(channel, body), verbatim=UpstreamText(whole.decode("utf-8", "replace"))
+    )
 
 
 def _limits(fields: Fields) -> Fields:

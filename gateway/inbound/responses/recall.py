@@ -50,8 +50,8 @@ class RecalledRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def repeats(self) -> dict[str, msgspec.Raw]:
-        found = {"store": msgspec.Raw(b"true")} if self.stored else {}
-        return {**found, "previous_response_id": rawjson.raw(self.previous)} if self.previous else found
+        fields = {"store": msgspec.Raw(b"true")} if self.stored else {}
+        return {**fields, "previous_response_id": rawjson.raw(self.previous)} if self.previous else fields
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False):
@@ -125,7 +125,7 @@ def recall(body: bytes, remembered: ItemMemory) -> RecalledRequest:
         return RecalledRequest(body=body)
     previous = head.previous_response_id or ""
     before = remembered.conversation(previous) if previous else []
-    found = RecalledRequest(
+    recalled = RecalledRequest(
         body=body,
         stored=head.store is not False,
         previous=previous if before else "",
@@ -133,8 +133,8 @@ def recall(body: bytes, remembered: ItemMemory) -> RecalledRequest:
         input=unmask(own, digit),
     )
     if references:
-        found = msgspec.structs.replace(found, input=_resolve(own, digit, remembered))
-    return _complete(found, before) if before or references else found
+        recalled = msgspec.structs.replace(recalled, input=_resolve(own, digit, remembered))
+    return _complete(recalled, before) if before or references else recalled
 
 
 def kept_of(
@@ -150,30 +150,30 @@ def kept_of(
         event, digit = _decode(_EVENT, text)
         body = mask(text)[0] if digit else text
         body = body if event.response == NULL else bytes(event.response)
-        found = _ANSWER.decode(body)
-        if not found.output and done is None:
+        answer = _ANSWER.decode(body)
+        if not answer.output and done is None:
             return None
-        if not found.output and done:
+        if not answer.output and done:
             output = [rawjson.fields(event)["item"] for event in done]
             body = rawjson.encode({**rawjson.fields(body), "output": output})
-            found = _ANSWER.decode(body)
-        read = [_ITEM.decode(raw) for raw in found.output]
+            answer = _ANSWER.decode(body)
+        read = [_ITEM.decode(raw) for raw in answer.output]
     except (ValueError, KeyError, RecursionError):
         return None
-    if found.object != "response" or found.status not in _ENDED:
+    if answer.object != "response" or answer.status not in _ENDED:
         return None
-    if found.store and request.stored and not found.id.endswith(call):
+    if answer.store and request.stored and not answer.id.endswith(call):
         return None
     items: dict[str, msgspec.Raw] = {}
-    for number, (item, given) in enumerate(zip(read, found.output, strict=True)):
-        raw = _seal_reasoning(given) if item.is_bare_reasoning and found.id.endswith(call) else given
-        name = f"{found.id}/{number}" if item.id is None or item.id in items else item.id
+    for number, (item, given) in enumerate(zip(read, answer.output, strict=True)):
+        raw = _seal_reasoning(given) if item.is_bare_reasoning and answer.id.endswith(call) else given
+        name = f"{answer.id}/{number}" if item.id is None or item.id in items else item.id
         items[name] = msgspec.Raw(unmask(bytes(raw), digit)) if digit else raw
     return KeptResponse(
-        id=found.id,
+        id=answer.id,
         previous=request.previous,
         input=request.input,
-        elsewhere=request.partial or (found.store is None and request.stored),
+        elsewhere=request.partial or (answer.store is None and request.stored),
         body=unmask(body, digit),
         items=items,
     )
@@ -187,16 +187,16 @@ def _seal_reasoning(raw: msgspec.Raw) -> msgspec.Raw:
 def input_items(kept: list[KeptResponse]) -> list[dict[str, Any]]:
     """Returns the items that responses answered, the oldest first, as the API lists them."""
     out = []
-    for one in kept:
-        for number, raw in enumerate(rawjson.items(b"[%b]" % one.input)):
+    for response in kept:
+        for number, raw in enumerate(rawjson.items(b"[%b]" % response.input)):
             item: dict[str, Any] = rawjson.fields(raw)
             if rawjson.is_null(item.get("id")):
-                item["id"] = f"item_{one.id.partition('_')[2]}{number:04x}"
+                item["id"] = f"item_{response.id.partition('_')[2]}{number:04x}"
             if "role" in item:
                 item |= {"type": "message", "status": item.get("status", "completed")}
                 item["content"] = _parts(item)
             out.append(item)
-        out += map(rawjson.fields, one.items.values()) if one is not kept[-1] else []
+        out += map(rawjson.fields, response.items.values()) if response is not kept[-1] else []
     return out
 
 
@@ -226,9 +226,9 @@ def _complete(request: RecalledRequest, before: list[KeptResponse]) -> RecalledR
 def _conversation(before: list[KeptResponse]) -> list[bytes]:
     """Returns the items of a conversation, without those before a compaction."""
     said: list[bytes] = []
-    for one in before:
-        said.append(one.input)
-        for raw in one.items.values():
+    for response in before:
+        said.append(response.input)
+        for raw in response.items.values():
             item = next(iter(_read_items(bytes(raw))), _Item())
             if item.type in COMPACTIONS:
                 said.clear()
@@ -251,8 +251,8 @@ def _resolve(own: bytes, digit: bytes, remembered: ItemMemory) -> bytes:
     """Returns the input with items instead of references to them."""
     out = []
     for raw, item in zip(rawjson.items(b"[%b]" % own), _ITEMS.decode(b"[%b]" % own), strict=True):
-        found = remembered.item(item.id) if item.is_reference and item.id else None
-        out.append(found or unmask(bytes(raw), digit))
+        resolved = remembered.item(item.id) if item.is_reference and item.id else None
+        out.append(resolved or unmask(bytes(raw), digit))
     return _join(out)
 
 

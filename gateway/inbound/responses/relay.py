@@ -189,8 +189,8 @@ class ResponsesRelay:
 
 def is_failed_event(data: str) -> bool:
     """Returns whether this is the JSON of the event that ends a failed response."""
-    found = rawjson.maybe(data.encode("utf-8", "surrogatepass"))
-    return isinstance(found, dict) and found.get("type") == "response.failed"
+    value = rawjson.maybe(data.encode("utf-8", "surrogatepass"))
+    return isinstance(value, dict) and value.get("type") == "response.failed"
 
 
 class ResponsesStream(NativeStream):
@@ -233,8 +233,8 @@ def _response_in(body: bytes, stream: NativeStream) -> bytes:
     response: dict[str, Any] = {}
     for part in events.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(BLANK):
         event = parse(part)
-        found = {} if event is None or event.data == b"[DONE]" else rawjson.value(event.data)
-        response = found.get("response", response)
-        if found.get("type") == "response.output_item.done":
-            items.append(found["item"])
+        decoded = {} if event is None or event.data == b"[DONE]" else rawjson.value(event.data)
+        response = decoded.get("response", response)
+        if decoded.get("type") == "response.output_item.done":
+            items.append(decoded["item"])
     return rawjson.encode({**response, "output": response.get("output") or items})

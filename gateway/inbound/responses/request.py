@@ -147,9 +147,9 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
     """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
     body = request.body.removeprefix(BOM)
     fields, mask = fields_of(body)
-    found = decode_body(_FIELDS, body, fields, mask)
-    _check(found, fields)
-    compacts = TRIGGER in bytes(found.input)
+    typed = decode_body(_FIELDS, body, fields, mask)
+    _check(typed, fields)
+    compacts = TRIGGER in bytes(typed.input)
     others = [fields[name] for name in fields.keys() - _COUNTED]
     given = _given_fields(fields, _INPUT)
     bound = bound_of(given, _given_fields(fields, _SCHEMAS), others, RESPONSES_SIGNS)
@@ -157,18 +157,18 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         body=body,
         fields=fields,
         mask=mask,
-        model=found.model or "",
-        stream=bool(found.stream),
-        output_cap=found.max_output_tokens,
+        model=typed.model or "",
+        stream=bool(typed.stream),
+        output_cap=typed.max_output_tokens,
         plain=is_plain(fields, _CHECKED),
         least_cap=LEAST_LIMIT,
         input_bound=bound.tokens + MESSAGE_TOKENS * len(given) + PROMPT_BOUND * compacts,
         media=bound.media,
-        remote_input=bool(found.state),
-        kept_id=found.previous_response_id or "",
+        remote_input=bool(typed.state),
+        kept_id=typed.previous_response_id or "",
         turns="input",
         output_rule=responses_limit,
-        session=_session(found, request.headers),
+        session=_session(typed, request.headers),
         form=AnswerForm(compacts=compacts, repeats=request.repeats),
         forward=forwardable(request.headers, _FORWARDED) if _BETA in request.headers else {},
     )
@@ -189,30 +189,30 @@ def _given_fields(fields: Fields, names: tuple[str, ...]) -> list[msgspec.Raw]:
     return [fields[name] for name in names if name in fields]
 
 
-def _check(found: ResponsesFields, fields: Fields) -> None:
-    if not found.model:
+def _check(params: ResponsesFields, fields: Fields) -> None:
+    if not params.model:
         msg = "the request has no model; GET /v1/models lists those visible to this token"
         raise BadRequest(msg, code="missing_required_parameter", param="model")
-    if len(found.model) > MAX_MODEL:
-        raise BadRequest(f"model has {len(found.model)} characters; the limit is {MAX_MODEL}", param="model")
-    if rawjson.is_null(found.input):
-        if not found.state:
+    if len(params.model) > MAX_MODEL:
+        raise BadRequest(f"model has {len(params.model)} characters; the limit is {MAX_MODEL}", param="model")
+    if rawjson.is_null(params.input):
+        if not params.state:
             raise missing_input(fields, "input")
-    elif bytes(memoryview(found.input)[:1]) not in (b'"', b"["):
+    elif bytes(memoryview(params.input)[:1]) not in (b'"', b"["):
         raise BadRequest("input must be a string or an array of items", code="invalid_type", param="input")
-    cap = found.max_output_tokens
+    cap = params.max_output_tokens
     if cap is not None and not 1 <= cap <= MAX_OUTPUT:
         msg = f"max_output_tokens is {cap}; it must be from 1 to {MAX_OUTPUT}"
         raise BadRequest(msg, param="max_output_tokens")
-    if found.background:
+    if params.background:
         msg = "background: answers are not kept here to be fetched later; send the request without it"
         raise BadRequest(msg, code="unsupported_parameter", param="background")
 
 
 def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """Returns the most output that a request allows, natively and as a chat: some channels turn out to lack the API."""
-    found = read_fields(fields)
-    chat = chat_limit(_limit_fields(found, fields), channel, served)
+    typed = read_fields(fields)
+    chat = chat_limit(_limit_fields(typed, fields), channel, served)
     if not is_spoken(channel):
         return chat
     sent = native_order(Order(fields=fields, model=""), channel.overrides).fields
@@ -221,43 +221,43 @@ def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> Ou
     return larger(chat, native)
 
 
-def _limit_fields(found: ResponsesFields, fields: Fields) -> Fields:
+def _limit_fields(params: ResponsesFields, fields: Fields) -> Fields:
     """Returns what affects the length of the output, in the words of chat completions."""
     out: Fields = {}
-    if found.max_output_tokens is not None:
+    if params.max_output_tokens is not None:
         out["max_completion_tokens"] = fields["max_output_tokens"]
-    if found.reasoning is not None and found.reasoning.effort is not None:
-        out["reasoning_effort"] = rawjson.raw(found.reasoning.effort)
+    if params.reasoning is not None and params.reasoning.effort is not None:
+        out["reasoning_effort"] = rawjson.raw(params.reasoning.effort)
     return out
 
 
-def _session(found: ResponsesFields, headers: Mapping[str, str]) -> str:
+def _session(params: ResponsesFields, headers: Mapping[str, str]) -> str:
     """Returns the client's own name of the conversation."""
-    if found.prompt_cache_key:
-        return found.prompt_cache_key
+    if params.prompt_cache_key:
+        return params.prompt_cache_key
     for name in _SESSION_HEADERS:
         if name in headers:
             return headers[name]
-    if rawjson.is_null(found.conversation):
+    if rawjson.is_null(params.conversation):
         return ""
-    conversation = rawjson.maybe(found.conversation)
+    conversation = rawjson.maybe(params.conversation)
     named = conversation.get("id") if isinstance(conversation, dict) else conversation
     return named if isinstance(named, str) else ""
 
 
-def translate_responses(order: Order, found: ResponsesFields) -> tuple[Order, ToolTable]:
+def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, ToolTable]:
     """Returns the order with its conversation, and the tools in it. Raises BadRequest for what cannot be left out."""
     given = order.fields
-    if found.state:
-        code, why = _KEPT_ELSEWHERE[found.state]
-        raise BadRequest(f"{found.state}: {why}", code=code, param=found.state)
+    if params.state:
+        code, why = _KEPT_ELSEWHERE[params.state]
+        raise BadRequest(f"{params.state}: {why}", code=code, param=params.state)
     tools = ToolTable()
-    tools.add(found.tools or ())
+    tools.add(params.tools or ())
     reader = InputReader(tools)
-    reader.instruct(found.instructions)
-    reader.read(found.input)
-    found = _with_updates(found, reader.updates)
-    choice = tools.choice(found.tool_choice)
+    reader.instruct(params.instructions)
+    reader.read(params.input)
+    params = _with_updates(params, reader.updates)
+    choice = tools.choice(params.tool_choice)
     extras = [name for name, raw in given.items() if name not in _TRANSLATED | _QUIET and not _is_default(name, raw)]
     extras += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
     extras += [name for holder in _READ_IN for name in unread_in(given, holder, _READ_IN[holder])]
@@ -271,48 +271,48 @@ def translate_responses(order: Order, found: ResponsesFields) -> tuple[Order, To
         extras=tuple(extras),
         marks=transcript.marks,
     )
-    fields = _parameters(found, given)
+    fields = _parameters(params, given)
     translated = msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, forward={})
     return translated, tools
 
 
-def _with_updates(found: ResponsesFields, updates: Mapping[str, msgspec.Raw]) -> ResponsesFields:
+def _with_updates(params: ResponsesFields, updates: Mapping[str, msgspec.Raw]) -> ResponsesFields:
     """Returns the fields with the effort and the form that items of the input set last."""
-    reasoning, text = found.reasoning or _Reasoning(), found.text or _TextOptions()
+    reasoning, text = params.reasoning or _Reasoning(), params.text or _TextOptions()
     if "reasoning" in updates:
         effort = read_typed(_REASONING, updates["reasoning"], "input[].reasoning").effort
         reasoning = msgspec.structs.replace(reasoning, effort=effort)
     if "text" in updates:
         text = msgspec.structs.replace(text, format=read_typed(_TEXT, updates["text"], "input[].text").format)
-    return msgspec.structs.replace(found, reasoning=reasoning, text=text) if updates else found
+    return msgspec.structs.replace(params, reasoning=reasoning, text=text) if updates else params
 
 
 def _is_default(name: str, raw: msgspec.Raw) -> bool:
     return bytes(raw) in _NOTHING or (name == "truncation" and rawjson.maybe(raw) == "disabled")
 
 
-def _parameters(found: ResponsesFields, given: Fields) -> Fields:
+def _parameters(params: ResponsesFields, given: Fields) -> Fields:
     out: Fields = {"model": given["model"]}
     out |= {name: given[name] for name in _SAME if not rawjson.is_null(given.get(name))}
-    out |= _text_fields(found)
-    if found.parallel_tool_calls is not None and found.tools:
+    out |= _text_fields(params)
+    if params.parallel_tool_calls is not None and params.tools:
         out["parallel_tool_calls"] = given["parallel_tool_calls"]
-    if found.stream:
+    if params.stream:
         out["stream"] = msgspec.Raw(b"true")
-    out |= _limit_fields(found, given)
-    if LOGPROBS in (found.include or ()) or found.top_logprobs:
+    out |= _limit_fields(params, given)
+    if LOGPROBS in (params.include or ()) or params.top_logprobs:
         out["logprobs"] = msgspec.Raw(b"true")
     return out
 
 
-def _text_fields(found: ResponsesFields) -> Fields:
+def _text_fields(params: ResponsesFields) -> Fields:
     """Returns the form of the answer. Chat completions nest the schema one level deeper."""
     out: Fields = {}
-    if found.text is None:
+    if params.text is None:
         return out
-    if not rawjson.is_null(found.text.verbosity):
-        out["verbosity"] = found.text.verbosity
-    given = found.text.format
+    if not rawjson.is_null(params.text.verbosity):
+        out["verbosity"] = params.text.verbosity
+    given = params.text.format
     if rawjson.is_null(given):
         return out
     kind = read_typed(_FORMAT, given, "text.format").type
@@ -352,22 +352,22 @@ _SCHEMA_FIELDS: Mapping[str, Any] = {"description": None, "strict": False}
 """Fields of functions and schemas in a response, and their values if the request omits them."""
 
 
-def echo_of(order: Order, found: ResponsesFields) -> bytes:
+def echo_of(order: Order, params: ResponsesFields) -> bytes:
     """Returns the fields that every response to this request has, each with a comma before it."""
     out: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False}
     given = {**order.fields, **order.form.repeats}
-    for name, instead in _ECHOED.items():
+    for name, default in _ECHOED.items():
         raw = given.get(name)
-        out[name] = instead if rawjson.is_null(raw) else raw
-    if found.text is not None:
-        out["text"] = _text_echo(found.text)
-    if found.tools:
+        out[name] = default if rawjson.is_null(raw) else raw
+    if params.text is not None:
+        out["text"] = _text_echo(params.text)
+    if params.tools:
         out["tools"] = [_with_fields(tool, b'"function"', _FUNCTION_FIELDS) for tool in rawjson.items(out["tools"])]
     if b'"allowed_tools"' in bytes(given.get("tool_choice", NULL)):
         out["tool_choice"] = _with_fields(out["tool_choice"], b'"allowed_tools"', {"mode": "auto"})
-    if found.reasoning is not None:
-        summary = found.reasoning.summary or found.reasoning.generate_summary
-        out["reasoning"] = {"effort": found.reasoning.effort, "summary": summary}
+    if params.reasoning is not None:
+        summary = params.reasoning.summary or params.reasoning.generate_summary
+        out["reasoning"] = {"effort": params.reasoning.effort, "summary": summary}
     if rawjson.maybe(out["service_tier"] if isinstance(out["service_tier"], msgspec.Raw) else None) == "auto":
         out["service_tier"] = "default"
     return b"," + rawjson.encode(out)[1:-1]

@@ -111,10 +111,10 @@ def interrupted_id(data: bytes) -> str:
     ``data`` is another event.
     """
     try:
-        found = _CONTROL.decode(data) if b'"response.interrupt"' in data else _Control()
+        control = _CONTROL.decode(data) if b'"response.interrupt"' in data else _Control()
     except _ODD:
         return ""
-    return found.response_id if found.type == INTERRUPT else ""
+    return control.response_id if control.type == INTERRUPT else ""
 
 
 def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: Millis) -> tuple[InboundRequest, bytes]:
@@ -131,8 +131,8 @@ def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: M
 def error_frame(status: int, headers: Mapping[str, str], body: bytes, stream_id: str) -> bytes:
     """Returns the frame of an error that is sent instead of an answer; ``body`` is that over HTTP."""
     lane = {"stream_id": stream_id} if stream_id else {}
-    found = rawjson.maybe(body)
-    error = found.get("error") if isinstance(found, dict) else None
+    value = rawjson.maybe(body)
+    error = value.get("error") if isinstance(value, dict) else None
     if not isinstance(error, dict):
         error = {"type": "upstream_error", "code": None, "message": body.decode("utf-8", "replace"), "param": None}
     return rawjson.encode({"type": "error", **lane, "status": status, "error": error, "headers": headers})

@@ -240,8 +240,8 @@ def _offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffe
 
 def _custom_description(tool: _ToolFields) -> str:
     """Returns the description with the form of the input, which is not enforced elsewhere."""
-    found = NULL if rawjson.is_null(tool.format) else tool.format
-    grammar = _Grammar() if found is NULL else read_typed(_GRAMMAR, found, "tools[].format")
+    given = NULL if rawjson.is_null(tool.format) else tool.format
+    grammar = _Grammar() if given is NULL else read_typed(_GRAMMAR, given, "tools[].format")
     if grammar.type != "grammar":
         return tool.description or ""
     form = f"Input must match this {grammar.syntax} grammar:\n{grammar.definition}"

@@ -129,8 +129,8 @@ def _mark(body: dict[str, Any]) -> None:
 
 def _remove_marks(body: dict[str, Any]) -> bool:
     """Remove all marks from the body of a request. Returns whether there were any."""
-    found = [block.pop(CACHE_MARK) for block in _blocks_of(body) if CACHE_MARK in block]
-    return bool(found)
+    marks = [block.pop(CACHE_MARK) for block in _blocks_of(body) if CACHE_MARK in block]
+    return bool(marks)
 
 
 def _blocks_of(body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -152,15 +152,15 @@ def output_limit(fields: Fields, served: ServedModel) -> OutputLimit:
     """
     cap, _ = read_caps(fields)
     max_tokens = _max_tokens(cap, row_of(served.upstream_name), served)
-    beside, answers = 0, 1
+    extra, answers = 0, 1
     own: Fields = {name: fields[name] for name in ("thinking", "output_config", "cache_control") if name in fields}
     if own:
-        found = read_limit({**own, "max_tokens": msgspec.Raw(b"1")}, thinks_within=True)
-        beside, answers = found.capped, found.choices
+        limit = read_limit({**own, "max_tokens": msgspec.Raw(b"1")}, thinks_within=True)
+        extra, answers = limit.capped, limit.choices
     if cap:
-        return limit_of(max(max_tokens, beside), choices=answers)
-    least = max(beside, min(max_tokens, LEAST_OUTPUT + beside))
-    return limit_of(None, expected=max(max_tokens, beside), choices=answers, minimum=least)
+        return limit_of(max(max_tokens, extra), choices=answers)
+    least = max(extra, min(max_tokens, LEAST_OUTPUT + extra))
+    return limit_of(None, expected=max(max_tokens, extra), choices=answers, minimum=least)
 
 
 def _max_tokens(cap: int | None, row: AnthropicModel, served: ServedModel, budget: int | None = None) -> int:
@@ -319,10 +319,10 @@ class AnthropicDialect(ChannelDialect):
         return MessageReader(order, channel, self._memory)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        found = super().failure(channel, status, headers, body)
-        if found.kind is FailureKind.CLIENT and _NO_MARKS.search(read_error(body).message[:1000]):
-            return msgspec.structs.replace(found, parameters=(*found.parameters, CACHE_MARK))
-        return found
+        failure = super().failure(channel, status, headers, body)
+        if failure.kind is FailureKind.CLIENT and _NO_MARKS.search(read_error(body).message[:1000]):
+            return msgspec.structs.replace(failure, parameters=(*failure.parameters, CACHE_MARK))
+        return failure
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
         return output_limit(fields, served)

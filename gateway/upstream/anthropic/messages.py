@@ -264,10 +264,10 @@ def _merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
     properties, required = _arguments(schema)
     for name in sorted(_COMBINATIONS & schema.keys()):
         given = schema.pop(name)
-        found = [_arguments(_resolve(part, schema)) for part in (given if isinstance(given, list) else ())]
-        for inner, _ in found:
+        arguments = [_arguments(_resolve(part, schema)) for part in (given if isinstance(given, list) else ())]
+        for inner, _ in arguments:
             properties = {**inner, **properties}
-        sets = [needed for _, needed in found]
+        sets = [needed for _, needed in arguments]
         if sets:
             required |= set.union(*sets) if name == "allOf" else set.intersection(*sets)
     merged: dict[str, Any] = {**schema, "properties": properties, "required": sorted(required)}

@@ -151,8 +151,8 @@ class MessageReader(AnswerReader):
         elif kind == "text":
             if "text" in fields and (piece := _text(fields, "text")):
                 yield TextPiece(piece, block=index)
-            for found in rawjson.maybe(fields.get("citations")) or ():
-                yield from _cite(found, index)
+            for citation in rawjson.maybe(fields.get("citations")) or ():
+                yield from _cite(citation, index)
         else:
             yield _other(kind, rawjson.maybe(fields.get("source")))
 
@@ -217,12 +217,12 @@ def _input(block: _Block, piece: bytes) -> Iterator[AnswerPart]:
         yield ToolCallPart(block.index, piece=piece)
 
 
-def _cite(found: Any, index: int) -> Iterator[AnswerPart]:
+def _cite(citation: Any, index: int) -> Iterator[AnswerPart]:
     """Returns a source with an address; others are named in the record."""
-    url, title, cited = (rawjson.text_at(found, name) for name in ("url", "title", "cited_text"))
+    url, title, cited = (rawjson.text_at(citation, name) for name in ("url", "title", "cited_text"))
     if url:
         yield Citation(url, title, cited, block=index)
-    elif found:
+    elif citation:
         yield AnswerMark("citation_dropped")
 
 

@@ -17,7 +17,7 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.prompt_size import text_count
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import WholeAnswer
-from gateway.upstream.answer_errors import failure_told
+from gateway.upstream.answer_errors import reported_failure
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response
 from gateway.upstream.gemini.request import root
@@ -46,7 +46,9 @@ class GeminiEmbeddings(EmbeddingsAdapter):
             prepared = [PreparedRequest(url=f"{url}:embedContent", headers=PLAIN_HEADERS, body=body)]
         else:
             batches = [requests[start : start + BATCH] for start in range(0, len(requests), BATCH)]
-            bodies = [rawjson.encode({"requests": [{"model": model, **one} for one in batch]}) for batch in batches]
+            bodies = [
+                rawjson.encode({"requests": [{"model": model, **request} for request in batch]}) for batch in batches
+            ]
             prepared = [
                 PreparedRequest(url=f"{url}:batchEmbedContents", headers=PLAIN_HEADERS, body=body) for body in bodies
             ]
@@ -56,10 +58,10 @@ class GeminiEmbeddings(EmbeddingsAdapter):
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = body.strip()
         try:
-            answers = [rawjson.fields(one) for one in (rawjson.items(body) if body[:1] == b"[" else [body])]
+            answers = [rawjson.fields(item) for item in (rawjson.items(body) if body[:1] == b"[" else [body])]
             if any("error" in answer for answer in answers):
-                raise AttemptFailed(failure_told(channel, body))
-            vectors = [Vector(_scale(one, order)) for answer in answers for one in _vectors(answer)]
+                raise AttemptFailed(reported_failure(channel, body))
+            vectors = [Vector(_scale(item, order)) for answer in answers for item in _vectors(answer)]
             for i, vector in enumerate(vectors):
                 vector.index = i
             in_order(vectors, text_count(order.fields["input"]))
@@ -76,20 +78,20 @@ def _request(text: msgspec.Raw, fields: Mapping[str, msgspec.Raw]) -> dict[str, 
         ("title", ("title",)),
         ("outputDimensionality", ("dimensions",)),
     ):
-        found = next((fields[name] for name in names if not rawjson.is_null(fields.get(name))), None)
-        if found is not None:
-            request[theirs] = found
+        value = next((fields[name] for name in names if not rawjson.is_null(fields.get(name))), None)
+        if value is not None:
+            request[theirs] = value
     return request
 
 
 def _vectors(answer: Fields) -> list[msgspec.Raw]:
     """Returns the vectors of one answer. Raises ValueError if it has none."""
     if "embedding" in answer:
-        found = [rawjson.fields(answer["embedding"])]
+        embeddings = [rawjson.fields(answer["embedding"])]
     else:
-        found = rawjson.objects(answer.get("embeddings", rawjson.NULL))
+        embeddings = rawjson.objects(answer.get("embeddings", rawjson.NULL))
     try:
-        return [one["values"] for one in found]
+        return [embedding["values"] for embedding in embeddings]
     except KeyError as error:
         raise ValueError("a vector has no values") from error
 
@@ -106,8 +108,8 @@ def _scale(vector: msgspec.Raw, order: Order) -> msgspec.Raw:
 def _head(answers: list[Fields]) -> Fields:
     """Returns the usage of all answers together, if each of them reports it."""
     counts = [rawjson.maybe(answer.get("usageMetadata")) for answer in answers]
-    found = [count.get("promptTokenCount") for count in counts if isinstance(count, dict)]
-    tokens = [number for number in found if type(number) is int]
+    prompt_counts = [count.get("promptTokenCount") for count in counts if isinstance(count, dict)]
+    tokens = [number for number in prompt_counts if type(number) is int]
     if len(tokens) < len(answers):
         return {}
     return {"usage": rawjson.raw({"prompt_tokens": sum(tokens), "total_tokens": sum(tokens)})}

@@ -114,11 +114,11 @@ class ResponseReader(AnswerReader):
         if (failure := failure_in(self._channel, response)) is not None:
             raise AttemptFailed(failure)
         raw = response.get("candidates", rawjson.NULL)
-        found = [] if rawjson.is_null(raw) else rawjson.objects(raw)
-        if not (found or self._candidates) and rawjson.at(response.get("promptFeedback"), "blockReason"):
+        candidates = [] if rawjson.is_null(raw) else rawjson.objects(raw)
+        if not (candidates or self._candidates) and rawjson.at(response.get("promptFeedback"), "blockReason"):
             self._candidate(0).reason = "PROHIBITED_CONTENT"
         yield UpstreamNamed(rawjson.text_at(response.get("responseId")), began=False)
-        for position, fields in enumerate(found):
+        for position, fields in enumerate(candidates):
             index = rawjson.value(fields.get("index"))
             yield from self._news(self._candidate(index if type(index) is int else position), fields)
             yield from self._searches(fields, rawjson.text_at(response.get("modelVersion")) or self._order.model)
@@ -132,9 +132,11 @@ class ResponseReader(AnswerReader):
             return
         grounding = rawjson.maybe(fields["groundingMetadata"])
         lists = (rawjson.at(grounding, name) for name in ("webSearchQueries", "imageSearchQueries"))
-        found = {query for given in lists if isinstance(given, list) for query in map(rawjson.text_at, given) if query}
-        if found - self._queries:
-            self._queries |= found
+        queries = {
+            query for given in lists if isinstance(given, list) for query in map(rawjson.text_at, given) if query
+        }
+        if queries - self._queries:
+            self._queries |= queries
             count = 1 if _BILLS_ANSWERS.search(model) else len(self._queries)
             yield UsageSeen({"usage": rawjson.raw({"server_tool_use": {"web_search_requests": count}})})
 
@@ -145,13 +147,13 @@ class ResponseReader(AnswerReader):
         candidate.reason = reason if isinstance(reason, str) and reason else candidate.reason
         logprobs = logprobs_of(rawjson.value(fields["logprobsResult"])) if "logprobsResult" in fields else []
         for part in _parts(fields):
-            for found in self._part(candidate, part):
+            for news in self._part(candidate, part):
                 candidate.produced = True
-                if logprobs and isinstance(found, TextPiece):
-                    yield TextPiece(found.piece, rawjson.encode(logprobs), found.choice)
+                if logprobs and isinstance(news, TextPiece):
+                    yield TextPiece(news.piece, rawjson.encode(logprobs), news.choice)
                     logprobs = []
                 else:
-                    yield found
+                    yield news
         yield from _sources(candidate, fields)
 
     def _part(self, candidate: _Candidate, part: dict[str, Any]) -> Iterator[AnswerPart]:
@@ -254,8 +256,8 @@ def _parts(fields: Fields) -> list[dict[str, Any]]:
     parts = fields.get("content", rawjson.NULL)
     if bytes(memoryview(parts)[:1]) == b"{":
         parts = rawjson.fields(parts).get("parts", rawjson.NULL)
-    found = rawjson.items(parts) if bytes(memoryview(parts)[:1]) == b"[" else [parts]
-    return [_values_in(rawjson.fields(part)) for part in found if not rawjson.is_null(part)]
+    raw_parts = rawjson.items(parts) if bytes(memoryview(parts)[:1]) == b"[" else [parts]
+    return [_values_in(rawjson.fields(part)) for part in raw_parts if not rawjson.is_null(part)]
 
 
 def _values_in(part: Fields) -> dict[str, Any]:
@@ -270,8 +272,8 @@ def _values_in(part: Fields) -> dict[str, Any]:
     return values
 
 
-def _medium(found: dict[str, Any], index: int) -> AnswerPart:
-    kind, data, url = (rawjson.text_at(found, name) for name in ("mimeType", "data", "fileUri"))
+def _medium(part: dict[str, Any], index: int) -> AnswerPart:
+    kind, data, url = (rawjson.text_at(part, name) for name in ("mimeType", "data", "fileUri"))
     return Medium(kind or "application/octet-stream", data, url, index)
 
 
@@ -282,8 +284,8 @@ def _set(arguments: Any, piece: dict[str, Any]) -> Any:
     if not isinstance(path, str) or not name:
         return arguments
     steps: list[str | int] = [
-        int(found[2]) if found[2] else next(filter(None, (found[1], found[3], found[4])), "")
-        for found in _STEP.finditer(path.removeprefix("$"))
+        int(match[2]) if match[2] else next(filter(None, (match[1], match[3], match[4])), "")
+        for match in _STEP.finditer(path.removeprefix("$"))
     ]
     value = None if name == "nullValue" else piece[name]
     return _put(arguments, steps, value)
@@ -372,5 +374,5 @@ def _token(token: dict[str, Any]) -> dict[str, Any]:
 
 
 def _others(tops: Any, i: int) -> list[dict[str, Any]]:
-    found = rawjson.at(tops[i], "candidates") if isinstance(tops, list) and i < len(tops) else ()
-    return [token for token in found or () if isinstance(token, dict)]
+    candidates = rawjson.at(tops[i], "candidates") if isinstance(tops, list) and i < len(tops) else ()
+    return [token for token in candidates or () if isinstance(token, dict)]

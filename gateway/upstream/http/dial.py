@@ -31,12 +31,12 @@ Address = tuple[socket.AddressFamily, int, str, int]
 
 async def look_up(host: str, port: int) -> list[Address]:
     """Looks a name up in a thread of its own. Raises OSError with a text for people."""
-    told: Future[list[Address]] = Future()
-    told.set_running_or_notify_cancel()  # who stops waiting does not cancel it
-    threading.Thread(target=_ask, args=(told, host, port), name=f"name of {host}", daemon=True).start()
+    future: Future[list[Address]] = Future()
+    future.set_running_or_notify_cancel()  # who stops waiting does not cancel it
+    threading.Thread(target=_ask, args=(future, host, port), name=f"name of {host}", daemon=True).start()
     try:
         async with asyncio.timeout(LOOK_UP_S):
-            return await asyncio.wrap_future(told)
+            return await asyncio.wrap_future(future)
     except TimeoutError as exc:
         if exc.errno is not None:  # the resolver's own
             raise
@@ -45,14 +45,14 @@ async def look_up(host: str, port: int) -> list[Address]:
         raise OSError(None, "the name is not a host name") from exc
 
 
-def _ask(told: Future[list[Address]], host: str, port: int) -> None:
+def _ask(future: Future[list[Address]], host: str, port: int) -> None:
     """Runs in the thread."""
     try:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as exc:
-        told.set_exception(exc)
+        future.set_exception(exc)
     else:
-        told.set_result([(info[0], info[2], str(info[4][0]), int(info[4][1])) for info in infos])
+        future.set_result([(info[0], info[2], str(info[4][0]), int(info[4][1])) for info in infos])
 
 
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?\r\n")
@@ -86,8 +86,8 @@ def _request(proxy: Proxy, host: str, port: int) -> bytes:
 
 
 def _check(head: bytes, proxy: Proxy) -> None:
-    found = _STATUS.match(head)
-    status = int(found[1]) if found else 0
+    match = _STATUS.match(head)
+    status = int(match[1]) if match else 0
     name = _name(proxy.host, proxy.port)
     if status == 407:
         raise OSError(None, f"the proxy {name} does not accept the user and password it was given")
@@ -166,11 +166,11 @@ class Dialer:
         """Looks one name up at a time: whoever waits for the same name finds its addresses."""
         async with self._asking:
             now = asyncio.get_running_loop().time()
-            until, found = self._known.get((host, port), (0.0, []))
+            until, known = self._known.get((host, port), (0.0, []))
             if until <= now:
-                found = await look_up(host, port)
-                self._known[host, port] = (now + 300.0, found)  # seconds that they are believed
-        return found
+                known = await look_up(host, port)
+                self._known[host, port] = (now + 300.0, known)  # seconds that they are believed
+        return known
 
 
 def text_of(exc: Exception) -> str:

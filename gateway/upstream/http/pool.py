@@ -111,8 +111,8 @@ class Pool:
         self._closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
-        for wire in list(self._open):
-            wire.abort()
+        for connection in list(self._open):
+            connection.abort()
         for _ in range(10):  # connections tell a few turns of the loop later that they are lost, TLS the latest
             if not self._open:
                 break
@@ -123,9 +123,9 @@ class Pool:
         """Close the connection that has been idle for longest. Returns False if none is idle."""
         if not self._idle:
             return False
-        wire = self._idle[0]
-        wire.abort()
-        self._forget(wire)
+        connection = self._idle[0]
+        connection.abort()
+        self._forget(connection)
         return True
 
     async def send(self, method: str, prepared: PreparedRequest, head_s: float) -> HttpReply:
@@ -138,25 +138,25 @@ class Pool:
                 head = self._heads.head(method, target, prepared)
             except ValueError as exc:
                 raise AttemptFailed(failures.unreachable(self.channel, str(exc), sent=False)) from exc
-            wire = self._take_idle()
+            connection = self._take_idle()
             while True:
-                if wire is None:
-                    wire = await self._dial(target)
+                if connection is None:
+                    connection = await self._dial(target)
                 try:
-                    answer = await self._ask(wire, head, prepared.body, head_s)
+                    answer = await self._ask(connection, head, prepared.body, head_s)
                 except ConnectionBroken as exc:
                     late = self._loop.time() - began > 1.0  # seconds: then it was not broken before
-                    if not wire.used or late or exc.answer_started:
+                    if not connection.used or late or exc.answer_started:
                         raise AttemptFailed(exchange_failure(self.channel, exc)) from exc
-                    wire = None  # it had been broken while it was idle
+                    connection = None  # it had been broken while it was idle
                 else:
                     return HttpReply(self, answer, began)
         except BaseException:
             self.busy -= 1
             raise
 
-    async def _ask(self, wire: UpstreamConnection, head: bytes, body: bytes, head_s: float) -> WireAnswer:
-        answer = wire.ask(head, body, together=self.busy > 1)
+    async def _ask(self, connection: UpstreamConnection, head: bytes, body: bytes, head_s: float) -> WireAnswer:
+        answer = connection.ask(head, body, together=self.busy > 1)
         self._deadlines.note(answer, head_s)
         try:
             while not answer.status:
@@ -174,10 +174,10 @@ class Pool:
     def _take_idle(self) -> UpstreamConnection | None:
         oldest = monotonic() - KEEP_ALIVE_S
         while self._idle:
-            wire = self._idle.pop()
-            if wire.alive and wire.idle_since > oldest:
-                return wire
-            wire.abort()
+            connection = self._idle.pop()
+            if connection.alive and connection.idle_since > oldest:
+                return connection
+            connection.abort()
         return None
 
     async def _dial(self, target: Target) -> UpstreamConnection:
@@ -200,41 +200,41 @@ class Pool:
         try:
             if waits:  # the file of a closed connection is free in the loop's next turn
                 await asyncio.sleep(0)
-            wire = await self._dialer.dial(target.place, make)
+            connection = await self._dialer.dial(target.place, make)
         except BaseException:
             self._total.count -= 1
             raise
-        self._note(wire)
-        return wire
+        self._note(connection)
+        return connection
 
-    def _note(self, wire: UpstreamConnection) -> None:
+    def _note(self, connection: UpstreamConnection) -> None:
         """Keep a new connection, which may be lost by now, or the pool closed."""
-        self._open.add(wire)
-        if not wire.alive:
-            self._forget(wire)
+        self._open.add(connection)
+        if not connection.alive:
+            self._forget(connection)
         elif self._closed:
-            wire.abort()
+            connection.abort()
 
-    def _rest(self, wire: UpstreamConnection) -> None:
+    def _rest(self, connection: UpstreamConnection) -> None:
         """A connection may serve again."""
-        wire.idle_since = monotonic()
-        self._idle.append(wire)
+        connection.idle_since = monotonic()
+        self._idle.append(connection)
         if self._sweeping is None:
             self._sweeping = self._loop.call_later(KEEP_ALIVE_S, self._sweep)
 
-    def _forget(self, wire: UpstreamConnection) -> None:
+    def _forget(self, connection: UpstreamConnection) -> None:
         """A connection is lost, or about to be."""
-        if wire in self._idle:
-            self._idle.remove(wire)
-        if wire in self._open:
-            self._open.remove(wire)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        if connection in self._open:
+            self._open.remove(connection)
             self._total.count -= 1
 
     def _sweep(self) -> None:
         """Close what has been idle for too long."""
         oldest = monotonic() - KEEP_ALIVE_S
-        for wire in [wire for wire in self._idle if wire.idle_since <= oldest]:
-            wire.abort()
+        for connection in [connection for connection in self._idle if connection.idle_since <= oldest]:
+            connection.abort()
         self._sweeping = self._loop.call_later(KEEP_ALIVE_S, self._sweep) if self._idle else None
 
 

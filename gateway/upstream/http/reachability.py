@@ -56,8 +56,8 @@ async def check_reachability(base_url: str, seconds: float, proxy: Proxy | None 
     dialer = Dialer(proxy)
     try:
         async with asyncio.timeout(most):
-            found = await dialer.addresses(place.host, place.port) if proxy is None else ()
-            names = dict.fromkeys(address for _, _, address, _ in found if address != place.host)
+            addresses = await dialer.addresses(place.host, place.port) if proxy is None else ()
+            names = dict.fromkeys(address for _, _, address, _ in addresses if address != place.host)
             reached = msgspec.structs.replace(reached, addresses=tuple(names))
     except OSError as exc:
         return _fail(reached, Stage.NAME, exc, most)

@@ -44,8 +44,8 @@ class CompletionsDialect(RequestWriter):
         return ChatReader(order, channel)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        found = classify(channel, status, read_error(body), headers)
-        return msgspec.structs.replace(found, lacks_api=True, parameters=()) if lacks_path(found) else found
+        failure = classify(channel, status, read_error(body), headers)
+        return msgspec.structs.replace(failure, lacks_api=True, parameters=()) if lacks_path(failure) else failure
 
 
 def _address(base_url: str, vendor: Vendor) -> str:

@@ -56,8 +56,8 @@ def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
     thoughts: list[str] = []
     calls: list[dict[str, Any]] = []
     images = items_in(holder.get("images"))
-    found = rawjson.value(content)
-    for part in found if isinstance(found, list) else [found]:
+    parts = rawjson.value(content)
+    for part in parts if isinstance(parts, list) else [parts]:
         if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
             thoughts.append(_thought_in(part))
         elif isinstance(part, dict) and part.get("type") in _CALLS:
@@ -134,5 +134,5 @@ def medium_of(url: str, choice: int = 0) -> Medium:
 
 def items_in(raw: msgspec.Raw | None) -> list[Any]:
     """Returns the items of a list; none for anything else."""
-    found = rawjson.maybe(raw)
-    return found if isinstance(found, list) else []
+    value = rawjson.maybe(raw)
+    return value if isinstance(value, list) else []

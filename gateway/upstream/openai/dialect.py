@@ -103,9 +103,9 @@ def _choose_limit(fields: Fields, output_budget: int, field: TokenLimitField, mo
 
     It is never above the model's own. What it does not limit, such as thinking at some vendors, must be paid as well.
     """
-    found = read_limit(fields)
-    limit = output_budget // found.choices - max(0, found.expected - DEFAULT_OUTPUT)
-    if found.capped or limit < 1:
+    asked = read_limit(fields)
+    limit = output_budget // asked.choices - max(0, asked.expected - DEFAULT_OUTPUT)
+    if asked.capped or limit < 1:
         return None
     limit = limit if most is None else min(limit, most)
     fields["max_tokens" if field is TokenLimitField.KEEP else field.value] = rawjson.raw(limit)
@@ -147,8 +147,8 @@ def _translate(fields: Fields, traits: Vendor) -> None:
     for here, there in traits.rename:
         if here in fields:
             fields[there] = fields.pop(here)
-    for name, found, instead in traits.swaps:
-        if name in fields and rawjson.maybe(fields[name]) == rawjson.value(found):
+    for name, value, instead in traits.swaps:
+        if name in fields and rawjson.maybe(fields[name]) == rawjson.value(value):
             fields[name] = msgspec.Raw(instead)
 
 

@@ -21,7 +21,7 @@ from gateway.domain.prompt_size import text_count
 from gateway.domain.rawjson import Fields
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.adapter import Adapter, AnswerStream, OutputCounter, WholeAnswer
-from gateway.upstream.answer_errors import failure_told, reports_error
+from gateway.upstream.answer_errors import reported_failure, reports_error
 from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify, lacks_path
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, endpoint
@@ -40,12 +40,12 @@ class EmbeddingsAdapter(Adapter):
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """Returns the failure. If only this API is missing, it is not the channel's fault."""
         error = read_error(body)
-        found = classify(channel, status, error, headers)
-        if not lacks_path(found):
-            return found
+        failure = classify(channel, status, error, headers)
+        if not lacks_path(failure):
+            return failure
         text = f"channel '{channel.name}': the upstream does not offer embeddings (HTTP {status}: {error.message})"
         return msgspec.structs.replace(
-            found, kind=FailureKind.MISSING, code="model_not_found", text=UpstreamText(text), param="model"
+            failure, kind=FailureKind.MISSING, code="model_not_found", text=UpstreamText(text), param="model"
         )
 
 
@@ -83,7 +83,7 @@ def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     """Returns the answer. Raises ValueError if it has no embeddings, AttemptFailed if it is an error."""
     answer = rawjson.fields(body)
     if "data" not in answer and reports_error(answer):
-        raise AttemptFailed(failure_told(channel, body))
+        raise AttemptFailed(reported_failure(channel, body))
     given = answer.pop("data", None)
     if given is None:
         raise ValueError(excerpt(body))
@@ -101,11 +101,11 @@ def in_order(data: list[Vector], wanted: int) -> list[Vector]:
     """Returns the vectors in the order of the inputs. Raises ValueError unless there is one for each."""
     if len(data) != wanted:
         raise ValueError(f"{len(data)} of {wanted} came")
-    indexes = [one.index for one in data]
+    indexes = [vector.index for vector in data]
     if indexes == list(range(wanted)) or set(indexes) == {-1}:  # some servers number nothing
         return data
     data = sorted(data, key=attrgetter("index"))
-    if [one.index for one in data] != list(range(wanted)):
+    if [vector.index for vector in data] != list(range(wanted)):
         raise ValueError("its indexes are not those of the inputs")
     return data
 
@@ -117,13 +117,13 @@ def answer_of(vectors: list[Vector], order: Order, answer: Fields, body: bytes =
     """
     requested = rawjson.maybe(order.fields.get("encoding_format")) or "float"
     typed = rawjson.maybe(order.fields.get("output_dtype")) in (None, "float")
-    written = [as_requested(one.embedding, requested) if typed else one.embedding for one in vectors]
+    written = [as_requested(vector.embedding, requested) if typed else vector.embedding for vector in vectors]
     usage = usage_of(answer.get("usage"))
-    kept = all(new is one.embedding for new, one in zip(written, vectors, strict=True))
-    numbered = [one.index for one in vectors] == list(range(len(vectors)))
+    kept = all(new is vector.embedding for new, vector in zip(written, vectors, strict=True))
+    numbered = [vector.index for vector in vectors] == list(range(len(vectors)))
     regular = kept and numbered and usage is not None and answer.get("model") == rawjson.raw(order.model)
     if not (regular and body):
-        data = [{"object": "embedding", "index": i, "embedding": one} for i, one in enumerate(written)]
+        data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(written)]
         answer |= {"object": rawjson.raw("list"), "data": rawjson.raw(data), "model": rawjson.raw(order.model)}
         answer.pop("usage", None)
         if usage is not None:
@@ -172,11 +172,11 @@ def unpack_vector(text: str) -> list[float]:
 
 def usage_of(report: msgspec.Raw | None) -> Usage | None:
     """Returns the reported input tokens; None without a plausible number."""
-    found = rawjson.maybe(report)
-    if not isinstance(found, dict):
+    decoded = rawjson.maybe(report)
+    if not isinstance(decoded, dict):
         return None
-    reading = read(found)
-    tokens = reading.usage.input if reading is not None else found.get("total_tokens")
+    reading = read(decoded)
+    tokens = reading.usage.input if reading is not None else decoded.get("total_tokens")
     if type(tokens) is not int or not 0 < tokens <= PLAUSIBLE:
         return None
     return Usage(input=tokens, source=UsageSource.REPORTED)

@@ -29,7 +29,7 @@ from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent
 from gateway.domain.text import plain
 from gateway.upstream.adapter import AnswerReader, no_answer
-from gateway.upstream.answer_errors import failure_in, failure_named, failure_told, reports_error
+from gateway.upstream.answer_errors import failure_in, failure_named, reported_failure, reports_error
 from gateway.upstream.call_book import TOO_MANY, TooManyCalls, calls_of, part_of, says_something
 from gateway.upstream.finish_words import finish_reason
 from gateway.upstream.openai.contents import items_in, media_in, normalize_texts
@@ -138,7 +138,7 @@ class ChatReader(AnswerReader):
         except ValueError:
             if event.name != b"error":
                 raise
-            self.failure = failure_told(self._channel, event.data)
+            self.failure = reported_failure(self._channel, event.data)
             return []
         if b'"usage"' in event.data or not _BARE.issuperset(chunk):
             self._add_reports(chunk)
@@ -171,15 +171,15 @@ class ChatReader(AnswerReader):
         self.opened, self.choices, self._parts, self._last = {}, [], [], None
 
     def _add_reports(self, chunk: Fields) -> None:
-        found: Fields = {}
+        reports: Fields = {}
         if not chunk.keys() <= _BARE:
-            found = {name: chunk[name] for name in _REPORTS if name in chunk and chunk[name] != NULL}
+            reports = {name: chunk[name] for name in _REPORTS if name in chunk and chunk[name] != NULL}
             self._keep_sources(chunk)
         if "choices" in chunk and b'"usage"' in bytes(chunk["choices"]):
-            found["choices"] = chunk["choices"]  # Moonshot's place
-        if found:
-            self._reported = self._reported or "usage" in found or "x_groq" in found
-            self._parts.append(UsageSeen(found))
+            reports["choices"] = chunk["choices"]  # Moonshot's place
+        if reports:
+            self._reported = self._reported or "usage" in reports or "x_groq" in reports
+            self._parts.append(UsageSeen(reports))
 
     def _add_choices(self, chunk: Fields, holder: str) -> bool:
         """Returns whether there are any."""
@@ -262,8 +262,8 @@ class ChatReader(AnswerReader):
             return
         self._cited = True
         for source in items_in(self._sources):
-            found = {"url": source} if isinstance(source, str) else source
-            if (citation := url_citation(found)) is not None:
+            annotation = {"url": source} if isinstance(source, str) else source
+            if (citation := url_citation(annotation)) is not None:
                 self._parts.append(msgspec.structs.replace(citation, choice=index))
 
 
@@ -275,8 +275,8 @@ def _wants_one(order: Order) -> bool:
 def _chunk_of(data: bytes) -> Fields:
     """Returns the chunk. Raises ValueError for anything else."""
     if data[:1] == b"[":
-        found = rawjson.objects(data)
-        errors = [item for item in found if reports_error(item)]
+        objects = rawjson.objects(data)
+        errors = [item for item in objects if reports_error(item)]
         if not errors:
             raise ValueError("an array")
         return errors[0]
@@ -323,11 +323,11 @@ def upstream_id(answer: Fields, screen: Screen) -> str:
     """Returns the upstream's id, made harmless and cut to ``ID_LIMIT``; empty if there is none, or it shows a
     secret.
     """
-    found = rawjson.value(answer.get("id"))
-    if not isinstance(found, str) or screen.shows(found):
+    id = rawjson.value(answer.get("id"))
+    if not isinstance(id, str) or screen.shows(id):
         return ""
-    harmless = len(found) <= ID_LIMIT and found.isascii() and found.isprintable()
-    return found if harmless else plain(found, ID_LIMIT)
+    harmless = len(id) <= ID_LIMIT and id.isascii() and id.isprintable()
+    return id if harmless else plain(id, ID_LIMIT)
 
 
 def _text(raw: msgspec.Raw | None) -> bytes:

@@ -73,9 +73,9 @@ def _lacks_reasoning(message: Fields) -> bool:
 
 def _keys(message: Fields) -> list[tuple[str, str]]:
     """Returns the keys of the calls in a message."""
-    found = message.get("tool_calls", rawjson.NULL)
+    calls = message.get("tool_calls", rawjson.NULL)
     try:
-        return [] if rawjson.is_null(found) else [_key(call) for call in _CALLS.decode(found)]
+        return [] if rawjson.is_null(calls) else [_key(call) for call in _CALLS.decode(calls)]
     except (msgspec.DecodeError, RecursionError):
         return []
 

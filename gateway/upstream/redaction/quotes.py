@@ -135,13 +135,13 @@ def _strings(value: Any, name: str) -> Iterator[tuple[str, bool]]:
     """Yields all strings of a JSON value, and whether each is a text that people read."""
     left: list[tuple[Any, str]] = [(value, name)]
     while left:
-        found, name = left.pop()
-        if isinstance(found, str):
-            yield found, name in _TEXTS
-        elif isinstance(found, dict):
-            left += ((inner, key) for key, inner in found.items())
-        elif isinstance(found, list):
-            left += ((inner, name) for inner in found)
+        item, name = left.pop()
+        if isinstance(item, str):
+            yield item, name in _TEXTS
+        elif isinstance(item, dict):
+            left += ((inner, key) for key, inner in item.items())
+        elif isinstance(item, list):
+            left += ((inner, name) for inner in item)
 
 
 def _comparable(text: str) -> bytes:

@@ -53,21 +53,21 @@ PUBLIC_HEADERS = frozenset(
 
 def secrets_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
     """Returns the secrets, of any length, without references to unset variables."""
-    found = set(keys_of(channel, environ))
+    secrets = set(keys_of(channel, environ))
     for name, value in channel.headers.items():
         if name.lower() not in PUBLIC_HEADERS:
-            found.update(_of_header(_resolve(value, environ)))
+            secrets.update(_of_header(_resolve(value, environ)))
     if channel.proxy:
-        found.update(_of_proxy(_resolve(channel.proxy, environ)))
-    return _true(found)
+        secrets.update(_of_proxy(_resolve(channel.proxy, environ)))
+    return _searchable(secrets)
 
 
 def keys_of(channel: Channel, environ: Mapping[str, str]) -> frozenset[str]:
     """Returns only the keys."""
-    return _true(_resolve(key, environ) for key in channel.all_keys)
+    return _searchable(_resolve(key, environ) for key in channel.all_keys)
 
 
-def _true(values: Iterable[str]) -> frozenset[str]:
+def _searchable(values: Iterable[str]) -> frozenset[str]:
     return frozenset(value for value in values if value and value.lower() not in PLACEHOLDERS)
 
 
@@ -189,7 +189,7 @@ class Redaction:
     def _search(self, channel: Channel | None, token: str) -> list[Needles]:
         """Returns what is searched for in a text about a channel and a token."""
         if self._known is None:
-            parts = [self.screen(one).needles for one in self._channels.values()]
+            parts = [self.screen(other).needles for other in self._channels.values()]
             self._known = join_needles([*parts, needles(self._own)])
         out = [self._known]
         if channel is not None and not self.screen(channel).needles.values <= self._known.values:
@@ -218,13 +218,13 @@ class LogFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = self._redaction.text(record.getMessage()), None
         if record.exc_info:
-            found = logging.Formatter().formatException(record.exc_info)
-            record.exc_text, record.exc_info = self._redaction.text(found), None
+            trace = logging.Formatter().formatException(record.exc_info)
+            record.exc_text, record.exc_info = self._redaction.text(trace), None
         return True
 
 
 def _clear_text(search: Iterable[Needles], text: str) -> str:
-    return blank_spans(text, [span for one in search for span in one.spans(text)])
+    return blank_spans(text, [span for group in search for span in group.spans(text)])
 
 
 def _error(failure: Failure, channel: Channel, fields: Fields, search: Sequence[Needles]) -> UpstreamError:
@@ -284,7 +284,7 @@ def _identifiers(origin: OrderOrigin, search: Iterable[Needles], quotes: Quotes)
         raw = text.cleared(lambda found: found if form.fullmatch(found) else "")
         if not raw:
             return None
-        shows = any(one.spans(raw) for one in search) or (not _WORDS.fullmatch(raw) and quotes.hold(raw))
+        shows = any(group.spans(raw) for group in search) or (not _WORDS.fullmatch(raw) and quotes.hold(raw))
         return None if shows else raw
 
     return {

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.domain.call import FailureKind
 from gateway.domain.failure import Failure
-from gateway.upstream.answer_errors import failure_told
+from gateway.upstream.answer_errors import reported_failure
 from gateway.upstream.anthropic.dialect import AnthropicDialect
 from tests.fakes.replies import dumps
 from tests.upstream.makers import channel, error_of
@@ -42,7 +42,7 @@ def _failure(status: int, kind: str, message: str = "It broke.", **more: Any) ->
 def test_every_error(status: int, kind: str, message: str, expected: FailureKind, code: str) -> None:
     found = _failure(status, kind, message)
     assert (found.kind, error_of(found).code, error_of(found).status) == (expected, code, status)
-    inside = failure_told(WITH_KEY, _body(kind, message))
+    inside = reported_failure(WITH_KEY, _body(kind, message))
     assert (inside.kind, error_of(inside).code, inside.parameters) == (expected, code, ())
 
 
@@ -84,7 +84,7 @@ def test_refused_parameters_have_the_clients_names(message: str, parameters: tup
 
 
 def test_an_unknown_error_inside_is_the_upstreams_own() -> None:
-    assert failure_told(WITH_KEY, _body("new_error")).kind is FailureKind.SERVER
+    assert reported_failure(WITH_KEY, _body("new_error")).kind is FailureKind.SERVER
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.call import FailureKind
-from gateway.upstream.answer_errors import failure_told
+from gateway.upstream.answer_errors import reported_failure
 from gateway.upstream.gemini.dialect import GeminiDialect
 from tests.fakes.replies import dumps
 from tests.upstream.makers import channel, error_of
@@ -39,7 +39,7 @@ def test_every_error(code: int, status: str, message: str, details: Any, expecte
     body = _body(code, status, message, *details)
     found = GeminiDialect().failure(WITH_KEY, code, {}, body)
     assert (found.kind, error_of(found).code) == (expected, told)
-    inside = failure_told(WITH_KEY, b"[" + body + b"]")
+    inside = reported_failure(WITH_KEY, b"[" + body + b"]")
     assert (inside.kind, error_of(inside).code, inside.parameters) == (expected, told, ())
 
 
@@ -73,5 +73,5 @@ def test_refused_parameters_have_the_clients_names(message: str, parameters: tup
 
 def test_a_status_without_a_number_is_understood() -> None:
     body = dumps({"error": {"status": "RESOURCE_EXHAUSTED", "message": "x"}})
-    assert failure_told(WITH_KEY, body).kind is FailureKind.RATE
-    assert failure_told(WITH_KEY, dumps({"error": {"message": "x"}})).kind is FailureKind.SERVER
+    assert reported_failure(WITH_KEY, body).kind is FailureKind.RATE
+    assert reported_failure(WITH_KEY, dumps({"error": {"message": "x"}})).kind is FailureKind.SERVER
