@@ -277,8 +277,8 @@ def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
     routes, fallbacks = usable(entry.routes), tuple(fallback for fallback in rest if fallback.routes)
     if not (routes or fallbacks):
         return entry
-    easy = usable(entry.first_tier) if len(routes) == len(entry.routes) else ()
-    return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks, easy=easy)
+    first_tier = usable(entry.first_tier) if len(routes) == len(entry.routes) else ()
+    return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks, first_tier=first_tier)
 
 
 def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, tickets: ChannelTickets) -> Iterator[RouteView]:

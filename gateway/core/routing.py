@@ -139,7 +139,7 @@ def choose(
 
 
 def choose_from(tier: tuple[Route, ...], draw: Draw) -> RouteChoice:
-    """Returns the choice among routes of this first tier, all of which are well (``ModelEntry.easy``)."""
+    """Returns the choice among routes of this first tier, all of which are well (``ModelEntry.first_tier``)."""
     route = _draw(tier, draw)
     return RouteChoice(route, _why(route.rank.place, len(tier), NOTHING_TRIED), (), None, tier=tier)
 

@@ -247,7 +247,9 @@ class UsageReports:
         if not isinstance(counts, dict):
             self.suspect = self.suspect or bool(counts)
             return
-        if (named := with_underscores(counts)) is not counts:
+        named = with_underscores(counts)
+        renamed = named is not counts
+        if renamed:
             counts, report = named, rawjson.raw(named)
         if follows:
             merged = self._merged(counts)
@@ -264,6 +266,8 @@ class UsageReports:
             self._output_sum += reading.usage.output
             usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
             reading = UsageReading(usage, reading.suspect, corrected=True)
+        elif renamed:
+            reading = msgspec.structs.replace(reading, corrected=True)
         self._reading = reading
 
     def _merged(self, report: dict[str, Any]) -> dict[str, Any]:

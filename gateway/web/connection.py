@@ -208,7 +208,7 @@ class Connection(RequestHandler):
     """One client's connection."""
 
     __slots__ = (
-        *("_address", "_counted", "_crowd", "_look", "_new_id", "_silence", "leaving", "on_leave", "on_lost", "sign"),
+        *("_address", "_counted", "_limits", "_look", "_new_id", "_silence", "leaving", "on_leave", "on_lost", "sign"),
     )
 
     leaving: bool

@@ -133,7 +133,7 @@ async def test_a_whole_answer_is_sent_at_once_and_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "version", "wish", "patient"),
+    ("calls", "version", "wish", "may_wait"),
     [
         (2, "1.1", "", True),
         (2, "1.0", "keep-alive", True),
