@@ -237,7 +237,7 @@ async def test_a_killed_server_leaves_a_home_that_starts_again(home: Path) -> No
     assert record.possible == record.held > 0
 
 
-async def test_it_is_reached_from_inside(home: Path) -> None:
+async def test_reached_from_inside(home: Path) -> None:
     async with embedded_server(Config(home=home)) as endpoint:
         assert endpoint.address == ""
         assert not (home / "run.json").exists()
