@@ -141,7 +141,7 @@ def add_channel(name: str, dialect: str | None, *, as_json: bool, **given: Any) 
 
 
 async def _add_with_all(client: ControlClient, body: options.Patch) -> tuple[SavedChannel, str]:
-    """Add a channel with all listed models and the mapped ones. Returns it, and a note if there is no list."""
+    """Add a channel with all listed models and the mapped ones. Returns it, and a note if its list is missing."""
     try:
         return await client.add_channel({**body, "patterns": ["*"]}), ""
     except BadRequest as error:

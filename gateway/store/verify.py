@@ -180,7 +180,7 @@ def _numbers(begin: int, end: int) -> str:
 
 
 def _lines(part: SegmentView) -> Iterator[bytes] | None:
-    """Returns the lines to check; None if there is no file to check."""
+    """Returns the lines to check; None for a segment that is partial, or whose file was deleted."""
     if part.segment.partial:
         return None
     try:

@@ -162,7 +162,7 @@ OTHER_STEPS = ("advisor", "fallback")
 def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
     """Returns the other model that worked on the answer, and its tokens by ``OTHER_PARTS``.
 
-    Both are empty if there is no other model, if there are several, or if a count is invalid.
+    Both are empty without another model, with several, or with an invalid count.
     """
     others = [step for step in _steps(report) if text_at(step, "type").startswith(OTHER_STEPS)]
     models = {str(step.get("model") or "") for step in others}
@@ -178,7 +178,6 @@ def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
 def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
     """Returns how often the vendor's tools were used, by its names, and its counts of searches, citation tokens and
     seconds of audio.
-
 
     ``{"web_search_requests": 2}``, ``{"web_search": {"num_requests": 2}}``. No call makes more than a million.
     """
@@ -288,7 +287,7 @@ def _sums(steps: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _sum(numbers: Iterable[object]) -> int | None:
-    """Returns the sum; None if there are no counts, -1 if one of them is invalid."""
+    """Returns the sum; None without any count, -1 if one of them is invalid."""
     present = [number for number in numbers if number is not None]
     counts = [number for number in present if type(number) is int and number >= 0]
     return None if not present else sum(counts) if len(counts) == len(present) else -1

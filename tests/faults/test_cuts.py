@@ -143,7 +143,7 @@ class CutApi:
     whole: Callable[[Answer, bool], bool]
     """Whether nothing is missing of an answer that ends as a success."""
     end: bytes = b""
-    """What the end of a complete stream has; empty where there are no streams."""
+    """What the end of a complete stream has; empty for an API without streams."""
     body: Callable[[str], Doc] = asked
     """The request that has this mark in it."""
     presets: dict[str, str] = field(default_factory=dict)
