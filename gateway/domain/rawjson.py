@@ -125,6 +125,12 @@ def text_at(item: Any, *names: str) -> str:
     return text if isinstance(text, str) else ""
 
 
+def list_at(item: Any, *names: str) -> list[Any]:
+    """Returns the list there; empty if it is anything else."""
+    value = at(item, *names)
+    return value if isinstance(value, list) else []
+
+
 def is_null(data: msgspec.Raw | None) -> bool:
     """Returns whether a value is absent or null."""
     return data is None or data == NULL

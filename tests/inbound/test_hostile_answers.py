@@ -28,10 +28,21 @@ STEP = 1 if os.environ.get("TOLLKEEPER_FULL") else 13
 """Of the mutations so many are one that is tried."""
 USED = Usage(input=1, output=1)
 
+PARTS: list[Doc] = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]},
+    {"type": "text", "text": "Hi"},
+    {"type": "tool_use", "id": "t", "name": "f", "input": {"x": 1}},
+    {"type": "function", "id": "u", "function": {"name": "g", "arguments": "{}"}},
+    {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+]
+NOTES = [{"type": "url_citation", "url_citation": {"url": "https://a.example", "title": "A", "start_index": 0}}]
+RICH: Doc = {"content": PARTS, "annotations": NOTES, "images": PARTS[-1:], "reasoning_details": [{"text": "Hm"}]}
+CAMELS = {"promptTokens": 9, "completionTokens": 2, "totalTokens": 11, "promptTokensDetails": {"cachedTokens": 4}}
 CHUNKS: list[Doc] = [
     chunk(delta("", role="assistant")),
     chunk(delta(reasoning_content="Hm")),
     chunk(delta("Hi")),
+    {**chunk(delta(**RICH)), "citations": ["https://b.example"], "search_results": [{"url": "https://c.example"}]},
     chunk(delta(tool_calls=[tool_call(0, "c1", "f", '{"x"')])),
     chunk(delta(tool_calls=[{"index": 0, "function": {"arguments": ":1}"}}])),
     chunk(delta(finish="tool_calls")),
@@ -39,7 +50,14 @@ CHUNKS: list[Doc] = [
 ]
 CALLS = [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
 COMPLETION = whole("m", choice("Hi", reasoning_content="Hm", tool_calls=CALLS, finish="tool_calls"), spent=usage())
+MIXED = whole("m", choice(**RICH), spent=CAMELS)
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "S"}
+SEARCHED: list[Doc] = [
+    {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}},
+    {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"url": "https://a.example", "title": "A"}]},
+    {"type": "text", "text": "Yes", "citations": [{"url": "https://a.example", "title": "A", "cited_text": "x"}]},
+]
+CITED = message(*SEARCHED)
 MESSAGE = message(THOUGHT, text_block("Hello"), {"type": "tool_use", "id": "t1", "name": "f", "input": {"x": 1}})
 EVENTS: list[Doc] = [json.loads(each.partition(b"data: ")[2]) for each in message_events(MESSAGE)]
 PIECES: list[Doc] = [
@@ -51,6 +69,17 @@ PIECES: list[Doc] = [
 GENERATED = gemini.response(
     gemini.think("Hm"), gemini.use("f", {"x": 1}, "fc", "S"), finish="STOP", **gemini.spent(9, 7)
 )
+SOURCES: Doc = {
+    "groundingMetadata": {
+        "groundingChunks": [{"web": {"uri": "https://a.example", "title": "A"}}],
+        "groundingSupports": [{"segment": {"endIndex": 2, "text": "Hi"}, "groundingChunkIndices": [0]}],
+    },
+    "citationMetadata": {"citationSources": [{"uri": "https://b.example", "endIndex": 2}]},
+    "urlContextMetadata": {"urlMetadata": [{"retrievedUrl": "https://c.example", "urlRetrievalStatus": "SUCCESS"}]},
+    "logprobsResult": {"chosenCandidates": [{"token": "Hi"}], "topCandidates": [{"candidates": [{"token": "Hi"}]}]},
+}
+GROUNDED = gemini.response(gemini.say("Hi"), finish="STOP", **gemini.spent(9, 7))
+GROUNDED["candidates"][0] |= SOURCES
 OUTPUT: list[Doc] = [
     {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "Hm"}]},
     {"type": "message", "id": "msg", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]},
@@ -100,8 +129,11 @@ class Upstream(msgspec.Struct):
 
 UPSTREAMS = {
     "openai": Upstream("https://h/v1", Dialect.OPENAI, CHUNKS, COMPLETION),
+    "openai, mixed": Upstream("https://h/v1", Dialect.OPENAI, [], MIXED),
     "deepseek": Upstream("https://api.deepseek.com", Dialect.OPENAI, CHUNKS, COMPLETION),
     "anthropic": Upstream("https://api.anthropic.com", Dialect.ANTHROPIC, EVENTS, MESSAGE, names=True),
+    "anthropic, cited": Upstream("https://api.anthropic.com", Dialect.ANTHROPIC, [], CITED, names=True),
+    "gemini, grounded": Upstream("https://h", Dialect.GEMINI, [GROUNDED], GROUNDED),
     "gemini": Upstream("https://h", Dialect.GEMINI, PIECES, GENERATED),
     "responses": Upstream("https://api.openai.com/v1", Dialect.OPENAI, STEPS, RESPONSE, names=True, lacks=False),
 }

@@ -194,7 +194,7 @@ class MessagesRenderer(Renderer):
         reason, sequence = self._ending
         delta = {"stop_reason": reason, "stop_sequence": sequence}
         last = {"type": "message_delta", "delta": delta, "usage": _final_usage(usage)}
-        return out + write_event(b"message_delta", msgspec.json.encode(last)) + _STOP
+        return out + write_event(b"message_delta", rawjson.encode(last)) + _STOP
 
     def _start(self, usage: Usage | None) -> bytes:
         known = usage or Usage(input=max(1, self._order.input_hint))

@@ -151,7 +151,7 @@ class MessageReader(AnswerReader):
         elif kind == "text":
             if "text" in fields and (piece := _text(fields, "text")):
                 yield TextPiece(piece, block=index)
-            for citation in rawjson.maybe(fields.get("citations")) or ():
+            for citation in rawjson.list_at(fields.get("citations")):
                 yield from _cite(citation, index)
         else:
             yield _other(kind, rawjson.maybe(fields.get("source")))

@@ -316,23 +316,24 @@ def _sources(candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
         return
     grounding, cited, read = (rawjson.maybe(fields.get(name)) for name in _SOURCES)
     names = ("web", "retrievedContext", "maps", "image")
-    places = _places(rawjson.at(grounding, "groundingSupports"))
-    for number, chunk in enumerate(rawjson.at(grounding, "groundingChunks") or ()):
+    places = _places(rawjson.list_at(grounding, "groundingSupports"))
+    for number, chunk in enumerate(rawjson.list_at(grounding, "groundingChunks")):
         web = next(filter(None, (rawjson.at(chunk, name) for name in names)), None)
         yield from _source(candidate, web, places.get(number))
-    for source in rawjson.at(cited, "citationSources") or rawjson.at(cited, "citations") or ():
+    for source in rawjson.list_at(cited, "citationSources") or rawjson.list_at(cited, "citations"):
         yield from _source(candidate, source, source)
-    for page in rawjson.at(read, "urlMetadata") or ():
+    for page in rawjson.list_at(read, "urlMetadata"):
         if not rawjson.text_at(page, "urlRetrievalStatus").endswith(("ERROR", "PAYWALL", "UNSAFE")):
             yield from _source(candidate, page, None)
 
 
-def _places(supports: Any) -> dict[int, dict[str, Any]]:
+def _places(supports: list[Any]) -> dict[int, dict[str, Any]]:
     """Returns where the text is that each source supports first."""
     places: dict[int, dict[str, Any]] = {}
-    for support in supports if isinstance(supports, list) else ():
-        for number in rawjson.at(support, "groundingChunkIndices") or ():
-            places.setdefault(number, rawjson.at(support, "segment"))
+    for support in supports:
+        for number in rawjson.list_at(support, "groundingChunkIndices"):
+            if type(number) is int:
+                places.setdefault(number, rawjson.at(support, "segment"))
     return places
 
 
@@ -355,10 +356,10 @@ def _source(candidate: _Candidate, source: Any, place: Any) -> Iterator[AnswerPa
 
 def logprobs_of(result: Any) -> list[dict[str, Any]]:
     """Returns the probabilities of the text's tokens, in the words of chat completions."""
-    chosen, tops = (rawjson.at(result, name) for name in ("chosenCandidates", "topCandidates"))
+    chosen, tops = (rawjson.list_at(result, name) for name in ("chosenCandidates", "topCandidates"))
     return [
         {**_token(token), "top_logprobs": [_token(other) for other in _others(tops, i)]}
-        for i, token in enumerate(chosen if isinstance(chosen, list) else ())
+        for i, token in enumerate(chosen)
         if isinstance(token, dict)
     ]
 
@@ -373,6 +374,6 @@ def _token(token: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _others(tops: Any, i: int) -> list[dict[str, Any]]:
-    candidates = rawjson.at(tops[i], "candidates") if isinstance(tops, list) and i < len(tops) else ()
-    return [token for token in candidates or () if isinstance(token, dict)]
+def _others(tops: list[Any], i: int) -> list[dict[str, Any]]:
+    candidates = rawjson.list_at(tops[i], "candidates") if i < len(tops) else []
+    return [token for token in candidates if isinstance(token, dict)]

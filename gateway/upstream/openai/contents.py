@@ -55,7 +55,7 @@ def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
     texts: list[str] = []
     thoughts: list[str] = []
     calls: list[dict[str, Any]] = []
-    images = items_in(holder.get("images"))
+    images = rawjson.list_at(holder.get("images"))
     parts = rawjson.value(content)
     for part in parts if isinstance(parts, list) else [parts]:
         if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
@@ -77,14 +77,15 @@ def _join_parts(holder: Fields, content: msgspec.Raw) -> None:
 
 def _call_in(part: dict[str, Any]) -> dict[str, Any]:
     """Returns the tool call of a part in the words of Anthropic, Responses or chat completions."""
-    inner = part.get("function", part)
+    nested = part.get("function")
+    inner = nested if isinstance(nested, dict) else part
     function = {"name": inner.get("name"), "arguments": inner.get("arguments", inner.get("input", {}))}
     return {"id": part.get("call_id") or part.get("id"), "type": "function", "function": function}
 
 
 def _join_details(holder: Fields) -> None:
     """Uses OpenRouter's details as reasoning if nothing else is."""
-    if said := _thought_in(items_in(holder.get("reasoning_details"))):
+    if said := _thought_in(rawjson.list_at(holder.get("reasoning_details"))):
         holder["reasoning_content"] = rawjson.raw(said)
 
 
@@ -115,7 +116,7 @@ def media_in(message: Fields, index: int) -> Iterator[AnswerPart]:
 
     The speech is OpenAI's, which clients of other APIs have no place for.
     """
-    for image in items_in(message.get("images")):
+    for image in rawjson.list_at(message.get("images")):
         if url := _address_of(image):
             yield medium_of(url, index)
     audio = rawjson.maybe(message.get("audio"))
@@ -130,9 +131,3 @@ def medium_of(url: str, choice: int = 0) -> Medium:
     if comma and head.startswith("data:") and head.endswith(";base64"):
         return Medium(head.removeprefix("data:").removesuffix(";base64"), data, choice=choice)
     return Medium("image", url=url, choice=choice)
-
-
-def items_in(raw: msgspec.Raw | None) -> list[Any]:
-    """Returns the items of a list; none for anything else."""
-    value = rawjson.maybe(raw)
-    return value if isinstance(value, list) else []

@@ -32,7 +32,7 @@ from gateway.upstream.adapter import AnswerReader, no_answer
 from gateway.upstream.answer_errors import failure_in, failure_named, reported_failure, reports_error
 from gateway.upstream.call_book import TOO_MANY, TooManyCalls, calls_of, part_of, says_something
 from gateway.upstream.finish_words import finish_reason
-from gateway.upstream.openai.contents import items_in, media_in, normalize_texts
+from gateway.upstream.openai.contents import media_in, normalize_texts
 from gateway.upstream.openai.template import Template, learn
 
 ID_LIMIT = 200
@@ -52,8 +52,6 @@ _BARE = frozenset({"id", "object", "created", "model", "choices", "system_finger
 _REGULAR = _BARE | {"usage", "service_tier"}
 """A chunk with only these fields is an error only if it contains the word."""
 
-
-_ONE = msgspec.Raw(b"1")
 
 LESSONS = 12
 """How many templates are learned from an answer; if each event needs another one, no more are."""
@@ -94,7 +92,7 @@ class ChatReader(AnswerReader):
         self._begun: set[int] = set()
         """Choices."""
         self._first = 0
-        """The upstream's number of the first choice: some count from 1."""
+        """The upstream's number of the first choice: some do not count from 0."""
         self._reported = False
         self._thoughts: dict[int, str] = {}
         """Text of a thought that is not signed yet, by choice."""
@@ -187,8 +185,9 @@ class ChatReader(AnswerReader):
         choices = [] if raw == NULL else rawjson.objects(raw)
         if choices and not self._name:
             self._name = upstream_id(chunk, self._order.screen)
-            if choices[0].get("index") == _ONE and (holder == "message" or _wants_one(self._order)):
-                self._first = 1
+            if holder == "message" or _wants_one(self._order):
+                given = [rawjson.value(fields.get("index")) for fields in choices]
+                self._first = min((number for number in given if type(number) is int), default=0)
         for position, fields in enumerate(choices):
             choice = _open(fields, position, holder, self._first)
             self.choices.append(choice)
@@ -214,7 +213,7 @@ class ChatReader(AnswerReader):
                 self._reasoned.add(index)
                 break
         if "thinking_blocks" in message:
-            self._seal(items_in(message["thinking_blocks"]), index)
+            self._seal(rawjson.list_at(message["thinking_blocks"]), index)
         if "content" in message and (piece := _text(message["content"])):
             add(TextPiece(piece, _logprobs(choice.fields.get("logprobs", NULL)), index))
         if "refusal" in message and (piece := _text(message["refusal"])):
@@ -247,7 +246,7 @@ class ChatReader(AnswerReader):
         """Adds what is not in every message."""
         self._parts += media_in(message, index)
         self._keep_sources(message)
-        for annotation in items_in(message.get("annotations")):
+        for annotation in rawjson.list_at(message.get("annotations")):
             if (citation := url_citation(annotation)) is not None:
                 self._cited = True
                 self._parts.append(msgspec.structs.replace(citation, choice=index))
@@ -261,7 +260,7 @@ class ChatReader(AnswerReader):
         if self._sources is None or self._cited:
             return
         self._cited = True
-        for source in items_in(self._sources):
+        for source in rawjson.list_at(self._sources):
             annotation = {"url": source} if isinstance(source, str) else source
             if (citation := url_citation(annotation)) is not None:
                 self._parts.append(msgspec.structs.replace(citation, choice=index))
