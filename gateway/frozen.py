@@ -24,7 +24,7 @@ def folder() -> Path | None:
     return Path(unpacked) if unpacked and Path(unpacked).name.startswith("_MEI") else None
 
 
-def settle_in() -> int:
+def lock_own_folder() -> int:
     """Mark and lock this process's folder, and delete the folders of dead ones.
 
     Returns the lock's descriptor, which must stay open; -1 if there is nothing to lock.
@@ -38,7 +38,7 @@ def settle_in() -> int:
     return _lock(mine / MARK, os.O_RDWR | os.O_CREAT)
 
 
-async def parent_gone() -> None:
+async def wait_for_parent_exit() -> None:
     """Returns when the outer process is gone; never without one."""
     if folder() is None:
         await asyncio.Event().wait()

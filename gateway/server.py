@@ -106,7 +106,7 @@ async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
     Raises GatewayError when the store is in use or damaged, or the address is taken.
     """
     _harden()
-    frozen.settle_in()  # the lock ends with the process
+    frozen.lock_own_folder()  # the lock ends with the process
     share_fairly()
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(open_engine(config))
@@ -415,7 +415,7 @@ class _Stop:
 
 async def _follow(stop: _Stop) -> None:
     """Stop when the outer process of a one-file executable was killed: nothing else could stop this one."""
-    await frozen.parent_gone()
+    await frozen.wait_for_parent_exit()
     stop.ask(False)
 
 

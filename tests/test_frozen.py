@@ -20,7 +20,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_from_source_there_is_no_folder() -> None:
     assert frozen.folder() is None
-    assert frozen.settle_in() == -1
+    assert frozen.lock_own_folder() == -1
 
 
 def test_a_folder_build_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,8 +35,8 @@ def test_the_folders_of_the_dead_are_swept_and_no_others(mine: Path, monkeypatch
     (mine.parent / "_MEIdead" / frozen.MARK).touch()
     with monkeypatch.context() as patch:
         patch.setattr(sys, "_MEIPASS", str(mine.parent / "_MEIalive"))
-        alive = frozen.settle_in()
-    own = frozen.settle_in()
+        alive = frozen.lock_own_folder()
+    own = frozen.lock_own_folder()
     assert {path.name for path in mine.parent.iterdir()} == {"_MEImine", "_MEIalive", "_MEIstrange"}
     os.close(alive)
     os.close(own)
@@ -46,9 +46,9 @@ def test_the_folders_of_the_dead_are_swept_and_no_others(mine: Path, monkeypatch
 async def test_a_parent_that_goes_is_noticed(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parents = iter([7, 7, 7])
     monkeypatch.setattr(os, "getppid", lambda: next(parents, 1))
-    await asyncio.wait_for(frozen.parent_gone(), 5)
+    await asyncio.wait_for(frozen.wait_for_parent_exit(), 5)
 
 
 async def test_from_source_nobody_is_followed() -> None:
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(frozen.parent_gone(), 0.01)
+        await asyncio.wait_for(frozen.wait_for_parent_exit(), 0.01)

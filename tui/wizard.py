@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.money import dollars, nanos_of
+from gateway.domain.money import dollars, parse_dollars
 from gateway.domain.price_view import PriceView
 from gateway.domain.text import REFERENCE
 from gateway.domain.units import Nanos
@@ -56,7 +56,7 @@ def balance_plan(session: ConsoleSession, balance: Nanos) -> FormPlan:
 
     def command(values: Mapping[str, str]) -> str:
         try:
-            more = nanos_of(values["balance"]) - balance
+            more = parse_dollars(values["balance"]) - balance
         except BadRequest:
             return ""
         return cli_command("account", "grant", _plain(more)) if more else "account show"
@@ -261,7 +261,7 @@ def _url(text: str) -> str:
 
 
 def _amount(text: str) -> int:
-    nanos = nanos_of(text)
+    nanos = parse_dollars(text)
     if nanos < 0:
         raise BadRequest("a balance cannot be negative")
     return nanos

@@ -116,7 +116,7 @@ def channel_options(*but: str) -> Callable[[F], F]:
 
 def channel_values(given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the options with keys and proxy resolved: read from stdin, once for all channels, or references."""
-    proxy = None if given["proxy"] is None else proxy_of(given["proxy"])
+    proxy = None if given["proxy"] is None else proxy_value(given["proxy"])
     return {**given, "proxy": proxy, "keys": tuple(map(key_of, given["keys"]))}
 
 
@@ -168,7 +168,7 @@ def key_of(text: str) -> str:
     return text
 
 
-def proxy_of(text: str) -> str:
+def proxy_value(text: str) -> str:
     """Returns the proxy of ``--proxy``: as it is, a reference, read from stdin for ``-``, or ``none``."""
     if text == NO_MATTER:
         return ""

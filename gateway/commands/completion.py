@@ -112,7 +112,7 @@ def register() -> None:
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-def names_of(ask: Callable[[ControlClient], Awaitable[Sequence[Any]]]) -> Completer:
+def name_completer(ask: Callable[[ControlClient], Awaitable[Sequence[Any]]]) -> Completer:
     """Completes names that a client can list; nothing if it cannot."""
 
     def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -146,11 +146,11 @@ async def _tokens(client: ControlClient) -> list[TokenView]:
     return [token for token in await client.tokens() if not token.outlived]
 
 
-TOKENS = names_of(_tokens)
-GROUPS = names_of(lambda client: client.groups())
-CHANNELS = names_of(lambda client: client.channels())
-MODELS = names_of(lambda client: client.models())
-PRESETS = names_of(lambda client: client.presets())
+TOKENS = name_completer(_tokens)
+GROUPS = name_completer(lambda client: client.groups())
+CHANNELS = name_completer(lambda client: client.channels())
+MODELS = name_completer(lambda client: client.models())
+PRESETS = name_completer(lambda client: client.presets())
 
 
 COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"

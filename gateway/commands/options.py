@@ -10,8 +10,8 @@ import click
 
 from gateway.commands.exit_codes import Exit, Quit
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import past_of
-from gateway.domain.money import nanos_of
+from gateway.domain.human_values import parse_past
+from gateway.domain.money import parse_dollars
 from gateway.domain.quoting import listed_names, pair
 from gateway.domain.units import Millis
 
@@ -99,9 +99,9 @@ def naming(otherwise: str) -> ParsedText[str]:
 
 NAMES = naming("leave the option out, or write '*' for all")
 SOME: ParsedText[str] = ParsedText("text", some)
-DOLLARS: ParsedText[int] = ParsedText("dollars", nanos_of)
-SINCE: ParsedText[Millis] = ParsedText("when", lambda text: past_of(text, now()))
-UNTIL: ParsedText[Millis] = ParsedText("when", lambda text: past_of(text, now(), end=True))
+DOLLARS: ParsedText[int] = ParsedText("dollars", parse_dollars)
+SINCE: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now()))
+UNTIL: ParsedText[Millis] = ParsedText("when", lambda text: parse_past(text, now(), end=True))
 RENAMING: ParsedText[tuple[str, str]] = ParsedText("public=upstream", renaming)
 
 

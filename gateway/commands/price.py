@@ -14,13 +14,13 @@ from gateway.commands.price_set import extra_rows, set_price
 from gateway.commands.session import run
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import NotFound
-from gateway.domain.human_values import count_text, first_of, written_tier
+from gateway.domain.human_values import count_text, first_of, tier_text
 from gateway.domain.money import dollars
 from gateway.domain.price import MANUAL
 from gateway.domain.price_news import PriceNews, news_lines
 from gateway.domain.price_view import PriceView, draft_of, example_cost
 from gateway.domain.quoting import listed_names
-from gateway.domain.rule_text import written_rule
+from gateway.domain.rule_text import rule_text
 from gateway.domain.text import plain, word
 from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal
 from gateway.domain.views import ChannelView, ModelView
@@ -131,8 +131,8 @@ COLUMNS = [
     ListColumn("Updated", lambda p: formatting.moment(p.updated_ms), "whole", drop=2),
 ]
 CHANNEL = ListColumn("Channel", lambda p: p.channel, "name")
-RULES = ListColumn("Other prices", lambda p: "; ".join(map(written_rule, p.rules)), drop=1)
-TIERS = ListColumn("Longer inputs", lambda p: ", ".join(map(written_tier, p.tier_prices)), drop=7)
+RULES = ListColumn("Other prices", lambda p: "; ".join(map(rule_text, p.rules)), drop=1)
+TIERS = ListColumn("Longer inputs", lambda p: ", ".join(map(tier_text, p.tier_prices)), drop=7)
 """These three columns are shown only if a price needs them. Tiers are written as ``--tier`` takes them."""
 
 
@@ -252,7 +252,7 @@ def _details(view: PriceView | None, model: str, *, refused: bool) -> Iterator[t
         yield "long cache write", _optional(view.cache_write_long_nanos) or "as cache write"
         yield "per call", _optional(view.per_call_nanos or None)
         for tier in view.tier_prices:
-            yield "longer inputs", written_tier(tier)
+            yield "longer inputs", tier_text(tier)
         yield from extra_rows(view)
         yield "example", f"10,000 input and 1,000 output tokens: {dollars(example_cost(draft_of(view)))}"
     yield "source", f"{view.source}{' (set by you)' if view.source == MANUAL else ''}"

@@ -15,13 +15,13 @@ from gateway.commands.options import SOME, json_option
 from gateway.commands.output import out_json, words
 from gateway.commands.session import run
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.human_values import first_of, price_hours_of
+from gateway.domain.human_values import first_of, parse_price_hours
 from gateway.domain.money import dollars
 from gateway.domain.patterns import is_pattern, matches, near_names
 from gateway.domain.price import RATE_WORDS, VARIANTS, PriceDraft, PriceRule
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView, draft_of
-from gateway.domain.rule_text import moment_of, written_rule
+from gateway.domain.rule_text import parse_moment, rule_text
 from gateway.domain.text import plain, word
 from gateway.domain.usage import UNITS
 
@@ -125,7 +125,7 @@ def _report(done: Sequence[tuple[PriceView, list[str]]], *, several: bool, as_js
         at = f" at channel '{plain(view.channel)}'" if view.channel else ""
         words(f"Price of '{view.model}'{at}: {formatting.price(view)}")
         for rule in view.rules:
-            words(f"  {written_rule(rule)}")
+            words(f"  {rule_text(rule)}")
         if view.cached_input_nanos is not None and view.cached_input_nanos > view.input_nanos:
             words(f"note: cached input costs more than other input: {dollars(view.cached_input_nanos)}")
         for note in filter(None, notes):
@@ -192,8 +192,8 @@ def _check_options(amounts: Mapping[str, Any], *, free: bool, like: str | None, 
 def conditions_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the conditions that a command's options set; empty: the price always holds. Raises UsageError."""
     try:
-        during = [msgspec.to_builtins(price_hours_of(text)) for text in given["during"]]
-        since = 0 if given["since"] is None else moment_of(given["since"])
+        during = [msgspec.to_builtins(parse_price_hours(text)) for text in given["during"]]
+        since = 0 if given["since"] is None else parse_moment(given["since"])
     except BadRequest as error:
         raise click.UsageError(error.message) from error
     conditions = {"during": during, "since": since, "variant": given["variant"] or ""}
@@ -215,4 +215,4 @@ def extra_rows(view: PriceView) -> Iterator[tuple[str, str]]:
     for name, nanos in view.extras.items():
         yield RATE_WORDS[name], dollars(nanos) + (" each" if name in UNITS else "")
     for rule in view.rules:
-        yield "and", written_rule(rule)
+        yield "and", rule_text(rule)

@@ -34,8 +34,8 @@ from gateway.commands.session import run
 from gateway.commands.signal_relay import SignalRelay
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest, GatewayError
-from gateway.domain.human_values import count_text, future_of
-from gateway.domain.money import brief_dollars, nanos_of
+from gateway.domain.human_values import count_text, parse_future
+from gateway.domain.money import brief_dollars, parse_dollars
 from gateway.domain.text import plain, word
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import NewToken, TokenView
@@ -46,7 +46,7 @@ OWN_BUDGET = "token_quota"
 """The start of error codes of calls whose token's budget is too small."""
 LOOPBACK = "127.0.0.1,localhost,::1"
 
-WHEN: ParsedText[Millis] = ParsedText("when", lambda text: future_of(text, now()))
+WHEN: ParsedText[Millis] = ParsedText("when", lambda text: parse_future(text, now()))
 
 
 def _total(text: str) -> int:
@@ -56,7 +56,7 @@ def _total(text: str) -> int:
     window, equals, amount = text.rpartition("=")
     if equals and window != Window.EVER:
         raise BadRequest(f"{text!r} has a window, but the budget is for the whole run: --budget {plain(amount) or 2}")
-    return nanos_of(amount)
+    return parse_dollars(amount)
 
 
 TOTAL: ParsedText[int] = ParsedText("dollars", _total)

@@ -24,7 +24,7 @@ from gateway.domain.account import AccountStatus
 from gateway.domain.advice import advice
 from gateway.domain.budget import BALANCE_ID
 from gateway.domain.errors import GatewayError, QuotaExceeded
-from gateway.domain.human_values import brief_span, count_text, local_time, past_of, state_word
+from gateway.domain.human_values import brief_span, count_text, local_time, parse_past, state_word
 from gateway.domain.money import brief_dollars
 from gateway.domain.price_news import news_lines
 from gateway.domain.text import plain, word
@@ -187,7 +187,7 @@ class BarLine(msgspec.Struct, frozen=True, kw_only=True):
 
 def _bar_line() -> BarLine:
     async def work(client: ControlClient) -> tuple[Status, AccountView, Summary, list[str]]:
-        today = await client.summary(by="", since=past_of("today", now()))
+        today = await client.summary(by="", since=parse_past("today", now()))
         return await client.status(), await client.account(), today, await _spent_budgets(client)
 
     try:

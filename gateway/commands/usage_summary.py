@@ -20,7 +20,7 @@ from gateway.domain.budget import Window, window_start
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import brief_count, local_time, plural
 from gateway.domain.money import brief_dollars, number
-from gateway.domain.quoting import names_of
+from gateway.domain.quoting import parse_names
 from gateway.domain.units import Millis
 from gateway.domain.views import Summary, SumRow
 
@@ -36,7 +36,7 @@ DIMENSIONS = ("token", "model", "channel", "group", "app", "api", *STEPS)
 
 def _dimensions_of(text: str) -> tuple[str, ...]:
     """``token,model``. Raises BadRequest."""
-    names = tuple(names_of(text))
+    names = tuple(parse_names(text))
     if not names or (wrong := [name for name in names if name not in DIMENSIONS]):
         known = ", ".join(repr(name) for name in DIMENSIONS)
         raise BadRequest(f"{wrong[0] if names else text!r} is not one of {known}")

@@ -11,7 +11,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import Number
 from gateway.domain.fields import SETTINGS
 from gateway.domain.group import Fallback, Group
-from gateway.domain.human_values import price_hours_of
+from gateway.domain.human_values import parse_price_hours
 from gateway.domain.limits import Limits
 from gateway.domain.output_limit import MOST_TOKENS
 from gateway.domain.patterns import NOT
@@ -22,7 +22,7 @@ from gateway.domain.settings import Settings
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import MILLION, MOST_TIMES
-from gateway.domain.urls import checked_base_url, demand_no_url, proxy_of
+from gateway.domain.urls import checked_base_url, demand_no_url, parse_proxy
 from gateway.upstream import mock
 from gateway.upstream.vendors import PRESETS
 
@@ -164,7 +164,7 @@ def price(value: Price) -> None:
         for hours in rule.during:
             fits = 0 <= hours.start < DAY_MINUTES and 0 <= hours.end <= DAY_MINUTES and hours.days
             _demand(fits, "during", f"'{plain(str(hours), 60)}' is not a span of a day")
-            price_hours_of(str(hours))
+            parse_price_hours(str(hours))
 
 
 def _check_amounts(value: Price | PriceRule) -> None:
@@ -290,7 +290,7 @@ def proxy(value: str, dialect: Dialect) -> None:
         _demand(dialect.info.needs_url, "proxy", f"the {dialect} dialect needs none")
         secret(value, "proxy")
     if value and not value.startswith(REFERENCE):
-        proxy_of(value)
+        parse_proxy(value)
 
 
 def note(value: str) -> None:

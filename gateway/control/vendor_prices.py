@@ -16,7 +16,7 @@ from gateway.core.model_prices import channel_price, in_order, is_free_server, s
 from gateway.core.price_change import guard_of
 from gateway.domain.channel import Channel, ServedModel, UpstreamModels
 from gateway.domain.errors import Unavailable
-from gateway.domain.price import Price, each_part, multiply
+from gateway.domain.price import Price, map_parts, multiply
 from gateway.domain.registry import Registry
 from gateway.domain.units import ChannelId, Millis, Nanos
 from gateway.domain.urls import is_near
@@ -202,7 +202,7 @@ class PriceList:
             return None
         price = msgspec.structs.replace(price, as_of=as_of, context=listed.row.context_window)
         price = multiply(price, listed.factor)
-        return each_part(price, _CHANGES[vendor.id]) if vendor.id in _CHANGES else price
+        return map_parts(price, _CHANGES[vendor.id]) if vendor.id in _CHANGES else price
 
 
 def _load() -> PriceList:

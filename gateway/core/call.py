@@ -154,7 +154,7 @@ class Call:
             token=token.id,
             token_name=token.name,
             group=context.group.id,
-            group_name=context.group.new_name,
+            group_name=context.group.changed_name,
             model=request.model,
             app=origin.app,
             api=origin.api.name,

@@ -25,9 +25,9 @@ from gateway.domain.history import (
     Fields,
     HistoryEntry,
     HistoryView,
+    difference_excerpts,
     kind_of,
     undone_entries,
-    where_they_differ,
 )
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, Price
@@ -132,7 +132,7 @@ def field_differences(table: Table, old: Entity | None, new: Entity | None) -> l
         if texts[0] == texts[1]:  # rounded numbers, and secrets that look alike
             texts = [HIDDEN if name in _SECRETS else _exact_text(value) for value in values]
         was, becomes = ("" if entity is None else text for entity, text in zip((old, new), texts, strict=True))
-        was, becomes = where_they_differ(was, becomes, 160)
+        was, becomes = difference_excerpts(was, becomes, 160)
         differences.append(FieldDifference(field=_LABELS.get(name, name), before=was, after=becomes))
     return differences
 

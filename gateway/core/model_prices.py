@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from gateway.domain.channel import Channel, ServedModel
-from gateway.domain.cost import dearest
+from gateway.domain.cost import highest_price
 from gateway.domain.group import Group
-from gateway.domain.price import Price, in_force, is_owners, multiply
+from gateway.domain.price import Price, in_force, is_set_by_owner, multiply
 from gateway.domain.registry import Registry
 from gateway.domain.units import MILLION, Millis, Nanos
 from gateway.domain.urls import is_near
@@ -24,7 +24,7 @@ from gateway.upstream.vendors import LOCAL, vendor_of
 
 def set_by_owner(price: Price | None) -> bool:
     """Returns whether the owner set this price. If so, no list replaces it."""
-    return price is not None and is_owners(price.source)
+    return price is not None and is_set_by_owner(price.source)
 
 
 LOCAL_SOURCE = "local server"
@@ -133,7 +133,7 @@ class PricesNow:
         key, minute = tuple(map(id, prices)), moment // 60_000
         cached = self._found.get(key)
         if cached is None or cached[0] != minute:
-            cached = self._found[key] = minute, dearest([in_force(price, moment) for price in prices])
+            cached = self._found[key] = minute, highest_price([in_force(price, moment) for price in prices])
         return cached[1]
 
 

@@ -195,7 +195,7 @@ class Refusals:
             token=token.id if token is not None else "",
             token_name=token.name if token is not None else "",
             group=group.id if group is not None else "",
-            group_name=group.new_name if group is not None else "",
+            group_name=group.changed_name if group is not None else "",
             model="" if request is None else plain(request.model, 80),
             app=origin.app,
             api=origin.api.name if called else "",

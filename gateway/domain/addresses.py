@@ -128,7 +128,7 @@ def _row_of(path: str) -> _Advice | None:
     return next((row for row in _ROWS if row.pattern.fullmatch(inner)), None)
 
 
-def recorded_request(method: str, path: str) -> str:
+def request_text(method: str, path: str) -> str:
     """Returns method and path for the record: short, harmless, and without what may be a key."""
     segments = [("…" if _may_be_key(segment) else segment) for segment in path.split("/")]
     return plain(f"{plain(method, 20)} {'/'.join(segments)}", 120)

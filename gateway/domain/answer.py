@@ -329,4 +329,4 @@ class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Ollama's Python client takes an image of a message as ``{"value": ...}``, others as a text."""
 
 
-USUAL_FORM = AnswerForm()
+DEFAULT_FORM = AnswerForm()

@@ -23,8 +23,8 @@ from gateway.domain.budget import Budget
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Group
-from gateway.domain.human_values import brief_multiplier, multiplier_of
-from gateway.domain.money import nanos_of, number
+from gateway.domain.human_values import brief_multiplier, parse_multiplier
+from gateway.domain.money import number, parse_dollars
 from gateway.domain.price import Price
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
@@ -88,7 +88,7 @@ _NAMES: dict[tuple[type, str], str] = {(Budget, "nanos"): "dollars"}
 
 _FACTOR: tuple[Callable[[Any], Value], Callable[[str], Any]] = (
     lambda parts: brief_multiplier(parts).removeprefix("x"),
-    multiplier_of,
+    parse_multiplier,
 )
 _SPELT = {(Group, "multiplier"): _FACTOR, (Channel, "cost_factor"): _FACTOR}
 """Fields with a spelling of their own."""
@@ -281,7 +281,7 @@ def _moment(text: str) -> Millis:
 
 
 _UNITS: dict[Any, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
-    Nanos: (number, nanos_of),
+    Nanos: (number, parse_dollars),
     Millis: (iso, _moment),
 }
 """How values of a unit are written and read."""

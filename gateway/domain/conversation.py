@@ -184,7 +184,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         inner = [part for block in blocks if isinstance(block, ResultPart) for part in block.parts]
         return [block for block in blocks if isinstance(block, TextPart | MediaPart)] + inner
 
-    def unaccepted_reasoning(self, reads: Callable[[ThoughtPart], bool]) -> list[str]:
+    def dropped_reasoning(self, reads: Callable[[ThoughtPart], bool]) -> list[str]:
         """Returns the client's names for the reasoning that an upstream does not accept."""
         thoughts = [thought for turn in self.turns for thought in turn.thoughts]
         return list(dict.fromkeys(thought.name for thought in thoughts if not reads(thought)))

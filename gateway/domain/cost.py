@@ -15,8 +15,8 @@ from gateway.domain.price import (
     Rates,
     Tier,
     as_rule,
-    of_variant,
     rates,
+    variant_price,
 )
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.usage import (
@@ -56,7 +56,7 @@ class CallExtras(msgspec.Struct, frozen=True, gc=False):
 PLAIN = CallExtras()
 
 
-def dearest(prices: Sequence[Price]) -> Price:
+def highest_price(prices: Sequence[Price]) -> Price:
     """Returns a price with the highest amounts of several prices in force.
 
     No call is more expensive at any of them.
@@ -67,8 +67,8 @@ def dearest(prices: Sequence[Price]) -> Price:
     names = dict.fromkeys(rule.variant for price in prices for rule in price.rules)
     rules = []
     for name in names:
-        ways = [msgspec.structs.replace(of_variant(price, name) or price, rules=()) for price in prices]
-        rules.append(as_rule(dearest(ways), variant=name))
+        ways = [msgspec.structs.replace(variant_price(price, name) or price, rules=()) for price in prices]
+        rules.append(as_rule(highest_price(ways), variant=name))
     return msgspec.structs.replace(
         prices[0],
         **_most(prices, 0),
@@ -104,7 +104,7 @@ def highest_cost(
         return _round(input_tokens * into + output_tokens * price.output + price.per_call * MILLION, multiplier)
     most = _highest(price, input_tokens, output_tokens, extras)
     for variant in extras.variants:
-        if (other := of_variant(price, variant)) is not None:
+        if (other := variant_price(price, variant)) is not None:
             most = max(most, _highest(other, input_tokens, output_tokens, extras))
     return _round(most + extras.advice * MILLION, multiplier)
 

@@ -17,14 +17,14 @@ from msgspec.structs import force_setattr
 from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import (
     brief_multiplier,
-    count_of,
     ended_date,
     expiry_time,
-    future_of,
     local_time,
-    multiplier_of,
+    parse_count,
+    parse_future,
+    parse_multiplier,
 )
-from gateway.domain.quoting import comma_list, listed_names, names_of, names_text, pair, pair_name
+from gateway.domain.quoting import comma_list, listed_names, names_text, pair, pair_name, parse_names
 from gateway.domain.text import REFERENCE
 from gateway.domain.units import Millis
 
@@ -278,7 +278,7 @@ class Number(Kind[int]):
         if self._zero and self._least == 0 and text.strip().lower() == self._zero:
             return 0
         sign, digits = (-1, text.strip()[1:]) if text.strip().startswith("-") else (1, text)
-        value = sign * count_of(digits)
+        value = sign * parse_count(digits)
         if not self.allows(value):
             raise BadRequest(f"{text!r} must be {self.bounds}")
         return value
@@ -305,7 +305,7 @@ class Multiplier(Kind[int]):
         return brief_multiplier(value).removeprefix("x")
 
     def read(self, text: str, now: Millis) -> int:
-        return multiplier_of(text)
+        return parse_multiplier(text)
 
     def show(self, value: int) -> str:
         return brief_multiplier(value)
@@ -367,7 +367,7 @@ class Names(ListKind[tuple[str, ...]]):
         return names_text(value)
 
     def read(self, text: str, now: Millis) -> tuple[str, ...]:
-        return self._meant(tuple(names_of(text)))
+        return self._meant(tuple(parse_names(text)))
 
     def _meant(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return () if self._none_word and [name.lower() for name in names] == [NONE_WORD] else names
@@ -418,7 +418,7 @@ class Moment(Kind[Millis | None]):
         return "" if value is None else ended_date(value) or local_time(value)[: len("2026-11-30 22:31")]
 
     def read(self, text: str, now: Millis) -> Millis | None:
-        return None if text.strip().lower() in NONE_WORDS else future_of(text, now)
+        return None if text.strip().lower() in NONE_WORDS else parse_future(text, now)
 
     def show(self, value: Millis | None) -> str:
         return "never" if value is None else expiry_time(value)

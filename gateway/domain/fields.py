@@ -45,7 +45,7 @@ from gateway.domain.pair_kinds import (
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.settings import Durability
 from gateway.domain.token import Color
-from gateway.domain.urls import checked_base_url, proxy_of
+from gateway.domain.urls import checked_base_url, parse_proxy
 
 Table = Sequence[Field]
 
@@ -198,7 +198,7 @@ GROUP: Table = (
 
 
 def _proxy(text: str) -> str:
-    proxy_of(text)
+    parse_proxy(text)
     return text
 
 

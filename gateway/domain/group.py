@@ -67,6 +67,6 @@ class Group(GroupFields, frozen=True, kw_only=True, omit_defaults=True):
             msgspec.structs.force_setattr(self, "id", self.name)
 
     @property
-    def new_name(self) -> str:
+    def changed_name(self) -> str:
         """Returns its name if that is not its id, else an empty text."""
         return "" if self.name == self.id else self.name

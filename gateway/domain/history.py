@@ -33,7 +33,7 @@ NOTHING_CHANGED = "nothing was changed"
 """The result of an edit that changed nothing. It is not in the history."""
 
 
-def where_they_differ(before: str, after: str, limit: int) -> tuple[str, str]:
+def difference_excerpts(before: str, after: str, limit: int) -> tuple[str, str]:
     """Returns both values in at most so many characters; of long ones, the part in which they begin to differ."""
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
     start = same - limit // 4
@@ -167,7 +167,7 @@ class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
         fields = changed[0].fields if len(changed) == 1 else []
         if len(fields) == 1 and fields[0].before + fields[0].after and self.kind == "change":
             before, after = fields[0].before or "default", fields[0].after or "default"
-            before, after = where_they_differ(before, after, 24)
+            before, after = difference_excerpts(before, after, 24)
             return "; ".join([f"{fields[0].field}: {before} -> {after}", *others])
         names = dict.fromkeys(field.field for difference in changed for field in difference.fields)
         return "; ".join([", ".join(names), *others])

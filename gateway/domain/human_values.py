@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.money import nanos_of, typed_dollars
+from gateway.domain.money import parse_dollars, typed_dollars
 from gateway.domain.price import UPSTREAM, Price, Tier, rates
 from gateway.domain.price_hours import DAY_MINUTES, DAYS, Day, PriceHours, zone_of
 from gateway.domain.units import MILLION, MOST, MOST_TIMES, Millis, Nanos
@@ -27,7 +27,7 @@ _MONTHS = {"month": 0, "last-month": -1, "last month": -1}
 _SPANS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
-def count_of(text: str) -> int:
+def parse_count(text: str) -> int:
     """Returns a whole number such as ``1000``, ``1_000``, ``250k`` or ``1.5M``. Raises BadRequest for anything else."""
     match = _COUNT.fullmatch(text.strip().replace("_", ""))
     number = Decimal(match[1]) * _THOUSANDS[match[2].lower()] if match else Decimal("0.5")
@@ -38,7 +38,7 @@ def count_of(text: str) -> int:
     return int(number)
 
 
-def multiplier_of(text: str) -> int:
+def parse_multiplier(text: str) -> int:
     """Returns the parts per million of ``1.5`` or ``x0.25``. Raises BadRequest for anything else."""
     number = text.strip().removeprefix("x")
     if not _MULTIPLIER.fullmatch(number):
@@ -48,7 +48,7 @@ def multiplier_of(text: str) -> int:
     return int(Decimal(number) * MILLION)
 
 
-def span_of(text: str) -> Millis:
+def parse_span(text: str) -> Millis:
     """Returns the milliseconds of ``250ms``, ``90s``, ``10m``, ``1h``, ``30d`` or ``2w``. Raises BadRequest for
     anything else.
     """
@@ -58,30 +58,30 @@ def span_of(text: str) -> Millis:
     return Millis(int(Decimal(match[1]) * _SPANS[match[2]]))
 
 
-def past_of(text: str, now: Millis, *, end: bool = False) -> Millis:
+def parse_past(text: str, now: Millis, *, end: bool = False) -> Millis:
     """Returns a past moment: a span back from now, a time of day, ``today``, ``yesterday``, ``month``, ``last-month``,
-    or a date (see ``calendar_of``).
+    or a date (see ``parse_date``).
 
     A time of day is its latest occurrence: today's, or yesterday's if today's is still to come.
     """
     if _SPAN.fullmatch(text.strip()):
-        return Millis(now - span_of(text))
+        return Millis(now - parse_span(text))
     if _TIME.fullmatch(text.strip()):
         return max(moment for day in ("today", "yesterday") if (moment := _time_on(day, text, now)) <= now)
-    return calendar_of(_date_of(text, now), end=end)
+    return parse_date(_date_of(text, now), end=end)
 
 
-def future_of(text: str, now: Millis) -> Millis:
+def parse_future(text: str, now: Millis) -> Millis:
     """Returns a future moment: a span from now, the next such time of day, ``today``, ``tomorrow`` or a date.
 
     A day counts to its end. Raises BadRequest for a past moment.
     """
     if _SPAN.fullmatch(text.strip()):
-        moment = Millis(now + span_of(text))
+        moment = Millis(now + parse_span(text))
     elif _TIME.fullmatch(text.strip()):
         moment = min(moment for day in ("today", "tomorrow") if (moment := _time_on(day, text, now)) > now)
     else:
-        moment = calendar_of(_date_of(text, now), end=True)
+        moment = parse_date(_date_of(text, now), end=True)
     if moment <= now:
         raise BadRequest(f"{text!r} is in the past; use a future time such as 30d")
     return moment
@@ -89,7 +89,7 @@ def future_of(text: str, now: Millis) -> Millis:
 
 def _time_on(day: str, text: str, now: Millis) -> Millis:
     """Returns the moment of a time of day, ``9:30`` or ``14:00:15``, on the day of ``today``."""
-    return calendar_of(f"{_date_of(day, now)}T{text.strip():0>{8 if text.count(':') > 1 else 5}}")
+    return parse_date(f"{_date_of(day, now)}T{text.strip():0>{8 if text.count(':') > 1 else 5}}")
 
 
 def _date_of(text: str, now: Millis) -> str:
@@ -101,7 +101,7 @@ def _date_of(text: str, now: Millis) -> str:
     return (today + timedelta(days=_DAYS[word])).isoformat() if word in _DAYS else text
 
 
-def calendar_of(text: str, *, end: bool = False) -> Millis:
+def parse_date(text: str, *, end: bool = False) -> Millis:
     """Returns the moment of an ISO 8601 date or time, in local time unless it has an offset.
 
     A bare date or month is its first moment, or with ``end`` the first moment after it. Raises BadRequest.
@@ -138,7 +138,7 @@ def brief_count(number: int) -> str:
 def exact_count(number: int) -> str:
     """Returns a count as it is typed: short if that loses nothing."""
     brief = brief_count(number)
-    return brief if count_of(brief) == number else str(number)
+    return brief if parse_count(brief) == number else str(number)
 
 
 def plural(number: int, noun: str) -> str:
@@ -223,7 +223,7 @@ AMOUNTS = (2, 3, 4, 5)
 """How many amounts a tier may have."""
 
 
-def tier_of(text: str) -> Tier:
+def parse_tier(text: str) -> Tier:
     """Returns the tier of ``200k=6/22.50`` or ``200k=6/22.50/0.60/7.50``. Raises BadRequest for anything else."""
     above, equals, rest = text.strip().partition("=")
     amounts = rest.split("/")
@@ -232,7 +232,7 @@ def tier_of(text: str) -> Tier:
     input_, output, *more = map(_amount, amounts)
     cached, write, long = [*more, None, None, None][:3]
     return Tier(
-        above=count_of(above),
+        above=parse_count(above),
         input=input_,
         output=output,
         cached_input=cached,
@@ -241,7 +241,7 @@ def tier_of(text: str) -> Tier:
     )
 
 
-def written_tier(tier: Tier) -> str:
+def tier_text(tier: Tier) -> str:
     """Returns the tier as it is typed."""
     given = [tier.cached_input, tier.cache_write, tier.cache_write_long]
     while given and given[-1] is None:
@@ -257,7 +257,7 @@ _HOURS = re.compile(
 )
 
 
-def price_hours_of(text: str) -> PriceHours:
+def parse_price_hours(text: str) -> PriceHours:
     """Returns the hours of ``mon-fri 01:00-04:00 UTC``: every day without days, UTC without a zone. Raises
     BadRequest.
     """
@@ -294,7 +294,7 @@ def _minute_of(text: str) -> int:
 
 
 def _amount(text: str) -> Nanos:
-    nanos = nanos_of(text)
+    nanos = parse_dollars(text)
     if nanos < 0:
         raise BadRequest("a price is not negative")
     return nanos

@@ -91,7 +91,7 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Returns the last failure, or the end of the pause after it."""
         return max(self.last, self.until or Millis(0))
 
-    def recurs(self, at: Millis) -> bool:
+    def includes(self, at: Millis) -> bool:
         """Returns whether a failure with the same cause at this moment belongs to it."""
         if self.ended is None:
             end = self.quiet_from + QUIET_MS
@@ -109,7 +109,7 @@ class Incident(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Returns whether a budget rejects calls."""
         return self.refusing and self.lasts(now)
 
-    def is_about(self, subject: str, key: str, kind: FailureKind | None) -> bool:
+    def has_cause(self, subject: str, key: str, kind: FailureKind | None) -> bool:
         """Returns whether it has this cause. A key may have another number by now."""
         return (self.subject_id, self.kind, _mask(self.key)) == (subject, kind, _mask(key))
 
@@ -206,9 +206,9 @@ class Incidents:
         mine = [
             other
             for other in self.newest()
-            if other.is_about(subject, key, attempt.kind)
+            if other.has_cause(subject, key, attempt.kind)
             and (other.status == attempt.status or not other.failures)
-            and other.recurs(at)
+            and other.includes(at)
         ]
         incident = next((other for other in mine if other.began <= at), mine[-1] if mine else None)
         return incident or self.begin(channel=name, subject_id=subject, key=key, kind=attempt.kind, began=at, last=at)
@@ -256,12 +256,14 @@ class Incidents:
     def _lasting(self, condition: Condition, now: Millis) -> Incident | None:
         """Returns the incident of what is wrong: that with the last failure."""
         mine = [
-            incident for incident in self._all if incident.is_about(condition.subject_id, condition.key, condition.kind)
+            incident
+            for incident in self._all
+            if incident.has_cause(condition.subject_id, condition.key, condition.kind)
         ]
         if condition.channel == STORE:
             mine = [incident for incident in mine if incident.ended is None and incident.until == condition.until]
         else:
-            mine = [incident for incident in mine if incident.recurs(now)]
+            mine = [incident for incident in mine if incident.includes(now)]
         return max(mine, key=lambda incident: incident.last, default=None)
 
 

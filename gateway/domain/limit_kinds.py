@@ -10,10 +10,10 @@ import msgspec
 from gateway.domain.budget import Budget, Window
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORDS, Field, Number, Option, Pairs, once
-from gateway.domain.human_values import brief_count, count_of, exact_count, plural
+from gateway.domain.human_values import brief_count, exact_count, parse_count, plural
 from gateway.domain.incidents import spent_share
 from gateway.domain.limits import DEFAULT_OUTPUT, Limits
-from gateway.domain.money import brief_dollars, nanos_of, typed_dollars
+from gateway.domain.money import brief_dollars, parse_dollars, typed_dollars
 from gateway.domain.units import Millis
 from gateway.domain.views import BudgetView
 
@@ -86,7 +86,7 @@ class Budgets(Pairs[tuple[Budget, ...]]):
 
     def __init__(self, unit: Literal["nanos", "tokens"]) -> None:
         self._unit = unit
-        self._read = nanos_of if unit == "nanos" else count_of
+        self._read = parse_dollars if unit == "nanos" else parse_count
         self.merges = NONE
         self.metavar = "WINDOW=DOLLARS" if unit == "nanos" else "WINDOW=COUNT"
 
@@ -223,7 +223,7 @@ def _limit(name: str, text: str) -> int | None:
     """Returns one limit; None removes it. Raises BadRequest for one that stops every call."""
     if text.strip().lower() in NONE_WORDS[1:]:
         return None
-    if (number := count_of(text)) or name in MAY_BE_ZERO:
+    if (number := parse_count(text)) or name in MAY_BE_ZERO:
         return number
     raise BadRequest(f"{name} must be above 0; use '{NONE}' for no limit")
 

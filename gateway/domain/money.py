@@ -8,7 +8,7 @@ from gateway.domain.units import DOLLAR, MOST, Nanos
 _AMOUNT = re.compile(r"(-?)\$?(?=\.?[0-9])([0-9]{0,40})(?:\.([0-9]{1,9}))?", re.ASCII)
 
 
-def nanos_of(text: str) -> Nanos:
+def parse_dollars(text: str) -> Nanos:
     """Returns the nano-dollars of ``2.50``, ``$2.50``, ``.5`` or ``-1``.
 
     Raises BadRequest for anything else, including amounts that are too fine or too large.

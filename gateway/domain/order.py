@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from gateway.domain.answer import USUAL_FORM, AnswerForm
+from gateway.domain.answer import DEFAULT_FORM, AnswerForm
 from gateway.domain.channel import TokenLimitField
 from gateway.domain.conversation import Conversation
 from gateway.domain.screen import NO_SCREEN, Screen
@@ -50,7 +50,7 @@ class Order(msgspec.Struct, kw_only=True, gc=False):
     """Returns milliseconds since the epoch, for an API whose answers say how long they took."""
     began: int = 0
     """When the request came, by the same clock."""
-    form: AnswerForm = USUAL_FORM
+    form: AnswerForm = DEFAULT_FORM
 
 
 class LearnedRefusals(msgspec.Struct, frozen=True, kw_only=True):

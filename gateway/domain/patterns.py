@@ -33,11 +33,11 @@ def is_pattern(text: str) -> bool:
 
 def near_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Returns what an unknown name may have meant: names that contain it, then names spelled alike."""
-    return list(_near_names(name, tuple(known), count))
+    return list(_cached_near_names(name, tuple(known), count))
 
 
 @lru_cache(maxsize=32)
-def _near_names(name: str, known: tuple[str, ...], count: int) -> tuple[str, ...]:
+def _cached_near_names(name: str, known: tuple[str, ...], count: int) -> tuple[str, ...]:
     """Cached, because a client may repeat its mistake many times a second. Of many names only those with its letters
     are compared.
     """

@@ -98,7 +98,7 @@ LIKE = "like "
 """The start of the source of a price that the owner copied from another model."""
 
 
-def is_owners(source: str) -> bool:
+def is_set_by_owner(source: str) -> bool:
     """Returns whether a price with this source is the owner's choice; then no list replaces it."""
     return source == MANUAL or source.startswith(LIKE)
 
@@ -226,7 +226,7 @@ def in_force(price: Price, moment: Millis) -> Price:
     return msgspec.structs.replace(now, rules=tuple(variants.values()))
 
 
-def of_variant(price: Price, variant: str) -> Price | None:
+def variant_price(price: Price, variant: str) -> Price | None:
     """Returns the price of calls that are processed in this way, from a price in force; None if they have no other
     price.
     """
@@ -262,7 +262,7 @@ def rates(price: Price, input_tokens: int, multiplier: int, variant: str = "") -
 
     ``price`` must be one in force.
     """
-    if variant and (other := of_variant(price, variant)) is not None:
+    if variant and (other := variant_price(price, variant)) is not None:
         price = other
     best: Price | Tier = price
     floor = -1
@@ -279,11 +279,11 @@ def _rates_at(price: Price, best: Price | Tier, multiplier: int) -> Rates:
     return Rates(best.input, cached, write, best.output, price.per_call, multiplier, best.cache_write_long, extras)
 
 
-def each_part(at: Part, change: Callable[[Any], Any]) -> Part:
+def map_parts(at: Part, change: Callable[[Any], Any]) -> Part:
     """Returns a price after a change of its own amounts, and of those in its tiers and rules."""
     inner = {name: getattr(at, name) for name in ("tiers", "rules") if getattr(at, name, ())}
     parts: Any = {
-        name: tuple(each_part(inner_part, change) for inner_part in several) for name, several in inner.items()
+        name: tuple(map_parts(inner_part, change) for inner_part in several) for name, several in inner.items()
     }
     changed: Part = change(msgspec.structs.replace(at, **parts))
     return changed
@@ -300,4 +300,4 @@ def multiply(price: Price, multiplier: int) -> Price:
         own = {name: scaled(nanos) for name, nanos in amounts.items() if nanos is not None}
         return msgspec.structs.replace(at, **own, extras={name: scaled(rate) for name, rate in at.extras.items()})
 
-    return price if multiplier == MILLION else each_part(price, change)
+    return price if multiplier == MILLION else map_parts(price, change)

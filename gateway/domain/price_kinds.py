@@ -5,10 +5,10 @@ from typing import Any
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.field_kinds import NONE_WORDS, Field, Kind, ListKind
-from gateway.domain.human_values import tier_of, written_tier
-from gateway.domain.money import dollars, nanos_of, typed_dollars
+from gateway.domain.human_values import parse_tier, tier_text
+from gateway.domain.money import dollars, parse_dollars, typed_dollars
 from gateway.domain.price import RATE_NAMES, Tier
-from gateway.domain.rule_text import rate_of, rule_of, written_rates, written_rule
+from gateway.domain.rule_text import parse_rate, parse_rule, rates_text, rule_text
 from gateway.domain.units import Millis, Nanos
 
 
@@ -26,7 +26,7 @@ class Dollars(Kind[Nanos | None]):
     def read(self, text: str, now: Millis) -> Nanos | None:
         if not self.required and text.strip().lower() in NONE_WORDS:
             return None
-        if (nanos := nanos_of(text)) < 0:
+        if (nanos := parse_dollars(text)) < 0:
             raise BadRequest("a price cannot be negative")
         return nanos
 
@@ -79,9 +79,9 @@ def _by_length(tiers: Iterable[Tier]) -> tuple[Tier, ...]:
     return tuple(sorted(tiers, key=lambda tier: tier.above))
 
 
-TIERS = Several("ABOVE=INPUT/OUTPUT", tier_of, _by_length, lambda tiers: [*map(written_tier, tiers)])
-RATES = Several("NAME=DOLLARS", rate_of, dict, lambda rates: written_rates(rates).split())
-RULES = Several("WHEN=INPUT/OUTPUT", rule_of, tuple, lambda rules: [*map(written_rule, rules)], between="; ")
+TIERS = Several("ABOVE=INPUT/OUTPUT", parse_tier, _by_length, lambda tiers: [*map(tier_text, tiers)])
+RATES = Several("NAME=DOLLARS", parse_rate, dict, lambda rates: rates_text(rates).split())
+RULES = Several("WHEN=INPUT/OUTPUT", parse_rule, tuple, lambda rules: [*map(rule_text, rules)], between="; ")
 
 PRICE: Sequence[Field] = (
     Field(

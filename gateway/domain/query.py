@@ -37,8 +37,8 @@ import msgspec
 
 from gateway.domain.call import NOT_ERRORS, Outcome
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import count_of, past_of, span_of
-from gateway.domain.money import nanos_of
+from gateway.domain.human_values import parse_count, parse_past, parse_span
+from gateway.domain.money import parse_dollars
 from gateway.domain.units import Millis
 from gateway.domain.views import CallView
 
@@ -54,11 +54,11 @@ _VALUES = re.compile(r'(?:[^,"]|"[^"]*(?:"|$))*')
 _WITHOUT_COLON = re.compile(r"(!*)([A-Za-z]+)(!=|==?|>=|<=|>|<)([^=].*)", re.DOTALL)
 _COMPARISON = re.compile(r"(>=|<=|>|<|=|)(.*)", re.DOTALL)
 _NUMBERS: dict[str, tuple[str, Callable[[str], int]]] = {
-    "dur": ("duration_ms", span_of),
-    "ttft": ("first_byte_ms", span_of),
-    "in": ("input_tokens", count_of),
-    "out": ("output_tokens", count_of),
-    "cost": ("cost_nanos", nanos_of),
+    "dur": ("duration_ms", parse_span),
+    "ttft": ("first_byte_ms", parse_span),
+    "in": ("input_tokens", parse_count),
+    "out": ("output_tokens", parse_count),
+    "cost": ("cost_nanos", parse_dollars),
 }
 _PATTERNS = {
     "tok": "token",
@@ -272,7 +272,7 @@ def parse(text: str, now: Millis) -> Query:
         elif field in bounds:
             raise BadRequest(f"{field}: is given twice; give it once")
         else:
-            bounds[field] = past_of(_unquote(value), now, end=field == "until")
+            bounds[field] = parse_past(_unquote(value), now, end=field == "until")
     since, until = bounds.get("since"), bounds.get("until")
     return Query(since=since, until=until, words=tuple(words), conditions=tuple(_condition(word) for word in words))
 

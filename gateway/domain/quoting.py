@@ -38,7 +38,7 @@ def unquote(word: str) -> str:
     return word[1:-1].replace(word[0] * 2, word[0])
 
 
-def names_of(text: str) -> list[str]:
+def parse_names(text: str) -> list[str]:
     """Returns the names in a text, each once. Raises BadRequest."""
     return list(dict.fromkeys(map(unquote, split_names(text))))
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import price_hours_of, tier_of, written_tier
-from gateway.domain.money import nanos_of, typed_dollars
+from gateway.domain.human_values import parse_price_hours, parse_tier, tier_text
+from gateway.domain.money import parse_dollars, typed_dollars
 from gateway.domain.price import RATE_NAMES, VARIANTS, PriceRule
 from gateway.domain.units import Millis, Nanos
 
@@ -23,7 +23,7 @@ _AMOUNTS: Final = {
 """Amounts by the names of their options, with their fields."""
 
 
-def rate_of(text: str) -> tuple[str, Nanos]:
+def parse_rate(text: str) -> tuple[str, Nanos]:
     """Returns the rate of ``input_audio=32``. Raises BadRequest for another name."""
     name, equals, amount = text.partition("=")
     if not equals or name.strip() not in RATE_NAMES:
@@ -31,12 +31,12 @@ def rate_of(text: str) -> tuple[str, Nanos]:
     return name.strip(), _amount(amount)
 
 
-def written_rates(rates: Mapping[str, Nanos]) -> str:
+def rates_text(rates: Mapping[str, Nanos]) -> str:
     """Returns rates as they are typed."""
     return " ".join(f"{name}={typed_dollars(nanos)}" for name, nanos in rates.items())
 
 
-def rule_of(text: str) -> PriceRule:
+def parse_rule(text: str) -> PriceRule:
     """Returns the rule of a text. Raises BadRequest."""
     when, equals, amounts = text.partition("=")
     pair, *more = amounts.split() or [""]
@@ -51,14 +51,14 @@ def rule_of(text: str) -> PriceRule:
         if name in _AMOUNTS:
             fields[_AMOUNTS[name]] = _amount(value)
         elif "/" in value:
-            fields["tiers"] = (*fields["tiers"], tier_of(word))
+            fields["tiers"] = (*fields["tiers"], parse_tier(word))
         else:
-            fields["extras"] |= [rate_of(word)]
+            fields["extras"] |= [parse_rate(word)]
     fields["tiers"] = tuple(sorted(fields["tiers"], key=lambda tier: tier.above))
     return PriceRule(**fields, **_conditions(when))
 
 
-def written_rule(rule: PriceRule) -> str:
+def rule_text(rule: PriceRule) -> str:
     """Returns a rule as it is typed."""
     when = [rule.variant] if rule.variant else []
     when += [f"from {_written_moment(rule.since)}"] if rule.since else []
@@ -66,11 +66,11 @@ def written_rule(rule: PriceRule) -> str:
     amounts = {name: getattr(rule, field) for name, field in _AMOUNTS.items()}
     words = [f"{typed_dollars(rule.input)}/{typed_dollars(rule.output)}"]
     words += [f"{name}={typed_dollars(nanos)}" for name, nanos in amounts.items() if nanos is not None]
-    words += [written_rates(rule.extras)] if rule.extras else []
-    return f"{', '.join(when)} = {' '.join([*words, *map(written_tier, rule.tiers)])}"
+    words += [rates_text(rule.extras)] if rule.extras else []
+    return f"{', '.join(when)} = {' '.join([*words, *map(tier_text, rule.tiers)])}"
 
 
-def moment_of(text: str) -> Millis:
+def parse_moment(text: str) -> Millis:
     """Returns the minute of ``2026-12-01`` or ``2026-12-01T08:30+01:00``, in UTC by default. Raises BadRequest."""
     try:
         then = datetime.fromisoformat(text.strip())
@@ -90,9 +90,9 @@ def _conditions(text: str) -> dict[str, Any]:
         if part.lower().removesuffix(" processing") in VARIANTS:
             conditions["variant"] = part.lower().removesuffix(" processing")
         elif part.lower().startswith("from "):
-            conditions["since"] = moment_of(part[len("from ") :].removesuffix(" UTC"))
+            conditions["since"] = parse_moment(part[len("from ") :].removesuffix(" UTC"))
         else:
-            conditions["during"] = (*conditions["during"], price_hours_of(part))
+            conditions["during"] = (*conditions["during"], parse_price_hours(part))
     if not conditions["during"] and len(conditions) == 1:
         raise BadRequest(
             "a rule needs hours such as 'mon-fri 01:00-04:00 UTC', a day such as 'from 2026-12-01', or "
@@ -102,7 +102,7 @@ def _conditions(text: str) -> dict[str, Any]:
 
 
 def _amount(text: str) -> Nanos:
-    nanos = nanos_of(text)
+    nanos = parse_dollars(text)
     if nanos < 0:
         raise BadRequest("a price cannot be negative")
     return nanos

@@ -18,11 +18,11 @@ from gateway.domain.secret_search import (
     PIECE,
     SHORTEST,
     Needles,
-    all_of,
     blank_spans,
     blocks_of,
     fold_case,
     has_escapes,
+    windows_of,
 )
 
 HARMLESS = 7
@@ -64,10 +64,10 @@ class Screen:
         """Whether a secret contains spaces."""
         self._harmless: set[bytes] = set()
         """Short values found harmless: most chunks repeat them."""
-        self._grams = frozenset(gram for spelling in needles.long for gram in all_of(spelling, BLOCK))
+        self._grams = frozenset(gram for spelling in needles.long for gram in windows_of(spelling, BLOCK))
         self._values = tuple(dict.fromkeys(form for value in needles.values for form in _in_json(value)))
 
-    def shows(self, text: str) -> bool:
+    def has_secret(self, text: str) -> bool:
         """Returns whether a short text contains a secret, or a piece of one."""
         if len(text) <= HARMLESS:
             return False
@@ -80,7 +80,7 @@ class Screen:
                 return True
         return False
 
-    def hides(self, raw: msgspec.Raw) -> bool:
+    def value_has_secret(self, raw: msgspec.Raw) -> bool:
         """Returns whether a JSON value contains a secret."""
         data = bytes(raw)
         size = len(data)
@@ -89,12 +89,12 @@ class Screen:
         # a longer field is not searched for pieces and other spellings
         if size > 4096:
             return any(value in data for value in self._values)
-        shows = self.shows(data.decode("utf-8", "replace"))
+        shows = self.has_secret(data.decode("utf-8", "replace"))
         if not shows:
             self._remember(data)
         return shows
 
-    def hides_among(self, values: Iterable[msgspec.Raw]) -> bool:
+    def any_has_secret(self, values: Iterable[msgspec.Raw]) -> bool:
         """Returns whether one of the JSON values contains a secret. The short ones are searched together."""
         short = []
         for value in values:
@@ -103,9 +103,9 @@ class Screen:
                 continue
             if len(data) <= 256:
                 short.append(data)
-            elif self.hides(value):
+            elif self.value_has_secret(value):
                 return True
-        if self.shows(b",".join(short).decode("utf-8", "replace")):
+        if self.has_secret(b",".join(short).decode("utf-8", "replace")):
             return True
         for data in short:
             self._remember(data)
@@ -126,7 +126,9 @@ class Screen:
         """
         if fields.keys() <= _KNOWN:
             return False
-        bad = [name for name in fields if name not in _KNOWN and (self._names(name) or self.hides(fields[name]))]
+        bad = [
+            name for name in fields if name not in _KNOWN and (self._names(name) or self.value_has_secret(fields[name]))
+        ]
         for name in bad:
             if self._names(name):
                 del fields[name]
@@ -138,9 +140,9 @@ class Screen:
         """Returns fields without secrets, whatever their names; only those of the content are left alone."""
         out = {}
         for name, value in fields.items():
-            if name in content or not self.hides(value):
+            if name in content or not self.value_has_secret(value):
                 out[name] = value
-            elif not self.shows(name):
+            elif not self.has_secret(name):
                 out[name] = self._blanked(value)
         return out
 
@@ -151,19 +153,19 @@ class Screen:
 
     def _names(self, name: str) -> bool:
         """Returns whether the name of a field itself contains a secret."""
-        return name not in _USUAL and self.shows(name)
+        return name not in _USUAL and self.has_secret(name)
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Returns the headers of an answer that the client gets: limits, times, and the upstream's id of the call."""
         out = {}
         for name in _passed_on(tuple(headers)):
             value = headers[name]
-            if len(value) <= HARMLESS or (_LIMIT_VALUE.fullmatch(value) and not self.shows(value)):
+            if len(value) <= HARMLESS or (_LIMIT_VALUE.fullmatch(value) and not self.has_secret(value)):
                 out[name] = value
         for name in ID_HEADERS:
             request_id = headers.get(name)
             if request_id:
-                if _ID.fullmatch(request_id) and not self.shows(request_id):
+                if _ID.fullmatch(request_id) and not self.has_secret(request_id):
                     out[REQUEST_ID] = request_id
                 break
         return out

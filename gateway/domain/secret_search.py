@@ -154,7 +154,7 @@ class Needles(msgspec.Struct, frozen=True):
     blocks: frozenset[str] = frozenset()
     """The aligned blocks of the long ones."""
 
-    def stands_in(self, text: str) -> bool:
+    def has_value(self, text: str) -> bool:
         """Returns whether a whole value is in the text, in any spelling."""
         for view in views(text):
             low = fold_case(view.text)
@@ -172,11 +172,13 @@ class Needles(msgspec.Struct, frozen=True):
         return [*spans, *self._masked(fold_case(text))]
 
     def _places(self, text: str) -> Iterator[Span]:
-        hits = self.blocks.intersection(all_of(text, BLOCK))
+        hits = self.blocks.intersection(windows_of(text, BLOCK))
         if hits:
             written = (spelling for spelling in self.long if not hits.isdisjoint(blocks_of(spelling)))
-            pieces = {piece for spelling in written for piece in all_of(spelling, PIECE)}
-            yield from ((start, start + PIECE) for start, piece in enumerate(all_of(text, PIECE)) if piece in pieces)
+            pieces = {piece for spelling in written for piece in windows_of(spelling, PIECE)}
+            yield from (
+                (start, start + PIECE) for start, piece in enumerate(windows_of(text, PIECE)) if piece in pieces
+            )
         for short in self.short:
             start = text.find(short)
             while start >= 0:
@@ -232,7 +234,7 @@ def _tail(after: str, value: str) -> int:
     return end if end >= 3 and value.endswith(after[:end]) else 0
 
 
-def all_of(text: str, size: int) -> Iterator[str]:
+def windows_of(text: str, size: int) -> Iterator[str]:
     """Returns every run of so many characters."""
     return (text[start : start + size] for start in range(len(text) - size + 1))
 

@@ -124,7 +124,7 @@ class Proxy(msgspec.Struct, frozen=True):
     """The value of ``Proxy-Authorization``; empty: not needed."""
 
 
-def proxy_of(text: str) -> Proxy:
+def parse_proxy(text: str) -> Proxy:
     """Returns the proxy of ``http://user:password@host:port``. Raises BadRequest, which never repeats user and
     password.
     """

@@ -96,7 +96,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 NOTHING = Usage()
 
 
-def kinds_of(usage: Usage, side: str) -> dict[str, int]:
+def modality_counts(usage: Usage, side: str) -> dict[str, int]:
     """Returns the tokens of input or output that are not text, by OpenAI's names: ``audio_tokens``, and so on."""
     if not usage.parts:
         return {}
@@ -159,6 +159,6 @@ def as_object(usage: Usage) -> dict[str, object]:
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
         "total_tokens": usage.total,
-        "prompt_tokens_details": details | kinds_of(usage, "input"),
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning} | kinds_of(usage, "output"),
+        "prompt_tokens_details": details | modality_counts(usage, "input"),
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning} | modality_counts(usage, "output"),
     }

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.answer import USUAL_FORM, AnswerForm
+from gateway.domain.answer import DEFAULT_FORM, AnswerForm
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import Failure
@@ -96,7 +96,7 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The output limit that replaced the client's, which the money left does not pay for."""
     removed: tuple[str, ...] = ()
     """Names of the client's fields without a counterpart in the API."""
-    form: AnswerForm = USUAL_FORM
+    form: AnswerForm = DEFAULT_FORM
     forward: Mapping[str, str] = {}
     """The client's headers for a channel that speaks the API. Names are in lower case."""
     query: str = ""

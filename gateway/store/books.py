@@ -128,11 +128,11 @@ class Counters:
         self._spent: dict[Scope, dict[Millis, Amounts]] = {}
         self._used: dict[str, int] | None = None
         self.total: Amounts | None = None
-        """The sum of all calls ever made, once ``sum_up`` has counted them."""
+        """The sum of all calls ever made, once ``grand_total`` has counted them."""
 
     def spent(self, scope: Scope, since: Millis = EVER) -> Amounts:
         if scope == ACCOUNT and since == EVER:
-            return self.sum_up()
+            return self.grand_total()
         moments = self._spent.setdefault(scope, {})
         amounts = moments.get(since)
         if amounts is None:
@@ -182,7 +182,7 @@ class Counters:
         asked = [(scope, since) for scope, moments in self._spent.items() for since in moments]
         return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *asked]]
 
-    def sum_up(self) -> Amounts:
+    def grand_total(self) -> Amounts:
         """Returns the sum of all calls ever made."""
         if self.total is None:
             with self.lock:
@@ -231,7 +231,7 @@ class Books:
 
     def balance(self) -> Nanos:
         """Granted minus spent."""
-        total = self.counters.total or self.counters.sum_up()
+        total = self.counters.total or self.counters.grand_total()
         return Nanos(self._entities.granted - total.nanos)
 
     def available(self) -> Nanos:

@@ -95,7 +95,7 @@ class CallLog:
             if skip >= n:
                 skip -= n
                 continue
-            for line in segment.older_lines(skip, end):
+            for line in segment.newest_lines(skip, end):
                 if len(records) >= wanted:
                     return records
                 records.append(_decode(body_of(line)))

@@ -32,7 +32,7 @@ class DiskReserve:
             os.close(fd)
         self.there = True
 
-    def give_up(self) -> bool:
+    def release(self) -> bool:
         """Free the space. Returns whether any was held."""
         there, self.there = self.there, False
         if there:

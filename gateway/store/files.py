@@ -71,7 +71,7 @@ def _kind(mode: int) -> str:
     return next((what for test, what in kinds if test(mode)), "a device or a socket")
 
 
-def close_to_others(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Give every file in a folder mode 0600. Links are skipped, and so is what the system refuses."""
     if sys.platform == "win32":
         return

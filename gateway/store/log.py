@@ -24,7 +24,7 @@ from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger, check_complete
 from gateway.store.rollup import DAY, Countable, Rollup, SegmentSums
 from gateway.store.segment import EMPTY, Segment
-from gateway.store.tail import Mark, PartlyWritten, Tail, reseal, restore
+from gateway.store.tail import Mark, PartlyWritten, Tail, recheck_sealed, restore
 
 
 class HighWater:
@@ -265,7 +265,7 @@ class Log:
                 segment = Segment(self.folder / name, self.ledger.sealed[name])
                 segment.gone = name not in there
                 if not segment.gone:
-                    segment, note = reseal(segment, self.ledger, self._moment)
+                    segment, note = recheck_sealed(segment, self.ledger, self._moment)
                     self.notes += [note] if note else []
             else:
                 segment = self._found(name)

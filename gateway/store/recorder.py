@@ -305,7 +305,7 @@ class Backlog:
 
     def _find_room(self, first: OSError) -> None:
         """Write it elsewhere after the disk refused it with this error, which is raised if that fails too."""
-        if first.errno in NO_SPACE and self._reserve.give_up():
+        if first.errno in NO_SPACE and self._reserve.release():
             self._trouble.say(write=f"the disk is full: {reason(first)}")
             with suppress(OSError):
                 self._append()

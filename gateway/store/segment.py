@@ -134,7 +134,7 @@ class Segment:
                 if all(needle in line for needle in needles) and intact(line):
                     yield line
 
-    def older_lines(self, skip: int, end: int) -> Iterator[bytes]:
+    def newest_lines(self, skip: int, end: int) -> Iterator[bytes]:
         """Yields the intact lines before an offset, newest first, without the newest ``skip``."""
         for block in self.blocks(end):
             held = block.count(CRC)
@@ -158,7 +158,7 @@ class Segment:
         with file:
             if file.read(len(HEAD)) != HEAD:
                 file.seek(0)
-                yield converted_lines(file.read())
+                yield convert_foreign_layout(file.read())
                 return
             size = (BLOCK + 1) // 2
             while stop > len(HEAD):
@@ -179,7 +179,7 @@ def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
     with file:
         if file.read(len(HEAD)) != HEAD:
             file.seek(0)
-            yield from split(converted_lines(file.read()))
+            yield from split(convert_foreign_layout(file.read()))
             return
         while (left := end - file.tell()) > 0:
             block = file.read(min(BLOCK, left))
@@ -188,7 +188,7 @@ def _lines_up_to(file: BinaryIO, end: int) -> Iterator[bytes]:
             yield from filter(None, split(block + (file.readline() if left > len(block) else b"")))
 
 
-def converted_lines(data: bytes) -> bytes:
+def convert_foreign_layout(data: bytes) -> bytes:
     """Returns our lines for the calls of a file in another layout, such as TinyDB's own.
 
     Returns nothing if the file cannot be read, and leaves out documents that are not calls.

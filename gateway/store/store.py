@@ -165,7 +165,7 @@ def _check_files(home: Path) -> None:
         if kind := files.kind_of(path):
             raise StoreError(f"{path} is {kind}; put the file itself there, or give this home another folder")
     for folder in (home, usage):
-        files.close_to_others(folder)
+        files.make_private(folder)
 
 
 def _used(home: Path) -> bool:

@@ -16,7 +16,7 @@ from gateway.store import files
 from gateway.store.files import TAIL, body_of, id_of, intact, join, split
 from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger
-from gateway.store.segment import HEAD, Segment, converted_lines, decode_entry
+from gateway.store.segment import HEAD, Segment, convert_foreign_layout, decode_entry
 
 _CLOSED_FIRST = os.name == "nt"
 """Windows cannot replace an open file."""
@@ -183,7 +183,7 @@ def restore(segment: Segment, last: int, moment: int) -> str:
     data = files.read(segment.path)
     lines = _good_lines(data, last)
     if not lines and not data.startswith(HEAD):  # stock TinyDB changes the layout of a file; a file of ours is damaged
-        lines = _good_lines(converted_lines(data), last)
+        lines = _good_lines(convert_foreign_layout(data), last)
         for line in lines:
             segment.observe(id_of(line), decode_entry(body_of(line)))
     kept = files.keep(segment.path, data, moment) if data else None
@@ -194,7 +194,7 @@ def restore(segment: Segment, last: int, moment: int) -> str:
     return f"{ordinary(segment.path)} was damaged; {len(lines)} of its calls are intact, {original}"
 
 
-def reseal(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:
+def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:
     """Returns a sealed segment, read again if its size shows that it was changed. Its sums stay.
 
     Also returns what was found, in words; empty if nothing changed. Raises OSError and StoreTooNew.

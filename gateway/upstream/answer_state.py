@@ -329,7 +329,7 @@ class AnswerState:
         if isinstance(part, UsageSeen):
             self.reports.see(part.fields, final=part.final)
         elif isinstance(part, UpstreamNamed):
-            if not self.upstream_id and not self.order.screen.shows(part.id):
+            if not self.upstream_id and not self.order.screen.has_secret(part.id):
                 self.upstream_id = part.id
             if part.began:
                 self._begun_choice(part.choice)

@@ -8,7 +8,7 @@ from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import AttemptFailed, Failure, UpstreamText
 from gateway.domain.text import REFERENCE
-from gateway.domain.urls import Proxy, proxy_of
+from gateway.domain.urls import Proxy, parse_proxy
 from gateway.upstream.vendors import vendor_of
 
 _NEVER = frozenset(
@@ -66,7 +66,7 @@ def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
     if not channel.proxy:
         return None
     try:
-        return proxy_of(_resolve(channel, channel.proxy, environ, "proxy"))
+        return parse_proxy(_resolve(channel, channel.proxy, environ, "proxy"))
     except BadRequest as exc:
         raise _unusable(channel, exc.message, {"setting": "proxy"}) from exc
 

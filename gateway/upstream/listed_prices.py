@@ -17,7 +17,7 @@ import msgspec
 
 from gateway.domain.channel import UpstreamPrices
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import price_hours_of
+from gateway.domain.human_values import parse_price_hours
 from gateway.domain.price import Price, PriceRule, Tier, as_rule, multiply
 from gateway.domain.price_hours import PriceHours
 from gateway.domain.rawjson import at, text_at
@@ -289,7 +289,9 @@ def _hours(peak: Mapping[str, Any]) -> tuple[PriceHours, ...]:
     """Returns the peak hours; none if one of them cannot be read."""
     windows = peak.get("windows")
     try:
-        return tuple(price_hours_of(_hours_text(window)) for window in (windows if isinstance(windows, list) else ()))
+        return tuple(
+            parse_price_hours(_hours_text(window)) for window in (windows if isinstance(windows, list) else ())
+        )
     except BadRequest:
         return ()
 

@@ -7,7 +7,7 @@ The record shows the others, so that a bill that is higher than the ledger can b
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.domain.price import Price, Rates, of_variant
+from gateway.domain.price import Price, Rates, variant_price
 from gateway.domain.rawjson import at, text_at
 from gateway.domain.text import plain
 from gateway.domain.usage import CITATIONS, Usage
@@ -46,7 +46,7 @@ def without_charged(marks: tuple[str, ...], usage: Usage, price: Price, at: Rate
     if not any(mark.startswith(EXTRA) for mark in marks):
         return marks
     charged = set(usage.parts) & set(at.extras or ())
-    if of_variant(price, usage.variant) is not None:
+    if variant_price(price, usage.variant) is not None:
         charged.add(usage.variant)
     left = []
     for mark in marks:

@@ -15,7 +15,7 @@ from aiohttp import hdrs, web
 from gateway.core.auth import new_call_id, token_of
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
-from gateway.domain.addresses import address_advice, is_foreign, recorded_request
+from gateway.domain.addresses import address_advice, is_foreign, request_text
 from gateway.domain.errors import BadRequest, GatewayError, InternalError, InvalidToken, NotFound, RequestRefused
 from gateway.domain.settings import Settings
 from gateway.domain.text import plain
@@ -148,7 +148,7 @@ class PublicApp:
             token = token_of(
                 origin.key if was_read else self._key(request), engine.catalog, engine.passes, engine.now()
             )
-        request_line = recorded_request(request.method, origin.path)
+        request_line = request_text(request.method, origin.path)
         engine.pipeline.refuse(msgspec.structs.replace(origin, request=request_line), error, token)
 
 

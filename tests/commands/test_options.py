@@ -7,7 +7,7 @@ from gateway.commands import options
 from gateway.commands.options import NAMES, RENAMING, SINCE, SOME, UNTIL, WholeNumber, now
 from gateway.domain.errors import BadRequest
 from gateway.domain.limit_kinds import _window_amount
-from gateway.domain.money import nanos_of
+from gateway.domain.money import parse_dollars
 
 DAY_MS = 86_400_000
 
@@ -40,7 +40,7 @@ def test_a_number_outside_its_range_is_reported_in_our_own_words(text: str, word
 @pytest.mark.parametrize("text", ["day:5", "-5", "five"])
 def test_a_budget_without_a_window_is_answered_with_examples_that_work(text: str) -> None:
     with pytest.raises(BadRequest, match=r"day, week, month or ever, as in day=5 or ever=5$"):
-        _window_amount(text, nanos_of)
+        _window_amount(text, parse_dollars)
 
 
 def test_what_was_not_given_is_not_sent() -> None:

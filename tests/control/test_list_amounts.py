@@ -10,7 +10,7 @@ from gateway.control.list_rows import ListNames
 from gateway.domain.cost import cost
 from gateway.domain.price import Price, in_force, rates
 from gateway.domain.price_hours import Day, PriceHours
-from gateway.domain.rule_text import written_rule
+from gateway.domain.rule_text import rule_text
 from gateway.domain.units import DOLLAR, Millis
 from gateway.domain.usage import Usage
 
@@ -75,7 +75,7 @@ def test_the_hours_of_a_price_are_those_of_the_list() -> None:
     peaks = [rule.during for rule in price(DEEPSEEK, "deepseek-v4-pro").rules]
     workdays: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri")
     assert peaks == [(PriceHours(days=workdays, start=60, end=240),), (PriceHours(days=workdays, start=360, end=600),)]
-    assert [written_rule(rule) for rule in price(DEEPSEEK, "deepseek-v4-pro").rules] == [
+    assert [rule_text(rule) for rule in price(DEEPSEEK, "deepseek-v4-pro").rules] == [
         "mon-fri 01:00-04:00 UTC = 1.32/3.96 cached=0.044",
         "mon-fri 06:00-10:00 UTC = 1.32/3.96 cached=0.044",
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.domain.addresses import address_advice, is_foreign, program, recorded_request, standard_path
+from gateway.domain.addresses import address_advice, is_foreign, program, request_text, standard_path
 
 BASE = "http://127.0.0.1:8655/v1"
 
@@ -101,11 +101,11 @@ def test_what_needs_no_answer_is_known(path: str) -> None:
     ],
 )
 def test_what_may_be_a_key_is_not_recorded(method: str, path: str, recorded: str) -> None:
-    assert recorded_request(method, path) == recorded
+    assert request_text(method, path) == recorded
 
 
 def test_what_is_recorded_is_short() -> None:
-    assert len(recorded_request("X" * 500, "/a" * 5000)) <= 120
+    assert len(request_text("X" * 500, "/a" * 5000)) <= 120
 
 
 def test_programs_have_names() -> None:

@@ -11,20 +11,20 @@ from gateway.domain.human_values import (
     brief_count,
     brief_multiplier,
     brief_span,
-    calendar_of,
-    count_of,
     count_text,
     ended_date,
     expiry_time,
     first_of,
-    future_of,
     local_time,
-    multiplier_of,
-    past_of,
+    parse_count,
+    parse_date,
+    parse_future,
+    parse_multiplier,
+    parse_past,
+    parse_span,
+    parse_tier,
     pause_text,
-    span_of,
-    tier_of,
-    written_tier,
+    tier_text,
     zoned_time,
 )
 from gateway.domain.price import Tier
@@ -37,32 +37,36 @@ NOW = Millis(1_763_500_000_000)
     ("text", "number"), [("0", 0), ("1_000", 1000), ("250k", 250_000), ("1.5M", 1_500_000), (".5k", 500)]
 )
 def test_counts_are_read(text: str, number: int) -> None:
-    assert count_of(text) == number
+    assert parse_count(text) == number
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1_000_000), ("x0.25", 250_000), ("0.000001", 1), (".5", 500_000)])
 def test_multipliers_are_read_as_parts_per_million(text: str, number: int) -> None:
-    assert multiplier_of(text) == number
+    assert parse_multiplier(text) == number
 
 
 @pytest.mark.parametrize(
     ("text", "ms"), [("250ms", 250), ("90s", 90_000), (".5s", 500), ("1.5h", 5_400_000), ("2w", 1_209_600_000)]
 )
 def test_spans_are_read(text: str, ms: int) -> None:
-    assert span_of(text) == ms
+    assert parse_span(text) == ms
 
 
-@pytest.mark.parametrize("reader", [count_of, multiplier_of, span_of, calendar_of])
+@pytest.mark.parametrize("reader", [parse_count, parse_multiplier, parse_span, parse_date])
 @pytest.mark.parametrize("text", ["", "x", "-1", "1e3", "nan", "0.0000001", "1.5 ", ".", "٣"])
 def test_nonsense_is_refused(reader: Callable[[str], int], text: str) -> None:
-    if (reader, text) != (multiplier_of, "1.5 "):
+    if (reader, text) != (parse_multiplier, "1.5 "):
         with pytest.raises(BadRequest, match=r"is not|is neither"):
             reader(text)
 
 
 @pytest.mark.parametrize(
     ("reader", "most", "more"),
-    [(count_of, str(MOST), f"{MOST + 1}"), (count_of, "1000000000B", "1000000001B"), (multiplier_of, "1000", "1000.1")],
+    [
+        (parse_count, str(MOST), f"{MOST + 1}"),
+        (parse_count, "1000000000B", "1000000001B"),
+        (parse_multiplier, "1000", "1000.1"),
+    ],
 )
 def test_what_is_too_much_is_reported_the_most(reader: Callable[[str], int], most: str, more: str) -> None:
     assert reader(most) > 0
@@ -71,16 +75,16 @@ def test_what_is_too_much_is_reported_the_most(reader: Callable[[str], int], mos
 
 
 def test_a_span_goes_back_for_the_past_and_ahead_for_the_future() -> None:
-    assert (past_of("1h", NOW), future_of("1h", NOW)) == (NOW - 3_600_000, NOW + 3_600_000)
+    assert (parse_past("1h", NOW), parse_future("1h", NOW)) == (NOW - 3_600_000, NOW + 3_600_000)
 
 
 @pytest.mark.parametrize("text", ["0s", "2020-01-01", "2025-11-18T00:00"])
 def test_what_is_past_is_not_to_come(text: str) -> None:
     with pytest.raises(BadRequest, match="is in the past"):
-        future_of(text, NOW)
+        parse_future(text, NOW)
 
 
-LATE = calendar_of("2025-11-19T14:30")
+LATE = parse_date("2025-11-19T14:30")
 
 
 @pytest.mark.parametrize(
@@ -94,31 +98,31 @@ LATE = calendar_of("2025-11-19T14:30")
     ],
 )
 def test_a_time_of_day_is_the_last_or_the_next_such_time(text: str, last: str, following: str) -> None:
-    assert (past_of(text, LATE), future_of(text, LATE)) == (calendar_of(last), calendar_of(following))
+    assert (parse_past(text, LATE), parse_future(text, LATE)) == (parse_date(last), parse_date(following))
 
 
 @pytest.mark.parametrize("text", ["24:00", "14:60", "14", "14:0", "1:2:3", "14:00:60"])
 def test_an_invalid_time_of_day_is_rejected(text: str) -> None:
     with pytest.raises(BadRequest, match="a time such as 14:00"):
-        past_of(text, LATE)
+        parse_past(text, LATE)
 
 
 def test_a_date_is_local_midnight() -> None:
-    assert past_of("2026-11-30", NOW) == int(datetime(2026, 11, 30).astimezone().timestamp() * 1000)
+    assert parse_past("2026-11-30", NOW) == int(datetime(2026, 11, 30).astimezone().timestamp() * 1000)
 
 
 def test_the_end_of_a_date_is_the_midnight_after_it() -> None:
-    assert past_of("2026-11-30", NOW, end=True) == future_of("2026-11-30", NOW) == calendar_of("2026-12-01")
+    assert parse_past("2026-11-30", NOW, end=True) == parse_future("2026-11-30", NOW) == parse_date("2026-12-01")
 
 
 def test_a_time_may_name_its_offset() -> None:
-    assert calendar_of("2026-11-30T14:00Z", end=True) == 1_796_047_200_000
+    assert parse_date("2026-11-30T14:00Z", end=True) == 1_796_047_200_000
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00+23:59", "9999-12-31"])
 def test_the_ends_of_the_calendar_do_not_crash(text: str) -> None:
     with suppress(BadRequest):
-        assert calendar_of(text, end=True)
+        assert parse_date(text, end=True)
 
 
 @pytest.mark.parametrize(
@@ -160,19 +164,19 @@ def test_brief_spans_have_two_units(ms: int, text: str) -> None:
 
 
 def test_local_time_reads_back() -> None:
-    assert calendar_of(local_time(NOW)) == NOW
+    assert parse_date(local_time(NOW)) == NOW
 
 
 def test_the_end_of_a_day_is_named_by_that_day() -> None:
-    end = future_of("2030-12-31", NOW)
+    end = parse_future("2030-12-31", NOW)
     assert expiry_time(end) == "end of 2030-12-31"
-    assert future_of(ended_date(end), NOW) == end
+    assert parse_future(ended_date(end), NOW) == end
     assert expiry_time(end + 1_000) == "2031-01-01 00:00:01"
     assert ended_date(end + 1_000) == ""
 
 
 def test_zoned_time_says_where_its_clock_stands() -> None:
-    assert calendar_of(zoned_time(NOW)) == NOW
+    assert parse_date(zoned_time(NOW)) == NOW
     assert zoned_time(NOW).startswith(local_time(NOW))
 
 
@@ -185,36 +189,36 @@ def test_zoned_time_says_where_its_clock_stands() -> None:
     ],
 )
 def test_a_tier_is_read_and_written_the_same(text: str, cached: int | None, write: int | None) -> None:
-    tier = tier_of(text)
+    tier = parse_tier(text)
     assert (tier.above, tier.input, tier.output) == (200_000, 6 * DOLLAR, 22_500_000_000)
     assert (tier.cached_input, tier.cache_write) == (cached, write)
-    assert written_tier(tier) == text
+    assert tier_text(tier) == text
 
 
 def test_no_digit_of_a_threshold_is_lost() -> None:
-    assert written_tier(Tier(above=128_001, input=Nanos(0), output=Nanos(DOLLAR))) == "128001=0/1"
+    assert tier_text(Tier(above=128_001, input=Nanos(0), output=Nanos(DOLLAR))) == "128001=0/1"
 
 
 def test_a_cache_write_price_brings_the_cached_one_with_it() -> None:
     tier = Tier(above=1000, input=Nanos(DOLLAR), output=Nanos(0), cache_write=Nanos(2 * DOLLAR))
-    assert written_tier(tier) == "1k=1/0/1/2"
+    assert tier_text(tier) == "1k=1/0/1/2"
 
 
 @pytest.mark.parametrize("text", ["6/22", "200k=6", "200k=", "x=1/2", "200k=1/-2", "200k=1/2/3/4/5/6"])
 def test_what_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(BadRequest):
-        tier_of(text)
+        parse_tier(text)
 
 
 def test_days_have_names() -> None:
-    noon = calendar_of("2026-11-30T12:00")
-    assert past_of("today", noon) == calendar_of("2026-11-30")
-    assert past_of("Yesterday", noon) == calendar_of("2026-11-29")
-    assert past_of("yesterday", noon, end=True) == calendar_of("2026-11-30")
-    assert future_of("today", noon) == calendar_of("2026-12-01")
-    assert future_of("tomorrow", noon) == calendar_of("2026-12-02")
+    noon = parse_date("2026-11-30T12:00")
+    assert parse_past("today", noon) == parse_date("2026-11-30")
+    assert parse_past("Yesterday", noon) == parse_date("2026-11-29")
+    assert parse_past("yesterday", noon, end=True) == parse_date("2026-11-30")
+    assert parse_future("today", noon) == parse_date("2026-12-01")
+    assert parse_future("tomorrow", noon) == parse_date("2026-12-02")
     with pytest.raises(BadRequest, match="is in the past"):
-        future_of("yesterday", noon)
+        parse_future("yesterday", noon)
 
 
 @pytest.mark.parametrize(
@@ -231,20 +235,20 @@ def test_of_many_texts_the_first_are_named_and_the_others_counted() -> None:
 
 
 def test_a_month_is_from_its_first_day_to_its_last() -> None:
-    assert (past_of("2026-11", NOW), past_of("2026-11", NOW, end=True)) == (
-        calendar_of("2026-11-01"),
-        calendar_of("2026-12-01"),
+    assert (parse_past("2026-11", NOW), parse_past("2026-11", NOW, end=True)) == (
+        parse_date("2026-11-01"),
+        parse_date("2026-12-01"),
     )
-    noon = calendar_of("2026-12-30T12:00")
-    assert (past_of("month", noon), past_of("month", noon, end=True)) == (
-        calendar_of("2026-12-01"),
-        calendar_of("2027-01-01"),
+    noon = parse_date("2026-12-30T12:00")
+    assert (parse_past("month", noon), parse_past("month", noon, end=True)) == (
+        parse_date("2026-12-01"),
+        parse_date("2027-01-01"),
     )
-    january = calendar_of("2027-01-31T12:00")
+    january = parse_date("2027-01-31T12:00")
     for words in ("last-month", "Last month"):
-        assert (past_of(words, january), past_of(words, january, end=True)) == (
-            calendar_of("2026-12-01"),
-            calendar_of("2027-01-01"),
+        assert (parse_past(words, january), parse_past(words, january, end=True)) == (
+            parse_date("2026-12-01"),
+            parse_date("2027-01-01"),
         )
     with pytest.raises(BadRequest, match="is not a time"):
-        past_of("2026-13", NOW)
+        parse_past("2026-13", NOW)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.money import brief_dollars, dollars, nanos_of, number
+from gateway.domain.money import brief_dollars, dollars, number, parse_dollars
 from gateway.domain.units import MOST
 
 
@@ -23,7 +23,7 @@ from gateway.domain.units import MOST
     ],
 )
 def test_an_amount_is_read_exactly(text: str, nanos: int) -> None:
-    assert nanos_of(text) == nanos
+    assert parse_dollars(text) == nanos
 
 
 @pytest.mark.parametrize(
@@ -31,19 +31,19 @@ def test_an_amount_is_read_exactly(text: str, nanos: int) -> None:
 )
 def test_what_is_not_an_amount_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="not an amount of dollars"):
-        nanos_of(text)
+        parse_dollars(text)
 
 
 def test_what_is_too_much_is_reported_the_most() -> None:
-    assert nanos_of("1000000000") == MOST
+    assert parse_dollars("1000000000") == MOST
     for text in ("1000000000.000000001", "-1000000001", "1" * 40):
         with pytest.raises(BadRequest, match=r"more than \$1,000,000,000\.00, the most"):
-            nanos_of(text)
+            parse_dollars(text)
 
 
 @given(st.integers(-MOST, MOST))
 def test_exact_dollars_can_be_read_back(nanos: int) -> None:
-    assert nanos_of(dollars(nanos).replace(",", "")) == nanos
+    assert parse_dollars(dollars(nanos).replace(",", "")) == nanos
 
 
 @pytest.mark.parametrize(

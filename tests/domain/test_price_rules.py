@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.human_values import price_hours_of
+from gateway.domain.human_values import parse_price_hours
 from gateway.domain.price import Price, PriceRule, Tier, in_force, multiply, rates
 from gateway.domain.units import MILLION, Millis, Nanos
 
@@ -16,7 +16,7 @@ def at(text: str, zone: str = "UTC") -> Millis:
     return Millis(round(moment.timestamp() * 1000))
 
 
-PEAK = tuple(price_hours_of(text) for text in ("mon-fri 01:00-04:00 UTC", "mon-fri 06:00-10:00"))
+PEAK = tuple(parse_price_hours(text) for text in ("mon-fri 01:00-04:00 UTC", "mon-fri 06:00-10:00"))
 DEEPSEEK = Price(
     model="m", input=Nanos(1), output=Nanos(2), rules=(PriceRule(during=PEAK, input=Nanos(3), output=Nanos(4)),)
 )
@@ -59,7 +59,7 @@ def test_peak_hours_begin_and_end_to_the_second(moment: str, found: int) -> None
     ],
 )
 def test_hours_have_days_and_a_zone(text: str, moment: str, zone: str, found: bool) -> None:
-    assert price_hours_of(text).contains(at(moment, zone)) is found
+    assert parse_price_hours(text).contains(at(moment, zone)) is found
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_hours_have_days_and_a_zone(text: str, moment: str, zone: str, found: bo
     ["mon-fri 01:00-04:00 UTC", "16:30-00:30 UTC", "mon,wed,fri-sun 00:00-24:00 Asia/Shanghai"],
 )
 def test_hours_are_written_as_they_are_read(text: str) -> None:
-    assert str(price_hours_of(text)) == text
+    assert str(parse_price_hours(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_hours_are_written_as_they_are_read(text: str) -> None:
 )
 def test_what_is_not_hours_is_refused(text: str) -> None:
     with pytest.raises(BadRequest):
-        price_hours_of(text)
+        parse_price_hours(text)
 
 
 def test_a_rule_takes_effect_on_its_day() -> None:

@@ -11,7 +11,7 @@ from tests.domain.field_samples import ODD
 def test_what_is_written_reads_back(first: str) -> None:
     for second in ODD:
         names = list(dict.fromkeys([first, second, "last"]))
-        assert quoting.names_of(quoting.names_text(names)) == names
+        assert quoting.parse_names(quoting.names_text(names)) == names
         pair = f"{quoting.quote_name(first, '=')}={quoting.quote_name(second, '=')}"
         before, equals, behind = quoting.split_pair(pair)
         assert (quoting.unquote(before), equals, quoting.unquote(behind)) == (first, "=", second)
@@ -22,15 +22,15 @@ def test_only_what_would_be_taken_apart_has_marks() -> None:
 
 
 def test_commas_and_blanks_separate_and_a_mark_within_a_name_is_none() -> None:
-    assert quoting.names_of(" a, bob's c,,a ") == ["a", "bob's", "c"]
-    assert quoting.names_of("'m bad',x") == ["m bad", "x"]
-    assert quoting.names_of("") == []
+    assert quoting.parse_names(" a, bob's c,,a ") == ["a", "bob's", "c"]
+    assert quoting.parse_names("'m bad',x") == ["m bad", "x"]
+    assert quoting.parse_names("") == []
 
 
 @pytest.mark.parametrize("text", ['"m bad', 'a, "b"c', "'", '"""'])
 def test_a_mark_without_a_second_one_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="quotation mark is missing"):
-        quoting.names_of(text)
+        quoting.parse_names(text)
 
 
 def test_an_option_cannot_hold_every_name() -> None:

@@ -5,7 +5,7 @@ import pytest
 from gateway.domain.errors import BadRequest
 from gateway.domain.price import PriceRule, Tier
 from gateway.domain.price_hours import PriceHours
-from gateway.domain.rule_text import rate_of, rule_of, written_rates, written_rule
+from gateway.domain.rule_text import parse_rate, parse_rule, rates_text, rule_text
 from gateway.domain.units import DOLLAR, Millis, Nanos
 
 WORKDAYS = PriceHours(days=("mon", "tue", "wed", "thu", "fri"), start=60, end=240)
@@ -46,8 +46,8 @@ RULES = [
 
 @pytest.mark.parametrize(("text", "rule"), RULES)
 def test_a_rule_is_read_as_it_is_written(text: str, rule: PriceRule) -> None:
-    assert rule_of(text) == rule
-    assert rule_of(written_rule(rule)) == rule
+    assert parse_rule(text) == rule
+    assert parse_rule(rule_text(rule)) == rule
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_a_rule_is_read_as_it_is_written(text: str, rule: PriceRule) -> None:
 )
 def test_other_texts_are_refused(text: str, message: str) -> None:
     with pytest.raises(BadRequest, match=message):
-        rule_of(text)
+        parse_rule(text)
 
 
 def test_rates_have_the_names_of_parts() -> None:
-    assert rate_of("input_audio=32") == ("input_audio", 32 * DOLLAR)
-    assert written_rates({"input_audio": Nanos(32 * DOLLAR), "searches": Nanos(0)}) == "input_audio=32 searches=0"
+    assert parse_rate("input_audio=32") == ("input_audio", 32 * DOLLAR)
+    assert rates_text({"input_audio": Nanos(32 * DOLLAR), "searches": Nanos(0)}) == "input_audio=32 searches=0"
     for text in ("audio=1", "input_audio", "input_audio=much", "searches=-1"):
         with pytest.raises(BadRequest):
-            rate_of(text)
+            parse_rate(text)

@@ -23,22 +23,22 @@ def ask() -> Order:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_an_id_that_shows_a_secret_is_seen(name: str) -> None:
-    assert SCREEN.shows(f"chatcmpl-{WRITTEN[name](KEY)}")
+    assert SCREEN.has_secret(f"chatcmpl-{WRITTEN[name](KEY)}")
 
 
 @pytest.mark.parametrize("id", ["chatcmpl-BqR7x8yZabcDefGhIjKl", "msg_01XFDUDYJgAACzvnptvVoYEL", "", "gen-100%"])
 def test_other_ids_are_passed_on(id: str) -> None:
-    assert not SCREEN.shows(id)
+    assert not SCREEN.has_secret(id)
 
 
 def test_pieces_and_short_secrets_are_seen() -> None:
-    assert SCREEN.shows(f"x{KEY[9:21]}y")
-    assert SCREEN.shows("x-HUNTER2!X-y")
+    assert SCREEN.has_secret(f"x{KEY[9:21]}y")
+    assert SCREEN.has_secret("x-HUNTER2!X-y")
 
 
 @pytest.mark.parametrize("text", ["r-ysfbq finyx cqpag", "r-ysfbq  finyx\t\tcqpag", '{"a": "ysfbq  finyx   cqpag"}'])
 def test_blanks_of_any_number_are_one(text: str) -> None:
-    assert Screen(needles(["ysfbq finyx cqpag"])).shows(text)
+    assert Screen(needles(["ysfbq finyx cqpag"])).has_secret(text)
 
 
 def test_headers_of_good_form_are_passed_on() -> None:
@@ -134,16 +134,16 @@ def test_a_piece_is_seen_wherever_it_stands(size: int) -> None:
     piece = KEY[9:21]
     for start in range(size - len(piece) + 1):
         text = "." * start + piece + "." * (size - len(piece) - start)
-        assert SCREEN.shows(text), start
-        assert SCREEN.shows("ü" + text), start
-    assert not SCREEN.shows("." * size)
+        assert SCREEN.has_secret(text), start
+        assert SCREEN.has_secret("ü" + text), start
+    assert not SCREEN.has_secret("." * size)
 
 
 def test_values_that_are_searched_together_hide_as_much_as_each_does() -> None:
     harmless = [msgspec.Raw(value) for value in (b'"resp_0123456789"', b"1763500000", b'"a \\u0041"', b"null", b"{}")]
-    assert not SCREEN.hides_among(harmless)
+    assert not SCREEN.any_has_secret(harmless)
     for secret in (KEY, KEY[9:21], "hunter2!x"):
         for filler in ("", "x" * 300, "x" * 5000):
             value = rawjson.raw({"a": filler + secret})
-            found = [SCREEN.hides_among([*harmless[:at], value, *harmless[at:]]) for at in range(len(harmless) + 1)]
-            assert found == [SCREEN.hides(value)] * len(found), (secret, len(filler))
+            found = [SCREEN.any_has_secret([*harmless[:at], value, *harmless[at:]]) for at in range(len(harmless) + 1)]
+            assert found == [SCREEN.value_has_secret(value)] * len(found), (secret, len(filler))

@@ -142,9 +142,9 @@ def test_several_secrets_at_once() -> None:
 
 def test_a_whole_value_in_a_name() -> None:
     made = needles([KEY, "claude-3-5-sonnet"])
-    assert made.stands_in(f"models/{KEY}")
-    assert made.stands_in(quote(KEY, safe=""))
-    assert not made.stands_in("claude-3-5-haiku")
+    assert made.has_value(f"models/{KEY}")
+    assert made.has_value(quote(KEY, safe=""))
+    assert not made.has_value("claude-3-5-haiku")
 
 
 def test_long_texts_and_hundreds_of_secrets_end_soon() -> None:

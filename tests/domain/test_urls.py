@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.domain.errors import BadRequest
-from gateway.domain.urls import Proxy, base_url_warning, checked_base_url, is_near, proxy_of, shown_proxy
+from gateway.domain.urls import Proxy, base_url_warning, checked_base_url, is_near, parse_proxy, shown_proxy
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_near_is_this_machine_and_this_network(url: str, near: bool) -> None:
     ],
 )
 def test_proxies(text: str, proxy: Proxy) -> None:
-    assert proxy_of(text) == proxy
+    assert parse_proxy(text) == proxy
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_proxies(text: str, proxy: Proxy) -> None:
 )
 def test_what_is_not_a_proxy_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        proxy_of(text)
+        parse_proxy(text)
     assert caught.value.param == "proxy"
     assert "canary" not in caught.value.message
 

@@ -12,7 +12,7 @@ from textual.widgets import Input
 from gateway.client import launch
 from gateway.client.control import ControlClient
 from gateway.config import Config
-from gateway.domain.human_values import tier_of
+from gateway.domain.human_values import parse_tier
 from tests.fakes.provider import Provider
 from tests.fakes.replies import reply
 from tests.tui.owner import press, said, until
@@ -251,7 +251,7 @@ async def test_prices(tmp_path: Path) -> None:
         await until(seat.app, seat.pilot, " 15.00 ")
         found = next(price for price in await seat.control.prices() if price.model == "demo-echo")
         assert (found.input_nanos, found.output_nanos) == (3 * DOLLAR, 15 * DOLLAR)
-        assert found.tier_prices == [tier_of("200k=6/22.50")]
+        assert found.tier_prices == [parse_tier("200k=6/22.50")]
         await seat.press("d", "y")
         await seat.told("Price of demo-echo removed")
         await seat.undo("the price of 'demo-echo' is back")

@@ -12,7 +12,7 @@ def test_it_takes_space_and_gives_it_up_once(tmp_path: Path) -> None:
     reserve = DiskReserve(tmp_path / "reserve", 100_000)
     reserve.take()
     assert (tmp_path / "reserve").stat().st_blocks * 512 >= 100_000
-    assert (reserve.give_up(), reserve.give_up()) == (True, False)
+    assert (reserve.release(), reserve.release()) == (True, False)
     assert not (tmp_path / "reserve").exists()
 
 
@@ -20,7 +20,7 @@ def test_it_is_taken_again_and_found_again(tmp_path: Path) -> None:
     DiskReserve(tmp_path / "reserve", 100_000).take()
     reserve = DiskReserve(tmp_path / "reserve", 100_000)
     reserve.take()
-    reserve.give_up()
+    reserve.release()
     reserve.take()
     assert reserve.there
 

@@ -136,11 +136,11 @@ def test_the_first_record_that_finds_no_room_takes_that_of_the_reserve(
     recorder.begin(running(1))
     disk.full = True
 
-    def give_up(_: DiskReserve) -> bool:
+    def release(_: DiskReserve) -> bool:
         disk.full = False
         return True
 
-    monkeypatch.setattr(DiskReserve, "give_up", give_up)
+    monkeypatch.setattr(DiskReserve, "release", release)
     end(recorder, 1)
     assert (on_disk(tmp_path), recorder.waiting()) == ([record(1).id], [])
     assert "full" in recorder.trouble.text

@@ -10,7 +10,7 @@ from gateway.store import segment as module
 from gateway.store.errors import StoreTooNew
 from gateway.store.files import TAIL, id_of, join, pack
 from gateway.store.rollup import Rollup
-from gateway.store.segment import EMPTY, HEAD, Segment, converted_lines
+from gateway.store.segment import EMPTY, HEAD, Segment, convert_foreign_layout
 from tests.store.samples import T0, log_of, segments, stock
 
 
@@ -82,8 +82,10 @@ def test_a_deleted_file_has_no_lines(tmp_path: Path) -> None:
 
 def test_another_layout_is_read_as_lines(tmp_path: Path) -> None:
     data = json.dumps({"calls": {"3": {"cost": 5, "_crc": "old"}}}).encode()
-    assert converted_lines(data) == pack(3, b'{"cost":5}')
-    assert converted_lines(b"[]") == converted_lines(b'{"calls": 5}') == converted_lines(b"{") == b""
+    assert convert_foreign_layout(data) == pack(3, b'{"cost":5}')
+    assert (
+        convert_foreign_layout(b"[]") == convert_foreign_layout(b'{"calls": 5}') == convert_foreign_layout(b"{") == b""
+    )
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_the_newest_lines_can_be_passed_over(tmp_path: Path, monkeypatch: pytest
     segment = segment_of(tmp_path, 20)
     segment.scan()
     for skip in (0, 1, 7, 19, 20, 25):
-        assert [id_of(line) for line in segment.older_lines(skip, segment.end)] == list(range(20 - skip, 0, -1))
+        assert [id_of(line) for line in segment.newest_lines(skip, segment.end)] == list(range(20 - skip, 0, -1))
 
 
 def test_a_file_that_stock_tinydb_rewrites_meanwhile_is_still_read(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from gateway.domain.account import AccountFields, Grant
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.fields import ACCOUNT
 from gateway.domain.forecast import PACE_DAYS, balance_forecast, forecast, used_share
-from gateway.domain.money import dollars, nanos_of
+from gateway.domain.money import dollars, parse_dollars
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.views import AccountView
 from tui import format as fmt
@@ -92,7 +92,7 @@ def settings(page: AnyPage) -> None:
 
 
 def _amount(text: str) -> int:
-    nanos = nanos_of(text)
+    nanos = parse_dollars(text)
     if nanos == 0:
         raise BadRequest("this changes nothing")
     return nanos

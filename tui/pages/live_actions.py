@@ -6,7 +6,7 @@ from functools import partial
 
 from gateway.domain.call import Running
 from gateway.domain.errors import NotFound
-from gateway.domain.human_values import past_of
+from gateway.domain.human_values import parse_past
 from gateway.domain.query import FailureCondition
 from gateway.domain.units import Millis
 from tui.calls import RunningView, running_view
@@ -145,11 +145,11 @@ async def why(page: AnyPage) -> None:
 async def jump_to_time(page: AnyPage) -> None:
     """Jump to a moment; one with seconds, as the list shows it, selects the newest call within that second."""
     now = page.session.now()
-    plan = line_plan("Jump to a time", "Time", "10m, 14:00, 2026-11-20T14:00", lambda text: past_of(text, now))
+    plan = line_plan("Jump to a time", "Time", "10m, 14:00, 2026-11-20T14:00", lambda text: parse_past(text, now))
     text = await page.ask(Form(plan))
     if not text:
         return
-    moment = Millis(past_of(text, now, end=True) + (1_000 if text.count(":") > 1 else 0))
+    moment = Millis(parse_past(text, now, end=True) + (1_000 if text.count(":") > 1 else 0))
     index = await locate(page, moment)
     page.table.go(index)
     page.renew()

@@ -10,7 +10,7 @@ from gateway.domain.channel import Dialect
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.human_values import brief_count, first_of
 from gateway.domain.money import dollars
-from gateway.domain.price import PriceDraft, is_owners
+from gateway.domain.price import PriceDraft, is_set_by_owner
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_news import news_lines
 from gateway.domain.price_view import PriceView, draft_of, example_cost
@@ -211,7 +211,7 @@ def _is_single(price: PriceView) -> bool:
     """Returns whether the owner set it for one channel. Imported prices of channels are removed with the
     model's price.
     """
-    return bool(price.channel) and is_owners(price.source)
+    return bool(price.channel) and is_set_by_owner(price.source)
 
 
 def _in_words(prices: Sequence[PriceView], channel: str) -> str:

@@ -6,12 +6,12 @@ from itertools import chain
 import msgspec
 from textual.content import Content
 
-from gateway.domain.human_values import brief_context, brief_multiplier, written_tier
+from gateway.domain.human_values import brief_context, brief_multiplier, tier_text
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, PriceDraft
 from gateway.domain.price_kinds import PRICE
 from gateway.domain.price_view import PriceView, draft_of, example_cost
-from gateway.domain.rule_text import written_rule
+from gateway.domain.rule_text import rule_text
 from gateway.domain.units import MILLION, Nanos
 from gateway.domain.views import ChannelView, ModelView
 from tui import format as fmt
@@ -190,10 +190,10 @@ def price_text(price: PriceView | None, *, refused: bool = False) -> Iterator[tu
     for name, nanos in price.extras.items():
         yield f"   {RATE_WORDS[name]} {fmt.price(nanos)}", ""
     for rule in price.rules:
-        yield f"   {written_rule(rule)}", ""
+        yield f"   {rule_text(rule)}", ""
     if price.inherited_from:
         yield f"   the price of {safe(price.inherited_from)}, which it stands for", "dim"
-    tiers = f"; above {', above '.join(map(written_tier, price.tier_prices))}" if price.tier_prices else ""
+    tiers = f"; above {', above '.join(map(tier_text, price.tier_prices))}" if price.tier_prices else ""
     listed = f" of {fmt.day(price.as_of_ms)}" if price.as_of_ms else ""
     yield f"   $ per million tokens, {safe(price.source)}{listed}{tiers}", "dim"
     if price.stale:

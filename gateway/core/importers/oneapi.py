@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from gateway.core.importers.base import ImportedConfig, model_name, table, whole, with_version
 from gateway.domain.errors import BadRequest
 from gateway.domain.text import plain
-from gateway.domain.urls import proxy_of
+from gateway.domain.urls import parse_proxy
 from gateway.upstream.vendors import PRESETS
 
 
@@ -202,7 +202,7 @@ def _changes(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Ite
         yield "overrides", overrides
     if proxy := str(setting.get("proxy") or ""):
         try:
-            proxy_of(proxy)
+            parse_proxy(proxy)
             yield "proxy", proxy
         except BadRequest:
             out.left("not imported: a proxy that is not http://", where)

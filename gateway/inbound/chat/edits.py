@@ -117,7 +117,7 @@ class ChunkEditor(Renderer):
             return DONE
         reports = self.state.reports
         report = None if estimated else reports.as_sent()
-        if report is None or (not reports.usual and self._order.screen.hides(report)):
+        if report is None or (not reports.usual and self._order.screen.value_has_secret(report)):
             report = rawjson.raw(as_object(usage))
         return self.event({**self._head, "choices": [], "usage": report}) + DONE
 
@@ -182,7 +182,7 @@ def mend_head(answer: Doc, reports: UsageReports, usage: Usage | None, head: Fie
         answer.pop("usage", None)
     elif reports.corrected:
         answer["usage"] = reports.as_sent() or rawjson.raw(as_object(usage))
-    if not reports.usual and usage is not None and order.screen.hides(answer.get("usage", rawjson.NULL)):
+    if not reports.usual and usage is not None and order.screen.value_has_secret(answer.get("usage", rawjson.NULL)):
         answer["usage"] = rawjson.raw(as_object(usage))
     answer.update(head)
     order.screen.clean(answer)

@@ -131,7 +131,7 @@ class MessageTap(NativeTap):
         screen = self._order.screen
         edited = {name: value for name, value in message.items() if name != "content"}
         screen.clean(edited)
-        if "usage" in edited and screen.hides(edited["usage"]):
+        if "usage" in edited and screen.value_has_secret(edited["usage"]):
             edited["usage"] = rawjson.raw(screen.cleaned(rawjson.maybe_fields(edited.get("usage")), ()))
         if "id" in message and not self.upstream_id:
             edited["id"] = rawjson.raw(self._order.answer_id)
@@ -187,7 +187,7 @@ def _event(kind: str, **fields: object) -> bytes:
 
 def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | None:
     """Returns an event without the secrets around its content; None if it has none. Unknown kinds have no content."""
-    if not screen.hides(msgspec.Raw(event.data)):
+    if not screen.value_has_secret(msgspec.Raw(event.data)):
         return None
     parts = {
         name: inner for name in ("content_block", "delta", "usage") if (inner := rawjson.maybe_fields(fields.get(name)))

@@ -97,7 +97,7 @@ class ResponsesReader:
             return 0, start
         screen, items = self._order.screen, {piece.item_id for piece in pieces}
         pads = [piece.obfuscation for piece in pieces if len(piece.obfuscation) >= screen.shortest]
-        self._suspect = any(map(screen.shows, (",".join(pads), *(items - self._items))))
+        self._suspect = any(map(screen.has_secret, (",".join(pads), *(items - self._items))))
         if self._suspect:
             return 0, start
         self._items = items
@@ -112,7 +112,7 @@ class ResponsesReader:
         fields = rawjson.fields(data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
         inner = _inner_of(fields, self._given, self._response)
-        if self._order.screen.hides_among(_around(fields, inner, kind, self._response)):
+        if self._order.screen.any_has_secret(_around(fields, inner, kind, self._response)):
             cleaned = cleaned_event(fields, inner, kind, self._order.screen)
             if cleaned != fields:
                 fields, data = cleaned, rawjson.encode(cleaned)
@@ -171,7 +171,7 @@ class ResponsesReader:
         else.
         """
         fields = rawjson.fields(body)
-        if self._order.screen.hides(msgspec.Raw(body)):
+        if self._order.screen.value_has_secret(msgspec.Raw(body)):
             cleaned = cleaned_response(fields, self._order.screen)
             fields, body = (fields, body) if cleaned == fields else (cleaned, rawjson.encode(cleaned))
         if "output" not in fields:

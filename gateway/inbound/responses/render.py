@@ -25,7 +25,7 @@ from gateway.domain.answer import (
     ToolCallBegan,
 )
 from gateway.domain.order import Order
-from gateway.domain.usage import Usage, kinds_of
+from gateway.domain.usage import Usage, modality_counts
 from gateway.inbound.renderer import Renderer
 from gateway.inbound.responses.output import (
     COMPLETED,
@@ -269,9 +269,9 @@ def usage_object(usage: Usage) -> dict[str, Any]:
         "input_tokens_details": {
             "cached_tokens": usage.cached,
             "cache_write_tokens": usage.cache_write,
-            **kinds_of(usage, "input"),
+            **modality_counts(usage, "input"),
         },
         "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning, **kinds_of(usage, "output")},
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning, **modality_counts(usage, "output")},
         "total_tokens": usage.total,
     }

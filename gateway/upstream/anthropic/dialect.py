@@ -210,7 +210,7 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
         }
     if plan is None:
         parameters.drop(source)
-    parameters.drop(*conversation.unaccepted_reasoning(lambda thought: bool(thought.signed) or thought.empty))
+    parameters.drop(*conversation.dropped_reasoning(lambda thought: bool(thought.signed) or thought.empty))
     _add_own_words(parameters, body, own_thinking)
     body |= _sampling(parameters, row, thinking=_thinks(body)) | _service(parameters)
     return {name: value for name, value in body.items() if value is not None and value != []}

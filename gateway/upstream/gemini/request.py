@@ -369,7 +369,7 @@ def _body(
     if conversation.cached:
         parameters.drop("cache_control")
     # it reads the signatures of its own thoughts at the calls
-    lost = conversation.unaccepted_reasoning(lambda thought: thought.maker is SealKind.GEMINI or thought.empty)
+    lost = conversation.dropped_reasoning(lambda thought: thought.maker is SealKind.GEMINI or thought.empty)
     parameters.drop(*lost)
     if any(tool.strict for tool in conversation.tools):
         parameters.drop("tools[].strict")

@@ -323,7 +323,7 @@ def upstream_id(answer: Fields, screen: Screen) -> str:
     secret.
     """
     id = rawjson.value(answer.get("id"))
-    if not isinstance(id, str) or screen.shows(id):
+    if not isinstance(id, str) or screen.has_secret(id):
         return ""
     harmless = len(id) <= ID_LIMIT and id.isascii() and id.isprintable()
     return id if harmless else plain(id, ID_LIMIT)

@@ -56,7 +56,7 @@ def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
         fields.pop("parallel_tool_calls", None)
     if conversation.cached and vendor is not OPENROUTER:
         dropped.append("cache_control")
-    dropped += conversation.unaccepted_reasoning(partial(_reads, vendor))
+    dropped += conversation.dropped_reasoning(partial(_reads, vendor))
     words = conversation.param_names
     removed = (*order.removed, *(words.get(name, name) for name in dropped), *conversation.extras)
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(dict.fromkeys(removed)))

@@ -30,7 +30,7 @@ from gateway.domain.screen import NO_SCREEN, Screen
 from gateway.domain.secret_search import Needles, blank_spans, join_needles, needles
 from gateway.domain.text import REFERENCE, plain
 from gateway.domain.units import ChannelId
-from gateway.domain.urls import proxy_of
+from gateway.domain.urls import parse_proxy
 from gateway.upstream.failures import BAD_RESPONSE, REJECTED, TIMEOUT
 from gateway.upstream.redaction.quotes import Fields, Quotes
 
@@ -96,7 +96,7 @@ def _of_header(value: str) -> Iterator[str]:
 
 def _of_proxy(url: str) -> Iterator[str]:
     try:
-        authorization = proxy_of(url).authorization
+        authorization = parse_proxy(url).authorization
         parts = urlsplit(url)
     except (BadRequest, ValueError):  # it is never used
         return
@@ -184,7 +184,7 @@ class Redaction:
         Another secret counts only as a whole: a header may well name a model.
         """
         keys, secrets = needles(sorted(keys_of(channel, self._environ))), self.screen(channel).needles
-        return [model for model in models if not keys.spans(model.name) and not secrets.stands_in(model.name)]
+        return [model for model in models if not keys.spans(model.name) and not secrets.has_value(model.name)]
 
     def _search(self, channel: Channel | None, token: str) -> list[Needles]:
         """Returns what is searched for in a text about a channel and a token."""

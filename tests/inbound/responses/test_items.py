@@ -306,7 +306,7 @@ def test_plain_reasoning_is_text_again() -> None:
 def test_reasoning_of_another_gateway_or_vendor_is_left_out_and_named() -> None:
     conversation, found = read([reasoning(None, "secret"), USER])
     assert found == [USER]
-    assert conversation.unaccepted_reasoning(lambda thought: thought.empty) == ["input[].reasoning"]
+    assert conversation.dropped_reasoning(lambda thought: thought.empty) == ["input[].reasoning"]
 
 
 def test_reasoning_without_a_seal_is_text() -> None:

@@ -1,7 +1,7 @@
 import msgspec
 
 from gateway.domain.account import AccountStatus
-from gateway.domain.human_values import tier_of
+from gateway.domain.human_values import parse_tier
 from gateway.domain.price_view import PriceView, draft_of, example_cost
 from gateway.domain.units import Nanos
 from gateway.domain.views import ModelView
@@ -35,7 +35,7 @@ def test_an_example_counts_the_price_a_call() -> None:
 def test_an_example_has_the_rates_of_its_tier() -> None:
     price = model("claude-sonnet-4-5").price
     assert price is not None
-    tiered = msgspec.structs.replace(price, tier_prices=[tier_of("5k=6/22.50")])
+    tiered = msgspec.structs.replace(price, tier_prices=[parse_tier("5k=6/22.50")])
     assert example_cost(draft_of(tiered)) == 82_500_000
 
 
@@ -54,7 +54,7 @@ def test_the_command_sets_all_of_the_price() -> None:
         cache_write_nanos=Nanos(3_750_000_000),
         cache_write_long_nanos=Nanos(6_000_000_000),
         per_call_nanos=Nanos(10_000_000),
-        tier_prices=[tier_of("200k=6/22.50/0.60")],
+        tier_prices=[parse_tier("200k=6/22.50/0.60")],
     )
     free, others = (
         msgspec.structs.replace(whole, free=True),
@@ -88,7 +88,7 @@ def test_prices_are_reported_in_words() -> None:
         cache_write_nanos=Nanos(10**9),
         per_call_nanos=Nanos(10**7),
         tiers=1,
-        tier_prices=[tier_of("200k=6/22.50")],
+        tier_prices=[parse_tier("200k=6/22.50")],
     )
     made = listing(
         model("claude-sonnet-4-5", price=whole), model("qwen3-coder:30b"), model("gpt-5-mini", price=None, channels=[])
@@ -103,7 +103,7 @@ def test_prices_are_reported_in_words() -> None:
 
 def test_the_list_says_which_prices_have_tiers() -> None:
     flat = price_of("claude-sonnet-4-5")
-    tiered = msgspec.structs.replace(flat, tiers=1, tier_prices=[tier_of("200k=6/22.50")])
+    tiered = msgspec.structs.replace(flat, tiers=1, tier_prices=[parse_tier("200k=6/22.50")])
     made = listing(
         model("claude-sonnet-4-5", price=tiered),
         model("claude-haiku-4-5", price=msgspec.structs.replace(tiered, inherited_from="a")),

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.errors import BadRequest
 from gateway.domain.group import Fallback
-from gateway.domain.human_values import future_of
+from gateway.domain.human_values import parse_future
 from gateway.domain.token import Color
 from gateway.domain.units import Millis, Nanos
 from tests.domain.field_samples import ODD
@@ -48,7 +48,7 @@ def test_sums_of_a_month_and_of_all_time_are_separate_rows() -> None:
 
 
 def test_the_last_day_of_a_token_is_the_one_that_was_given() -> None:
-    made = listing(token("ci", expires=future_of("2031-12-31", NOW)))
+    made = listing(token("ci", expires=parse_future("2031-12-31", NOW)))
     assert cells(made, row := made.rows()[0])["expires"] == "31 Dec"
     assert "expires: end of 2031-12-31" in made.detail(row, 200).plain
 
@@ -296,7 +296,7 @@ def test_the_command_names_what_is_set() -> None:
 
 
 def test_the_end_of_a_day_reads_as_it_was_written() -> None:
-    laptop = token("laptop", expires=future_of("2031-12-31", NOW))
+    laptop = token("laptop", expires=parse_future("2031-12-31", NOW))
     assert {one.id: one.value for one in TokenForm(session(), laptop).fields()}["expires"] == "2031-12-31"
     assert form(laptop) == ({}, "token edit laptop")
 

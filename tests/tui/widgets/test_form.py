@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from textual.widgets import Button, Input, Static
 
 from gateway.domain.errors import BadRequest, Unavailable
-from gateway.domain.human_values import count_of
+from gateway.domain.human_values import parse_count
 from tests.tui.owner import Owner, press, shown
 from tests.tui.stage import console
 from tests.tui.widgets.stage import WidgetStage, asked
@@ -41,7 +41,7 @@ def plan(saved: list[Values], **changes: Any) -> FormPlan:
 
     fields = [
         FormField(id="name", label="Name", hint="laptop", parse=require_text),
-        FormField(id="limit", label="Calls a minute", value="60", parse=count_of),
+        FormField(id="limit", label="Calls a minute", value="60", parse=parse_count),
         FormField(id="state", label="State", value="on", options=("on", "off")),
         FormField(id="key", label="Key", secret=True),
     ]
@@ -192,7 +192,7 @@ async def test_a_choice_alone_is_left_without_a_question() -> None:
 def folded(**changes: Any) -> list[FormField]:
     return [
         FormField(id="a", label="A"),
-        replace(FormField(id="b", label="B, in cells", advanced=True, parse=optional(count_of)), **changes),
+        replace(FormField(id="b", label="B, in cells", advanced=True, parse=optional(parse_count)), **changes),
         FormField(id="c", label="C"),
     ]
 
@@ -433,7 +433,7 @@ async def test_a_long_command_is_whole_where_there_is_room_and_else_ends_with_an
 
 
 async def test_a_form_for_one_line_checks_it_and_returns_its_text() -> None:
-    async with asked(lambda: Form(line_plan("How many?", "Number", "12", count_of))) as (app, pilot):
+    async with asked(lambda: Form(line_plan("How many?", "Number", "12", parse_count))) as (app, pilot):
         await pilot.press("enter")
         assert said(app, "#wrong-text") == "required"
         await pilot.press("x", "enter")
@@ -445,7 +445,7 @@ async def test_a_form_for_one_line_checks_it_and_returns_its_text() -> None:
 
 
 async def test_a_form_for_one_line_is_left_without_a_question() -> None:
-    async with asked(lambda: Form(line_plan("How many?", "Number", "12", count_of))) as (app, pilot):
+    async with asked(lambda: Form(line_plan("How many?", "Number", "12", parse_count))) as (app, pilot):
         await pilot.press("1", "escape")
         await pilot.pause()
         assert app.answers == [None]
