@@ -177,7 +177,7 @@ class ProgressReporter:
         """Report what has arrived so far. Returns its cost."""
         context, delivery = call.context, call.delivery
         first_byte, delivery.reported_at = delivery.first_byte, delivery.last_write
-        output = call.attempt.stream.tally.cheap if call.attempt.stream is not None else 0
+        output = call.attempt.stream.tally.rough_tokens if call.attempt.stream is not None else 0
         spent = self._spent(call, output)
         ttft = None if first_byte is None else Millis(round((first_byte - context.origin.began) * 1000))
         moved = msgspec.structs.replace(

@@ -30,7 +30,7 @@ from gateway.domain.order import Order
 from gateway.domain.sse import BLANK, SSEEvent, event_end, has_comment, parse, stream_in, with_blank_lines
 from gateway.domain.usage import Usage
 from gateway.inbound.renderer import Renderer
-from gateway.upstream.adapter import AnswerFacts, AnswerReader, AnswerStream, DialectAdapter, WholeAnswer, whole_of
+from gateway.upstream.adapter import AnswerFacts, AnswerReader, AnswerStream, DialectAdapter, WholeAnswer, whole_answer
 from gateway.upstream.answer_errors import failure_named
 from gateway.upstream.answer_state import AnswerState
 from gateway.upstream.error_body import tidy
@@ -91,7 +91,7 @@ class NativeTap(SourceFacts):
     def see(self, parts: Iterable[AnswerPart]) -> None:
         """Count these. Raises ValueError if one makes no sense, and what their reader raises."""
         for part in parts:
-            self._state.take(part)
+            self._state.add(part)
         self.failure = self.reader.failure
         if self._state.broken and self.failure is None:
             self.failure = failure_named(self._channel, self._state.broken)
@@ -114,7 +114,7 @@ class RenderedStream(SourceFacts, FramedStream):
         self._order = order
         self._reader = reader
         self._source = self._state = AnswerState(
-            order, all_choices=renderer.all_choices, native=renderer.native, stops=reader.stops
+            order, all_choices=renderer.all_choices, native=renderer.native, ends_blocks=reader.ends_blocks
         )
         self._withheld = False
         """Whether the answer had a medium that this API has no place for."""
@@ -217,7 +217,7 @@ class RenderedStream(SourceFacts, FramedStream):
 
     def _parts(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
         for part in parts:
-            yield from self._state.take(part)
+            yield from self._state.add(part)
 
     def _render(self, events: Iterable[AnswerEvent]) -> bytes:
         out = []
@@ -226,7 +226,7 @@ class RenderedStream(SourceFacts, FramedStream):
                 self._reader.watch(event)
             if isinstance(event, Medium) and not self.renderer.shows(event):
                 self._withheld = True
-                self._state.note("medium_dropped")
+                self._state.add_mark("medium_dropped")
                 continue
             self._shown = self._shown or isinstance(event, _SHOWN)
             out.append(self.renderer.take(event))
@@ -238,8 +238,8 @@ class RenderedStream(SourceFacts, FramedStream):
 
     def _skip(self, event: SSEEvent) -> None:
         """Leaves out one unreadable event. What follows decides whether the answer was good."""
-        self._state.garbled += 1
-        if not self.started or self._state.garbled > 1 or self._order.strict_events:
+        self._state.invalid_events += 1
+        if not self.started or self._state.invalid_events > 1 or self._order.strict_events:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
             self.failure = bad_response(self._channel, f"an event of the stream is not valid: {excerpt}")
 
@@ -249,7 +249,7 @@ class RenderedStream(SourceFacts, FramedStream):
         if self.failure:
             return b""
         open_choices = self._state.began and not self._state.complete
-        default = self._reader.default_word if open_choices and not self._state.garbled else ""
+        default = self._reader.default_word if open_choices and not self._state.invalid_events else ""
         if not (self._state.complete or default):
             self.failure = _failure_without_end(self._state, self._channel)
             return b""
@@ -262,7 +262,7 @@ class RenderedStream(SourceFacts, FramedStream):
         out = self._render(self._state.conclude(default))
         self.finished = True
         if not done:
-            self._state.note("no_done")
+            self._state.add_mark("no_done")
         return out
 
 
@@ -272,12 +272,12 @@ def take_late_usage(events: bytes, reader: AnswerReader, state: AnswerState) -> 
         with suppress(ValueError):
             for part in reader.read(event) if event is not None else ():
                 if isinstance(part, UsageSeen):
-                    state.take(part)
+                    state.add(part)
 
 
 def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
     """Returns the failure of an answer without an end."""
-    if state.garbled:
+    if state.invalid_events:
         return bad_response(channel, "an event of the stream is not valid, and the answer has no end")
     return truncation(channel, "it has no finish_reason" if state.began else "it has no choice")
 
@@ -327,7 +327,7 @@ class RenderingAdapter:
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
         render = partial(stream.renderer.tail, estimated=False)
-        return whole_of(stream, body, *(("assembled",) if events else ()), render=render)
+        return whole_answer(stream, body, *(("assembled",) if events else ()), render=render)
 
     def _rendered(self, order: Order, channel: Channel, renderer: Renderer) -> RenderedStream:
         return RenderedStream(self._dialect.reader(order, channel), order, channel, renderer)

@@ -26,56 +26,57 @@ class OutputCounter(msgspec.Struct, eq=False):
     """Counts text, reasoning and tool calls as they pass. Adding costs almost nothing; ``tokens`` does the work."""
 
     chars: int = 0
-    """Characters so far."""
-    tools: int = 0
-    """Tool calls so far."""
+    """The number of characters so far."""
+    calls: int = 0
+    """The number of tool calls so far."""
     _pieces: list[str] = []
-    _most: int = 65_536
-    """The number of characters at which the pieces are counted and forgotten."""
-    _folded: int = 0
+    """Texts that are not estimated yet."""
+    _fold_at: int = 65_536
+    """The number of characters at which the pieces are estimated and forgotten."""
+    _folded_tokens: int = 0
 
     def add(self, text: str) -> None:
         """Add content, reasoning, a tool's name or arguments, or a refusal."""
         self.chars += len(text)
         self._pieces.append(text)
-        if len(self._pieces) >= 256 or self.chars > self._most:  # a stream has thousands of a few letters each
+        if len(self._pieces) >= 256 or self.chars > self._fold_at:  # a stream has thousands of a few letters each
             self._fold()
 
     def _fold(self) -> None:
-        """Count the pieces and forget them. Few samples are kept, because the number is rarely needed."""
+        """Join the pieces. If they are long, estimate them roughly, because the number is rarely needed."""
         text = "".join(self._pieces)
         self._pieces = [text]
-        if self.chars > self._most:
-            self._folded += estimate(text, samples=2)
+        if self.chars > self._fold_at:
+            self._folded_tokens += estimate(text, samples=2)
             self._pieces = []
-            self._most = self.chars + 65_536
+            self._fold_at = self.chars + 65_536
 
-    def tool(self) -> None:
-        """Count a tool call."""
-        self.tools += 1
+    def add_call(self) -> None:
+        """Count a tool call, or a medium."""
+        self.calls += 1
 
     @property
     def empty(self) -> bool:
         """Returns whether nothing came."""
-        return not (self.chars or self.tools)
+        return not (self.chars or self.calls)
 
     @property
-    def cheap(self) -> int:
-        """Returns a rough count of tokens that costs nothing, to show progress: four characters are one."""
+    def rough_tokens(self) -> int:
+        """Returns a rough number of tokens to show progress, four characters each. It takes no time."""
         return -(-self.chars // 4)
 
     def tokens(self) -> int:
-        """Returns the estimate in tokens, four for each tool call. It may take some milliseconds at any time."""
-        return self._folded + estimate("".join(self._pieces)) + 4 * self.tools
+        """Returns the estimate in tokens, with four for each tool call. It may take some milliseconds."""
+        return self._folded_tokens + estimate("".join(self._pieces)) + 4 * self.calls
 
 
-class SignsOfLife(Protocol):
-    """What the bytes of a stream were, for the idle deadlines."""
+class StreamProgress(Protocol):
+    """What the bytes of a stream were so far, for the idle deadlines."""
 
     events: int
-    """Returns the number of data events so far."""
+    """The number of data events."""
     comments: int
-    """Returns the number of comments so far."""
+    """The number of comments."""
 
 
 class AnswerFacts(Protocol):
@@ -87,7 +88,7 @@ class AnswerFacts(Protocol):
 
     @property
     def reported(self) -> Usage | None:
-        """Returns the usage reported so far; None without a report."""
+        """Returns the usage that the upstream reported; None without a report."""
 
     @property
     def finish(self) -> str:
@@ -102,36 +103,32 @@ class AnswerFacts(Protocol):
         """Returns marks for the record."""
 
 
-class AnswerStream(SignsOfLife, AnswerFacts, Protocol):
-    """One streamed answer on its way: upstream bytes in at any split, client bytes out. Pure."""
+class AnswerStream(StreamProgress, AnswerFacts, Protocol):
+    """One streamed answer: takes upstream bytes, split anywhere, and gives client bytes. Pure."""
 
     started: bool
-    """Whether the first event with content for the client came."""
+    """Whether there was something for the client."""
     finished: bool
     """Whether the answer is complete: ``[DONE]`` came, or the stream ended with every choice finished."""
     failure: Failure | None
     """Set when the upstream reported an error or sent something invalid. Nothing more is read. Its kind counts only
     while not started."""
     held: int
-    """Bytes kept for later: of an incomplete event, or of a whole answer."""
+    """The number of bytes that are kept for later: of an incomplete event, or of a whole answer."""
 
     def feed(self, data: bytes) -> bytes:
-        """Returns what may go to the client now: complete, normalised events; never the usage chunk, never
-        ``[DONE]``.
-        """
+        """Returns what the client gets now: complete, normalised events, never the usage chunk or ``[DONE]``."""
 
     def end(self) -> bytes:
-        """Take the end of the upstream's bytes. Returns the last bytes for the client and sets either ``finished`` or
-        ``failure``.
+        """Handle the end of the upstream's bytes. Returns the last bytes for the client, and sets either ``finished``
+        or ``failure``.
         """
 
     def cut_short(self) -> bytes:
-        """End the answer here on our own: returns last events with ``finish_reason`` ``length``; then it is
-        finished.
-        """
+        """End the answer here. Returns last events with ``finish_reason`` ``length``; then it is finished."""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """Returns the end of a complete answer: usage if requested, the upstream's own unless ``estimated``;
+        """Returns the end of a complete answer: usage if requested, the upstream's own unless ``estimated``, and
         ``[DONE]``.
         """
 
@@ -140,7 +137,7 @@ class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One whole answer, normalised."""
 
     body: bytes
-    """The client's bytes, without usage if none was ``reported``; what the upstream sent if they are rendered."""
+    """The client's bytes, without usage if none was ``reported``. With ``render``, they are the upstream's bytes."""
     reported: Usage | None
     finish: str
     upstream_id: str
@@ -160,10 +157,10 @@ class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return memoryview(self.body)[:-1], b',"usage":' + msgspec.json.encode(self.counts(usage)) + b"}"
 
 
-def whole_of(
+def whole_answer(
     facts: AnswerFacts, body: bytes, *marks: str, render: Callable[[Usage], bytes] | None = None
 ) -> WholeAnswer:
-    """Returns the whole answer with these facts; ``marks`` are further ones."""
+    """Returns the whole answer with these facts; ``marks`` are added to theirs."""
     return WholeAnswer(
         body=body,
         reported=facts.reported,
@@ -179,7 +176,7 @@ class RequestWriter(Protocol):
     """Writes requests, and reads errors about them. Pure."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Returns the request as this channel wants it."""
+        """Returns the request for this channel. Raises AttemptFailed (``client``, not sent) if it cannot be written."""
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
         """Returns the most input tokens that ``prepare`` may add to a request from memory. Most dialects remember
@@ -195,16 +192,14 @@ class Adapter(RequestWriter, Protocol):
     """How a channel is called for one API. Pure."""
 
     def stream(self, order: Order, channel: Channel) -> AnswerStream:
-        """Returns a new decoder and normaliser for one attempt. It also accepts a whole JSON answer to a stream
-        request.
-        """
+        """Returns the stream of one attempt. It also accepts a whole JSON answer to a stream request."""
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         """Reads a plain answer of status 2xx, also an event stream sent to a plain request. Raises AttemptFailed."""
 
 
 class AnswerReader(Protocol):
-    """Reads one answer. Pure."""
+    """Reads one answer as parts. Pure."""
 
     failure: Failure | None = None
     """Set when the upstream reported a failure."""
@@ -212,10 +207,10 @@ class AnswerReader(Protocol):
     """Whether the last event came."""
     has_content: bool = False
     """A block of the answer began. Where a native answer is only tapped, the tap says so."""
-    stops: bool = False
+    ends_blocks: bool = False
     """Whether the upstream says when a block is complete."""
     watches: bool = False
-    """Whether it wants every event, see ``watch``."""
+    """Whether ``watch`` must be called with every event."""
     default_word: str = ""
     """The finish word of a complete answer without one; empty: such an answer is not complete."""
 
@@ -226,19 +221,19 @@ class AnswerReader(Protocol):
         return [], start
 
     def read(self, event: SSEEvent) -> Iterable[AnswerPart]:
-        """Returns the parts in an event. Raises ValueError if it makes no sense."""
+        """Returns the parts in an event. Raises ValueError if it is invalid."""
 
     def read_whole(self, body: bytes) -> Iterable[AnswerPart]:
-        """Returns the parts of a whole answer. Raises AttemptFailed if it is an error, or not an answer, and
-        ValueError.
+        """Returns the parts of a whole answer. Raises AttemptFailed if it is an error or not an answer, and ValueError
+        if it is invalid.
         """
 
     def end(self) -> Iterable[AnswerPart]:
-        """Take the end of the bytes. Returns the parts that waited for it."""
+        """Returns the parts that were held until the end of the bytes."""
         return ()
 
     def watch(self, event: AnswerEvent) -> None:
-        """Gets every event that the parts became, for a vendor that wants something of its answers back."""
+        """Called with every event of the answer, for a vendor that wants something of its answers back."""
         return
 
 
@@ -253,9 +248,9 @@ class ChannelDialect(DialectAdapter):
     """The dialect of a channel: everything that depends on it."""
 
     own_names: Mapping[str, str] = {}
-    """Fields of requests that the client knows by another name."""
+    """The client's names of fields that the vendor calls something else, by the vendor's name."""
     base_url: str = ""
-    """The address of the only vendor that speaks it; empty: many do, or none."""
+    """The address of the only vendor that speaks it; empty if there are many, or none."""
 
     def __init__(self, memory: CallMemory | None = None) -> None:
         """``memory`` keeps what the vendor wants back with tool calls."""
@@ -270,7 +265,7 @@ class ChannelDialect(DialectAdapter):
         return msgspec.structs.replace(failure, parameters=tuple(names))
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-        """Returns the most output that an outgoing request allows, with the owner's parameters in it."""
+        """Returns the most output that a request allows; ``fields`` include the owner's parameters."""
         return read_limit(fields)
 
     def model_limit(self, upstream_model: str) -> int | None:
@@ -278,22 +273,23 @@ class ChannelDialect(DialectAdapter):
         return None
 
     def remembers(self, channel: Channel) -> bool:
-        """Returns whether requests may get back what the vendor wants to see again with tool calls."""
+        """Returns whether the vendor wants something back with tool calls, so that answers are remembered."""
         return True
 
-    def ask_models(self, channel: Channel, after: str) -> PreparedRequest | None:
-        """Returns the request for the first page of the list of models, or for the one after another; None: it has no
-        list.
+    def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
+        """Returns the request for a page of the list of models: the first, or the one after the cursor ``after``.
+
+        None: there is no such page.
         """
         return None
 
 
-def no_answer(body: bytes, channel: Channel) -> AttemptFailed:
-    """Returns the failure of a body that is not an answer of the dialect."""
-    fields = read_error(body[:65536])
-    what = "not an answer" if fields.json else "not valid JSON"
-    said = fields.message or excerpt(body) or "an empty body"
-    return AttemptFailed(bad_response(channel, f"it is {what}: {said}"))
+def not_an_answer(body: bytes, channel: Channel) -> AttemptFailed:
+    """Returns the error for a body that is not an answer of the dialect."""
+    error = read_error(body[:65536])
+    what = "not an answer" if error.json else "not valid JSON"
+    message = error.message or excerpt(body) or "an empty body"
+    return AttemptFailed(bad_response(channel, f"it is {what}: {message}"))
 
 
 class Memory(Protocol):
@@ -324,20 +320,20 @@ class Reply(Protocol):
     """The headers, by lower-case names."""
 
     async def read(self, limit: int, memory: Memory) -> bytes:
-        """Returns the whole body, decompressed, at most ``limit`` bytes, counted while it arrives.
+        """Returns the whole body, decompressed, at most ``limit`` bytes. ``memory`` counts them as they arrive.
 
         Raises AttemptFailed, and AnswerMemoryFull.
         """
 
-    def chunks(self, signs: SignsOfLife) -> AsyncIterator[bytes]:
+    def chunks(self, progress: StreamProgress) -> AsyncIterator[bytes]:
         """Yields the body in pieces as they arrive, decompressed.
 
-        ``signs`` (the AnswerStream that is fed with them) says what the bytes were, so that comments and fragments do
+        ``progress`` is the AnswerStream that gets the pieces. It says what they were, so that comments and fragments do
         not count as progress. Raises AttemptFailed.
         """
 
     def release(self) -> None:
-        """Read no more. The connection is kept if the rest of the body comes at once. Never waits."""
+        """Stop reading, without waiting. The connection is kept if the rest of the body comes at once."""
 
     def abort(self) -> None:
         """Close the connection at once."""

@@ -1,8 +1,8 @@
-"""The state of one answer: parts as an upstream sent them go in, repaired events come out in one order.
+"""AnswerState: turns the parts of one answer, as the upstream sent them, into repaired events in one order.
 
-It is the only place with rules. It finds the tool call of a piece (``call_book``), puts blocks one after another
-(events of one wait while another is open), translates the finish word (``finish_words``), merges usage reports
-(``usage_report``), and counts the output.
+All rules about answers are here. It finds the tool call of each piece (``tool_call_tracker``), puts blocks one after
+another (the events of a block are held while another is open), translates the finish word (``finish_words``), merges
+usage reports (``usage_report``), and counts the output.
 """
 
 from collections import deque
@@ -37,227 +37,238 @@ from gateway.domain.answer import (
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage
 from gateway.upstream.adapter import OutputCounter
-from gateway.upstream.call_book import TOO_MANY, Arguments, BookedCall, CallBook
 from gateway.upstream.finish_words import REASONS, finish_reason, meaning_of
+from gateway.upstream.tool_call_tracker import TOO_MANY, Arguments, ToolCallTracker, TrackedCall
 from gateway.upstream.usage_report import UsageReports
 
-Place = tuple[BlockKind, int]
-_TEXT: Place = (BlockKind.TEXT, 0)
-_TEXTS = (BlockKind.TEXT, BlockKind.REASONING)
+BlockKey = tuple[BlockKind, int]
+"""The kind and the number of a block."""
+_FIRST_TEXT: BlockKey = (BlockKind.TEXT, 0)
+_TEXT_KINDS = (BlockKind.TEXT, BlockKind.REASONING)
+
+
+class _HeldBlock(msgspec.Struct):
+    """Events of a block that is held while another one is open."""
+
+    key: BlockKey
+    arguments: Arguments | None
+    events: list[AnswerEvent]
 
 
 class BlockSequence:
-    """Puts the blocks of a choice one after another: nothing passes a block that is not complete.
+    """Orders the blocks of a choice one after another: the next one opens only when the open one is complete.
 
-    A tool call is complete with its arguments; any block when the upstream says so; texts and others, from an upstream
-    that never says so, at any time. Renderable events are added to the state's.
+    A tool call is complete when its arguments are, any block when the upstream ends it. Texts and other blocks of an
+    upstream that never ends blocks are complete at any time. The events are appended to those of the state.
     """
 
     def __init__(self, choice: int, state: "AnswerState") -> None:
         self._choice = choice
-        self._out = state.out
+        self._events = state.events
         self._native = state.native
-        self._stops = state.stops
-        self._open: Place | None = None
+        self._ends_blocks = state.ends_blocks
+        self._open: BlockKey | None = None
         self._arguments: Arguments | None = None
         """The arguments of the open tool call."""
-        self._stopped: set[Place] = set()
-        self._waiting: deque[tuple[Place, Arguments | None, list[AnswerEvent]]] = deque()
-        self._places: dict[Place, list[AnswerEvent]] = {}
-        """The waiting events of each block."""
+        self._ended: set[BlockKey] = set()
+        self._held: deque[_HeldBlock] = deque()
+        self._held_by_key: dict[BlockKey, _HeldBlock] = {}
+        """The last held block with each key."""
 
     @property
     def in_text(self) -> bool:
         """Returns whether more text of the first block can follow at once."""
-        return self._open == _TEXT and not self._waiting
+        return self._open == _FIRST_TEXT and not self._held
 
-    def put(self, place: Place, event: AnswerEvent, arguments: Arguments | None = None) -> None:
-        """Add an event of a block."""
-        if place == self._open or self._native:
-            self._open = place
-            self._out.append(event)
-            if self._waiting:
-                self._advance()
-        elif place[0] is BlockKind.TOOL_CALL and place in self._stopped:
+    def add(self, key: BlockKey, event: AnswerEvent, arguments: Arguments | None = None) -> None:
+        """Add an event of a block; ``arguments`` are those of a tool call so far."""
+        if key == self._open or self._native:
+            self._open = key
+            self._events.append(event)
+            if self._held:
+                self._release()
+        elif key[0] is BlockKind.TOOL_CALL and key in self._ended:
             return
-        elif self._waiting or not self._complete():
-            self._wait(place, event, arguments)
+        elif self._held or not self._may_end():
+            self._hold(key, event, arguments)
         else:
-            self._turn(place, arguments)
-            self._out.append(event)
+            self._open_block(key, arguments)
+            self._events.append(event)
 
-    def stop(self, place: Place) -> None:
-        """The upstream says that a block is complete."""
-        self._stopped.add(place)
-        if place == self._open and self._waiting:
-            self._advance()
+    def end(self, key: BlockKey) -> None:
+        """Mark a block as complete, because the upstream ended it."""
+        self._ended.add(key)
+        if key == self._open and self._held:
+            self._release()
 
     def flush(self) -> None:
-        """End the open block and all waiting ones: nothing more will come."""
-        waiting, self._waiting = self._waiting, deque()
-        self._places.clear()
-        for place, arguments, events in waiting:
-            self._turn(place, arguments)
-            self._out += events
-        self._close()
+        """End the open block and all held ones: nothing more will come."""
+        for block in self._held:
+            self._open_block(block.key, block.arguments)
+            self._events += block.events
+        self._held.clear()
+        self._held_by_key.clear()
+        self._close_block()
 
-    def _close(self) -> None:
+    def _close_block(self) -> None:
         if self._open is not None:
             kind, number = self._open
             self._open = self._arguments = None
-            self._stopped.add((kind, number))
-            self._out.append(BlockEnded(kind, number, self._choice))
+            self._ended.add((kind, number))
+            self._events.append(BlockEnded(kind, number, self._choice))
 
-    def _turn(self, place: Place, arguments: Arguments | None) -> None:
+    def _open_block(self, key: BlockKey, arguments: Arguments | None) -> None:
         """Open a block. Consecutive texts are one block for clients."""
-        if self._open is None or place[0] is not BlockKind.TEXT or self._open[0] is not BlockKind.TEXT:
-            self._close()
-        self._open, self._arguments = place, arguments
+        if self._open is None or key[0] is not BlockKind.TEXT or self._open[0] is not BlockKind.TEXT:
+            self._close_block()
+        self._open, self._arguments = key, arguments
 
-    def _complete(self) -> bool:
+    def _may_end(self) -> bool:
         """Returns whether the open block may end here."""
-        if self._open is None or self._open in self._stopped:
+        if self._open is None or self._open in self._ended:
             return True
         if self._arguments is not None:
             return self._arguments.complete
-        return not (self._stops and self._open[0] in _TEXTS)
+        return not (self._ends_blocks and self._open[0] in _TEXT_KINDS)
 
-    def _wait(self, place: Place, event: AnswerEvent, arguments: Arguments | None) -> None:
-        keyed = self._stops or place[0] is BlockKind.TOOL_CALL
-        known = self._places.get(place)
-        if known is not None and (keyed or self._waiting[-1][0] == place):
-            known.append(event)
-            return
-        self._places[place] = events = [event]
-        self._waiting.append((place, arguments, events))
+    def _hold(self, key: BlockKey, event: AnswerEvent, arguments: Arguments | None) -> None:
+        """Hold an event. Without block ends, texts with another block between them are different blocks."""
+        numbered = self._ends_blocks or key[0] is BlockKind.TOOL_CALL
+        block = self._held_by_key.get(key)
+        if block is None or not (numbered or self._held[-1].key == key):
+            block = self._held_by_key[key] = _HeldBlock(key, arguments, [])
+            self._held.append(block)
+        block.events.append(event)
 
-    def _advance(self) -> None:
-        """Render waiting events, up to an incomplete block."""
-        while self._waiting and self._complete():
-            place, arguments, events = self._waiting.popleft()
-            if self._places.get(place) is events:
-                del self._places[place]
-            self._turn(place, arguments)
-            self._out += events
+    def _release(self) -> None:
+        """Pass held events on, up to an incomplete block."""
+        while self._held and self._may_end():
+            block = self._held.popleft()
+            if self._held_by_key.get(block.key) is block:
+                del self._held_by_key[block.key]
+            self._open_block(block.key, block.arguments)
+            self._events += block.events
 
 
 class _Choice:
-    """One choice so far."""
+    """The state of one choice."""
 
     def __init__(self, index: int, state: "AnswerState") -> None:
         self.index = index
         self.shown = state.all_choices or index == 0
         """Whether its events go to the client."""
-        self.calls = CallBook(f"{state.order.answer_id}/{index}")
+        self.tracker = ToolCallTracker(f"{state.order.answer_id}/{index}")
         self.blocks = BlockSequence(index, state)
         self.word = ""
-        """The upstream's finish word, once it ended."""
+        """The upstream's finish word; empty until the choice has ended."""
         self.stop_sequence: str | None = None
         self.produced = False
         """Whether it produced something that a client can use."""
         self._native = state.native
         self._tally = state.tally
-        self._naming: ToolCallBegan | None = None
-        """A call without arguments so far, whose name may come in pieces."""
-        self._names_grow = not (state.native or state.stops)
-        self._reasoned = 0
-        """How many blocks of reasoning ended with a seal: what follows is another block."""
+        self._unannounced: ToolCallBegan | None = None
+        """The beginning of a call without arguments so far. It is held because its name may come in pieces."""
+        self._names_grow = not (state.native or state.ends_blocks)
+        self._sealed = 0
+        """The number of reasoning blocks that ended with a seal: further reasoning is another block."""
 
     @property
     def reason(self) -> str:
         """Returns the finish_reason. Native clients get a word of chat completions unchanged."""
-        tools = bool(self.calls)
+        tools = bool(self.tracker)
         if self._native and self.word in REASONS and not (tools and self.word == "stop"):
             return self.word
         return finish_reason(self.word, tools=tools)
 
-    def take(self, part: AnswerPart) -> None:
-        """Take a part. Raises ValueError if it makes no sense."""
+    def add(self, part: AnswerPart) -> None:
+        """Add a part. Raises ValueError if it is invalid."""
         if isinstance(part, ToolCallPart):
-            self._call(part)
+            self._add_call(part)
         else:
-            self.settle_name()
-            self._take_other(part)
+            self.announce_call()
+            self._add_other(part)
 
-    def _take_other(self, part: AnswerPart) -> None:
-        put = self.blocks.put
+    def _add_other(self, part: AnswerPart) -> None:
+        add = self.blocks.add
         match part:
             case TextPiece():
-                put((BlockKind.TEXT, part.block), self._counted(part))
+                self._count(part)
+                add((BlockKind.TEXT, part.block), part)
             case ReasoningPiece():
-                put((BlockKind.REASONING, part.block or self._reasoned), self._counted(part))
+                self._count(part)
+                add((BlockKind.REASONING, part.block or self._sealed), part)
             case RefusalPiece():
-                put((BlockKind.REFUSAL, 0), self._counted(part))
+                self._count(part)
+                add((BlockKind.REFUSAL, 0), part)
             case ReasoningSeal():
-                self._seal(part)
+                self._add_seal(part)
             case Medium():
                 self.produced = True
-                self._tally.tool()
-                put((BlockKind.MEDIUM, 0), part)
+                self._tally.add_call()
+                add((BlockKind.MEDIUM, 0), part)
             case Citation():
-                put((BlockKind.TEXT, part.block), part)
+                add((BlockKind.TEXT, part.block), part)
             case BlockStop():
-                self.blocks.stop((part.kind, self._number(part)))
+                is_call = part.kind is BlockKind.TOOL_CALL
+                self.blocks.end((part.kind, self.tracker.number_at(part.block) if is_call else part.block))
             case StopWord():
                 self.word = self.word or part.word
                 self.stop_sequence = self.stop_sequence or part.stop_sequence
 
-    def _counted(self, part: TextPiece | ReasoningPiece | RefusalPiece) -> AnswerEvent:
+    def _count(self, part: TextPiece | ReasoningPiece | RefusalPiece) -> None:
         self.produced = True
         self._tally.add(rawjson.text(part.piece))
-        return part
 
-    def _number(self, part: BlockStop) -> int:
-        """Returns the number of a block; for a tool call, its number among the calls."""
-        return self.calls.number_at(part.block) if part.kind is BlockKind.TOOL_CALL else part.block
-
-    def _call(self, part: ToolCallPart) -> None:
-        placed = self.calls.place(part)
-        if placed is None:
+    def _add_call(self, part: ToolCallPart) -> None:
+        update = self.tracker.add(part)
+        if update is None:
             return
-        call, number = placed.call, placed.call.number
-        if placed.opened:
-            self.settle_name()
+        call, number = update.call, update.call.number
+        if update.opened:
+            self.announce_call()
             self.produced = True
-            self._tally.tool()
+            self._tally.add_call()
             self._tally.add(call.name)
             if part.signature:
                 seal = Seal(SealKind.GEMINI, rawjson.encode({call.id: part.signature}))
-                self._seal(ReasoningSeal(seal, self.index))
-            self._naming = ToolCallBegan(number, call.id, call.name, part.custom, part.signature, self.index)
-        if self._naming is not None and self._naming.number == number and (placed.piece or not self._names_grow):
-            self.settle_name()
-        if placed.piece:
-            self._tally.add(rawjson.text(placed.piece))
-            more = ArgumentsPiece(number, placed.piece, self.index)
-            self.blocks.put((BlockKind.TOOL_CALL, number), more, call.arguments)
+                self._add_seal(ReasoningSeal(seal, self.index))
+            self._unannounced = ToolCallBegan(number, call.id, call.name, part.custom, part.signature, self.index)
+        began = self._unannounced
+        if began is not None and began.number == number and (update.piece or not self._names_grow):
+            self.announce_call()
+        if update.piece:
+            self._tally.add(rawjson.text(update.piece))
+            arguments = ArgumentsPiece(number, update.piece, self.index)
+            self.blocks.add((BlockKind.TOOL_CALL, number), arguments, call.arguments)
 
-    def settle_name(self) -> None:
-        """Begin the call that waits for more of its name, if there is one."""
-        began, self._naming = self._naming, None
+    def announce_call(self) -> None:
+        """Pass on the beginning of the call that was held for more of its name, if there is one."""
+        began, self._unannounced = self._unannounced, None
         if began is not None:
-            call = self.calls.calls[began.number]
+            call = self.tracker.calls[began.number]
             began = msgspec.structs.replace(began, name=call.name)
-            self.blocks.put((BlockKind.TOOL_CALL, began.number), began, call.arguments)
+            self.blocks.add((BlockKind.TOOL_CALL, began.number), began, call.arguments)
 
-    def _seal(self, part: ReasoningSeal) -> None:
-        """Take the seal of the preceding reasoning, or of none; the block ends with it."""
-        place = (BlockKind.REASONING, part.block or self._reasoned)
-        self.blocks.put(place, part)
-        self.blocks.stop(place)
-        self._reasoned += 1
+    def _add_seal(self, part: ReasoningSeal) -> None:
+        """Add the seal of the preceding reasoning, if there is any. It ends the block."""
+        key = (BlockKind.REASONING, part.block or self._sealed)
+        self.blocks.add(key, part)
+        self.blocks.end(key)
+        self._sealed += 1
 
 
 class AnswerState:
-    """One answer. ``take`` returns the events of each part, ``conclude`` those of its end."""
+    """The state of one answer. ``add`` returns the events for each part, ``conclude`` those at its end."""
 
-    def __init__(self, order: Order, *, all_choices: bool = False, native: bool = False, stops: bool = False) -> None:
-        """``all_choices`` and ``native``: see ``Renderer``. ``stops``: the upstream says when a block is complete."""
+    def __init__(
+        self, order: Order, *, all_choices: bool = False, native: bool = False, ends_blocks: bool = False
+    ) -> None:
+        """``all_choices`` and ``native``: see ``Renderer``. ``ends_blocks``: see ``AnswerReader``."""
         self.order = order
         self.all_choices = all_choices
         self.native = native
-        self.stops = stops
-        self.out: list[AnswerEvent] = []
+        self.ends_blocks = ends_blocks
+        self.events: list[AnswerEvent] = []
         """Events not returned yet. Choices append to this list and keep no reference to the state, because a cycle
         would keep the answer in memory until the garbage collector runs."""
         self._choices: dict[int, _Choice] = {}
@@ -268,20 +279,20 @@ class AnswerState:
         self.began = False
         """Whether there was something for the client."""
         self.broken = ""
-        """The finish word that means a failure, if the answer ended with one."""
-        self.garbled = 0
-        """How many events could not be read."""
+        """The finish word, if it means a failure."""
+        self.invalid_events = 0
+        """The number of events that could not be read."""
 
     @property
     def reported(self) -> Usage | None:
-        """Usage as the upstream reported it so far."""
+        """Returns the usage as the upstream reported it so far."""
         return self.reports.usage(self.tally)
 
     @property
     def empty(self) -> bool:
-        """Returns whether nothing came that a client can use, even if a tool call began."""
+        """Returns whether all that came are tool calls without a name."""
         choices = self._choices.values()
-        return any(choice.calls.nameless for choice in choices) and not any(choice.produced for choice in choices)
+        return any(choice.tracker.nameless for choice in choices) and not any(choice.produced for choice in choices)
 
     @property
     def unfinished(self) -> list[int]:
@@ -295,15 +306,15 @@ class AnswerState:
 
     @property
     def finish(self) -> str:
-        """finish_reason of the first choice, or empty."""
+        """Returns the finish_reason of the first choice, or empty."""
         return next((choice.reason for choice in self._choices.values() if choice.word), "")
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Peculiarities for the record."""
-        bad = (f"bad_chunks={self.garbled}",) if self.garbled else ()
-        nameless = ("nameless_call",) if any(choice.calls.nameless for choice in self._choices.values()) else ()
-        return tuple(dict.fromkeys((*self._marks, *bad, *nameless, *self.reports.marks)))
+        """Returns the marks for the record."""
+        invalid = (f"bad_chunks={self.invalid_events}",) if self.invalid_events else ()
+        nameless = ("nameless_call",) if any(choice.tracker.nameless for choice in self._choices.values()) else ()
+        return tuple(dict.fromkeys((*self._marks, *invalid, *nameless, *self.reports.marks)))
 
     @property
     def in_text(self) -> bool:
@@ -316,43 +327,43 @@ class AnswerState:
         choice = self._choices.get(index)
         return "" if choice is None or not choice.word else choice.reason
 
-    def last_call(self, index: int) -> BookedCall | None:
-        """Returns the tool call that a choice's last piece belongs to; None if it belongs to none yet."""
-        return self._choices[index].calls.last
+    def last_call(self, index: int) -> TrackedCall | None:
+        """Returns the tool call that a choice's last piece belongs to; None if its name has not come yet."""
+        return self._choices[index].tracker.last
 
-    def note(self, mark: str) -> None:
+    def add_mark(self, mark: str) -> None:
         """Add a mark for the record."""
         self._marks[mark] = None
 
-    def take(self, part: AnswerPart) -> list[AnswerEvent]:
-        """Returns the events for a part. Raises ValueError if it makes no sense."""
+    def add(self, part: AnswerPart) -> list[AnswerEvent]:
+        """Returns the events for a part. Raises ValueError if it is invalid."""
         if isinstance(part, UsageSeen):
-            self.reports.see(part.fields, final=part.final)
+            self.reports.add(part.fields, final=part.final)
         elif isinstance(part, UpstreamNamed):
             if not self.upstream_id and not self.order.screen.has_secret(part.id):
                 self.upstream_id = part.id
             if part.began:
-                self._begun_choice(part.choice)
+                self._choice(part.choice)
         elif isinstance(part, AnswerMark):
-            self.note(part.mark)
+            self.add_mark(part.mark)
         else:
-            choice = self._begun_choice(part.choice)
+            choice = self._choice(part.choice)
             meaning = meaning_of(part.word) if isinstance(part, StopWord) else "stop"
             if not meaning:
-                self.note("unknown_finish_reason")  # the word is the upstream's: it may contain anything
+                self.add_mark("unknown_finish_reason")  # without the word, which is the upstream's and may be anything
             if isinstance(part, StopWord) and meaning == "broken":
                 self.broken = part.word
-            elif isinstance(part, ToolCallPart) and choice.calls.full:
+            elif isinstance(part, ToolCallPart) and choice.tracker.full:
                 self.broken = TOO_MANY
             else:
-                count = len(self.out)
-                choice.take(part)
+                count = len(self.events)
+                choice.add(part)
                 if not choice.shown:
-                    del self.out[count:]
-        return _take_all(self.out)
+                    del self.events[count:]
+        return _pop_all(self.events)
 
     def count_texts(self, texts: list[bytes]) -> bool:
-        """Count pieces that are rendered unchanged. Returns False if one of them is not a JSON string."""
+        """Count texts that are rendered unchanged. Returns False if one of them is not a JSON string."""
         try:
             self.tally.add("".join(rawjson.value(b"[%b]" % b",".join(texts))))
         except (ValueError, TypeError):
@@ -360,27 +371,28 @@ class AnswerState:
         return True
 
     def conclude(self, default: str = "") -> list[AnswerEvent]:
-        """Returns the events of the end. Choices that have not ended do so with the ``default`` word."""
+        """Returns the last events. Choices that have not ended get the ``default`` finish word."""
         for choice in self._choices.values():
             choice.word = choice.word or default
             if choice.shown:
-                choice.settle_name()
+                choice.announce_call()
                 choice.blocks.flush()
                 if choice.word:
-                    self.out.append(AnswerFinished(choice.reason, choice.stop_sequence, choice.index))
-        return _take_all(self.out)
+                    self.events.append(AnswerFinished(choice.reason, choice.stop_sequence, choice.index))
+        return _pop_all(self.events)
 
-    def _begun_choice(self, index: int) -> _Choice:
+    def _choice(self, index: int) -> _Choice:
+        """Returns a choice, which begins if it is new, as the answer does with its first one."""
         if not self.began:
             self.began = True
-            self.out.append(AnswerBegan(self.upstream_id or self.order.answer_id, self.reported))
+            self.events.append(AnswerBegan(self.upstream_id or self.order.answer_id, self.reported))
         choice = self._choices.get(index)
         if choice is None:
             choice = self._choices[index] = _Choice(index, self)
         return choice
 
 
-def _take_all(events: list[AnswerEvent]) -> list[AnswerEvent]:
-    taken = events.copy()
+def _pop_all(events: list[AnswerEvent]) -> list[AnswerEvent]:
+    popped = events.copy()
     events.clear()
-    return taken
+    return popped

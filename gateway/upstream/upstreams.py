@@ -128,14 +128,14 @@ class Upstreams:
             return self._mock.models()
         models: dict[str, ServedModel] = {}
         dialect, unnamed = DIALECTS[channel.dialect], 0
-        asked = dialect.ask_models(channel, "")
+        asked = dialect.models_request(channel, "")
         for _ in range(20):  # no vendor has so many pages
             if asked is None:
                 break
             page = await self._fetch_page(channel, asked)
             models |= {model.name: model for model in page.models}
             unnamed += page.unreadable
-            asked = dialect.ask_models(channel, page.after) if page.after else None
+            asked = dialect.models_request(channel, page.after) if page.after else None
         self.unnamed[channel.id] = unnamed
         if unnamed:
             what = "model has" if unnamed == 1 else "models have"

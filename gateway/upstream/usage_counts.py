@@ -1,4 +1,4 @@
-"""Usage counts: reads the counts of a usage report, with one table of all vendors' names for them.
+"""Usage counts: reads the counts in a usage report, by one table of all vendors' names for them.
 
 A count is accepted only if it is a whole number from 0 to ``PLAUSIBLE``. Successive reports of one answer are merged
 here too, and the steps of an answer are added up.
@@ -6,20 +6,21 @@ here too, and the steps of an answer are added up.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from gateway.domain.rawjson import at, text_at
+from gateway.domain.rawjson import at, list_at, text_at
 from gateway.domain.usage import CITATIONS, LONGEST_WRITE, MODALITIES, OTHER_PARTS, PARTS, Usage, UsageSource
 
 PLAUSIBLE = 20_000_000
-"""The largest count that is accepted: ten times the largest context length of any model."""
+"""The largest accepted count: ten times the largest context length of any model."""
 
 _INPUT = ("prompt_tokens_details", "input_tokens_details", "input_token_details", "prompt_token_details")
 _OUTPUT = ("completion_tokens_details", "output_tokens_details", "output_token_details")
-"""OpenAI's objects of counts, ``in`` and ``out`` below."""
+"""The names of OpenAI's objects with details, which are ``in`` and ``out`` in the paths below."""
 _NAMES: dict[str, tuple[str, ...]] = {
     "input": ("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_n"),
     "output": ("completion_tokens", "output_tokens", "candidatesTokenCount", "predicted_n"),
@@ -41,7 +42,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
         "cache_creation_input_tokens",  # Anthropic
         "cache_write_input_tokens",  # Bedrock
     ),
-    # what stays in the cache for an hour or more; part of the above
+    # written to the cache for an hour or more; part of the count above
     "long": ("in.cache_write_long_tokens", "cache_creation.ephemeral_1h_input_tokens"),
     LONGEST_WRITE: ("in.cache_write_tokens_details.ttl_12h_tokens",),
     "reasoning": ("out.reasoning_tokens", "out.thinking_tokens", "thoughtsTokenCount"),
@@ -60,21 +61,23 @@ _NAMES: dict[str, tuple[str, ...]] = {
 """The paths of each count in a report; the first one that is present is used."""
 
 
-def _places_of(name: str, paths: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, int]]]:
-    """Yields the paths of a count, each with the count's name and its rank; the lowest rank is used."""
+def _ranked_paths(name: str, paths: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Yields the full paths of a count, each with the count's name and the path's rank; the lowest rank is used."""
     for number, path in enumerate(paths):
-        side, _, rest = path.partition(".")
+        side, _, field = path.partition(".")
         holders = {"in": _INPUT, "out": _OUTPUT}.get(side)
-        for rank, whole in enumerate([f"{holder}.{rest}" for holder in holders] if holders else [path]):
-            yield whole, (name, 10 * number + rank)
+        for rank, full_path in enumerate([f"{holder}.{field}" for holder in holders] if holders else [path]):
+            yield full_path, (name, 10 * number + rank)
 
 
-_PLACES = {path: place for name, paths in _NAMES.items() for path, place in _places_of(name, paths)}
-_HOLDERS = {path[:end] for path in _PLACES for end, letter in enumerate(path) if letter == "."}
+_PATHS = {path: ranked for name, paths in _NAMES.items() for path, ranked in _ranked_paths(name, paths)}
+"""The count and the rank of each full path."""
+_HOLDERS = {path[:end] for path in _PATHS for end, letter in enumerate(path) if letter == "."}
+"""The paths of objects with counts."""
 OPENAI_NAMES = frozenset(
     {"prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens", *_INPUT, *_OUTPUT}
 )
-"""The names in OpenAI's own forms. A report with only these has no extras."""
+"""The names in OpenAI's own reports. A report with only these has no extras."""
 
 _LISTS = {
     "promptTokensDetails": "input",
@@ -88,35 +91,37 @@ _TOOLS = ("server_tool_use", "tool_usage", "server_side_tool_usage_details", "to
 """Objects that count uses of tools that the vendor runs."""
 SEARCH_COUNTS = ("num_search_queries", "num_sources_used")
 """Perplexity's and xAI's counts of searches, at the top of a report."""
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_FILES = ("file_search", "document_search", "collections_search", "storage_search")
+CITATION_TOKENS = "citation_tokens"
+"""Perplexity's count of tokens in the sources that the model read."""
+_CAMEL_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_FILE_SEARCHES = ("file_search", "document_search", "collections_search", "storage_search")
 _VARIANTS = ("flex", "priority", "fast", "batch", "offpeak")
 
 
-def counts_of(report: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
+def read_counts(report: Mapping[str, Any]) -> tuple[dict[str, int], bool]:
     """Returns the counts by our names, and whether an implausible one was ignored."""
     counts: dict[str, int] = {}
     ranks: dict[str, int] = {}
-    doubt = False
+    implausible = False
     holders: list[tuple[str, Mapping[str, Any]]] = [("", report)]
-    for path, holder in holders:
-        for name, value in holder.items():
-            place = path + name
-            if value is None or place not in _PLACES:
-                if isinstance(value, dict) and place in _HOLDERS:
-                    holders.append((place + ".", value))
+    for prefix, holder in holders:  # it grows by the objects that are found in it
+        for field, value in holder.items():
+            path = prefix + field
+            if value is None or path not in _PATHS:
+                if isinstance(value, dict) and path in _HOLDERS:
+                    holders.append((path + ".", value))
                 continue
-            count, rank = _PLACES[place]
-            number = value if type(value) is int else _whole(value)
-            if not 0 <= number <= PLAUSIBLE:
-                doubt = True
-            elif rank < ranks.get(count, 1000):
-                counts[count], ranks[count] = number, rank
-    return counts, doubt
+            name, rank = _PATHS[path]
+            count = value if type(value) is int else _whole_number(value)
+            if not 0 <= count <= PLAUSIBLE:
+                implausible = True
+            elif rank < ranks.get(name, 1000):
+                counts[name], ranks[name] = count, rank
+    return counts, implausible
 
 
-def _whole(value: Any) -> int:
-    """Returns the number, also from a float or digits; -1 for anything else."""
+def _whole_number(value: Any) -> int:
+    """Returns the whole number in a float or a text of digits; -1 for anything else."""
     if isinstance(value, str):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -125,38 +130,41 @@ def _whole(value: Any) -> int:
 
 
 def with_underscores(report: dict[str, Any]) -> dict[str, Any]:
-    """Returns a report with ``prompt_tokens`` instead of ``promptTokens``. Google's names end in other words."""
+    """Returns the report with ``prompt_tokens`` instead of ``promptTokens``. Google's names end in other words, and
+    stay.
+    """
     if not any(name.endswith("Tokens") for name in report):
         return report
     return {
-        _HUMP.sub("_", name).lower(): with_underscores(value) if isinstance(value, dict) else value
+        _CAMEL_HUMP.sub("_", name).lower(): with_underscores(value) if isinstance(value, dict) else value
         for name, value in report.items()
     }
 
 
-def parts_of(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
-    """Returns the parts in a report, as in ``Usage.parts``."""
-    out = {name: count for name, count in counts.items() if count and name in PARTS}
+def read_parts(report: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, int]:
+    """Returns the parts in a report, as in ``Usage.parts``; ``counts`` are those of ``read_counts``."""
+    own_parts = {name: count for name, count in counts.items() if count and name in PARTS}
     if OPENAI_NAMES.issuperset(report):
-        return out
+        return own_parts
+    parts = Counter(own_parts)
     for name, side in _LISTS.items():
-        rows = report.get(name)
-        for row in rows if isinstance(rows, list) else ():
-            kind, count = text_at(row, "modality").lower(), at(row, "tokenCount")
-            if kind in MODALITIES and type(count) is int:
-                out[f"{side}_{kind}"] = out.get(f"{side}_{kind}", 0) + count
+        for row in list_at(report, name):
+            modality, count = text_at(row, "modality").lower(), at(row, "tokenCount")
+            if modality in MODALITIES and type(count) is int:
+                parts[f"{side}_{modality}"] += count
     uses = tool_uses(report)
     for name, count in uses.items():
         if "search" in name and name not in SEARCH_COUNTS:
-            kind = kind_of_search(name)
-            out[kind] = out.get(kind, 0) + count
-    out |= other_model_tokens(report)[1]
-    named = next((uses[name] for name in SEARCH_COUNTS if name in uses), 0)
-    return out if "searches" in out or not named else {**out, "searches": named}
+            parts[search_part(name)] += count
+    parts.update(other_model_tokens(report)[1])
+    totals = [uses[name] for name in SEARCH_COUNTS if name in uses]
+    if totals and "searches" not in parts:
+        parts["searches"] = totals[0]
+    return dict(parts)
 
 
 OTHER_STEPS = ("advisor", "fallback")
-"""The prefixes of the types of Anthropic's iterations that another model made."""
+"""The prefixes of the types of Anthropic's ``iterations`` that another model made."""
 
 
 def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
@@ -164,7 +172,7 @@ def other_model_tokens(report: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
 
     Both are empty without another model, with several, or with an invalid count.
     """
-    others = [step for step in _steps(report) if text_at(step, "type").startswith(OTHER_STEPS)]
+    others = [step for step in iterations(report) if text_at(step, "type").startswith(OTHER_STEPS)]
     models = {str(step.get("model") or "") for step in others}
     if len(models) != 1 or "" in models:
         return "", {}
@@ -179,27 +187,22 @@ def tool_uses(report: Mapping[str, Any]) -> dict[str, int]:
     """Returns how often the vendor's tools were used, by its names, and its counts of searches, citation tokens and
     seconds of audio.
 
-    ``{"web_search_requests": 2}``, ``{"web_search": {"num_requests": 2}}``. No call makes more than a million.
+    A tool's count is a number, ``{"web_search_requests": 2}``, or in an object, ``{"web_search": {"num_requests":
+    2}}``.
     """
-    holder = next((uses for name in _TOOLS if isinstance(uses := report.get(name), dict)), {})
-    out: dict[str, int] = {}
-    for name, value in (
-        *holder.items(),
-        *((name, report.get(name)) for name in (CITATION_TOKENS, *SEARCH_COUNTS, "prompt_audio_seconds")),
-    ):
+    tools = next((holder for name in _TOOLS if isinstance(holder := report.get(name), dict)), {})
+    beside = {name: report.get(name) for name in (CITATION_TOKENS, *SEARCH_COUNTS, "prompt_audio_seconds")}
+    uses: dict[str, int] = {}
+    for name, value in {**tools, **beside}.items():
         count = next((n for n in value.values() if type(n) is int), 0) if isinstance(value, dict) else value
-        if type(count) is int and 0 < count <= 1_000_000:
-            out[name] = count
-    return out
+        if type(count) is int and 0 < count <= 1_000_000:  # no call makes more
+            uses[name] = count
+    return uses
 
 
-CITATION_TOKENS = "citation_tokens"
-"""Perplexity's: tokens of sources that were read."""
-
-
-def kind_of_search(name: str) -> str:
-    """Returns the part of a usage for a tool's searches."""
-    return "file_searches" if name.startswith(_FILES) else "searches"
+def search_part(name: str) -> str:
+    """Returns the part of a usage that the searches of this tool count as."""
+    return "file_searches" if name.startswith(_FILE_SEARCHES) else "searches"
 
 
 def variant_of(report: Mapping[str, Any]) -> str:
@@ -216,44 +219,44 @@ def named_variant(name: object) -> str:
     return last if last in _VARIANTS else ""
 
 
-def merge(known: dict[str, Any], more: dict[str, Any], *, may_decrease: bool) -> tuple[dict[str, Any], bool]:
+def merge(earlier: dict[str, Any], later: dict[str, Any], *, may_decrease: bool) -> tuple[dict[str, Any], bool]:
     """Returns both reports merged, and whether a smaller count in the later one was ignored.
 
     ``may_decrease``: the vendor corrects its counts, so a smaller one is accepted unless it is zero.
     """
-    out, ignored = dict(known), False
-    for name, value in more.items():
-        before = out.get(name)
+    merged, ignored = dict(earlier), False
+    for name, value in later.items():
+        before = merged.get(name)
         if value is None:
             continue
         if isinstance(before, dict) and isinstance(value, dict):
-            out[name], inner = merge(before, value, may_decrease=may_decrease)
-            ignored = ignored or inner
-        elif (
-            isinstance(before, int) and isinstance(value, int) and 0 <= value < before and not (may_decrease and value)
-        ):
+            merged[name], ignored_inside = merge(before, value, may_decrease=may_decrease)
+            ignored = ignored or ignored_inside
+            continue
+        smaller = isinstance(before, int) and isinstance(value, int) and 0 <= value < before
+        if smaller and not (may_decrease and value):
             ignored = True
         else:
-            out[name] = value
-    return out, ignored
+            merged[name] = value
+    return merged, ignored
 
 
 _CACHE = ("cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def without_newly_cached(known: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the known counts without the input tokens that a later report counts as cached.
+def without_newly_cached(earlier: dict[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the earlier report without the input tokens that the later one counts as cached.
 
     Anthropic counts cached tokens separately. The compatible servers of Qwen and Kimi first report the whole prompt as
     input, and report the cached part only at the end, with or without the remaining input. The sum does not decrease.
     """
-    before, after, cached = known.get("input_tokens"), more.get("input_tokens"), _cache_tokens(more)
-    if type(before) is not int or cached <= _cache_tokens(known):
-        return known
-    late = after is None and known.keys().isdisjoint(_CACHE)
-    if late or (type(after) is int and after < before):
-        return {**known, "input_tokens": max(after or 0, before + _cache_tokens(known) - cached)}
-    return known
+    before, after, cached = earlier.get("input_tokens"), later.get("input_tokens"), _cache_tokens(later)
+    if type(before) is not int or cached <= _cache_tokens(earlier):
+        return earlier
+    split_late = after is None and earlier.keys().isdisjoint(_CACHE)
+    if split_late or (type(after) is int and after < before):
+        return {**earlier, "input_tokens": max(after or 0, before + _cache_tokens(earlier) - cached)}
+    return earlier
 
 
 def _cache_tokens(report: Mapping[str, Any]) -> int:
@@ -266,19 +269,19 @@ _LONG_WRITE = "ephemeral_1h_input_tokens"
 
 
 def sum_iterations(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns Anthropic's report with the sums of its ``iterations``, if it has any, because its total omits
+    """Returns Anthropic's report with the sums of its ``iterations``, if it has any, because its own totals omit
     compactions.
     """
-    return {**report, **_sums(_steps(report))}
+    return {**report, **_sums(iterations(report))}
 
 
-def _steps(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    steps = report.get("iterations")
-    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+def iterations(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the steps of an answer that Anthropic reports."""
+    return [step for step in list_at(report, "iterations") if isinstance(step, dict)]
 
 
 def _sums(steps: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the sums of the counts that iterations have."""
+    """Returns the sum of each count that the steps have."""
     sums: dict[str, Any] = {name: _sum(step.get(name) for step in steps) for name in _SUMMED}
     sums["cache_creation"] = None
     if (long := _sum(at(step, "cache_creation", _LONG_WRITE) for step in steps)) is not None:
@@ -287,7 +290,7 @@ def _sums(steps: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _sum(numbers: Iterable[object]) -> int | None:
-    """Returns the sum; None without any count, -1 if one of them is invalid."""
+    """Returns the sum of the counts; None without any, -1 if one of them is invalid."""
     present = [number for number in numbers if number is not None]
     counts = [number for number in present if type(number) is int and number >= 0]
     return None if not present else sum(counts) if len(counts) == len(present) else -1
@@ -296,46 +299,46 @@ def _sum(numbers: Iterable[object]) -> int | None:
 _Count = Annotated[int, msgspec.Meta(ge=0, le=PLAUSIBLE)]
 
 
-class _UsualInput(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class _OpenAIInput(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     cached_tokens: _Count | None = None
     cache_write_tokens: Literal[0] | None = None
     cache_write_long_tokens: Literal[0] | None = None
     audio_tokens: Literal[0] | None = None
 
 
-class _UsualOutput(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class _OpenAIOutput(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     reasoning_tokens: _Count | None = None
     audio_tokens: Literal[0] | None = None
     accepted_prediction_tokens: _Count | None = None
     rejected_prediction_tokens: _Count | None = None
 
 
-class _UsualReport(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class _OpenAIReport(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     prompt_tokens: _Count
     completion_tokens: _Count
     total_tokens: _Count
-    prompt_tokens_details: _UsualInput | None = None
-    completion_tokens_details: _UsualOutput | None = None
+    prompt_tokens_details: _OpenAIInput | None = None
+    completion_tokens_details: _OpenAIOutput | None = None
 
 
-_USUAL = msgspec.json.Decoder(_UsualReport)
+_OPENAI_REPORT = msgspec.json.Decoder(_OpenAIReport)
 
 
-def usual_usage(report: msgspec.Raw) -> Usage | None:
-    """Returns the usage of a report with only OpenAI's usual, consistent counts; None for any other report.
+def openai_usage(report: msgspec.Raw) -> Usage | None:
+    """Returns the usage of a consistent report with only OpenAI's own counts; None for any other report.
 
-    The result is that of ``usage_report.read``, in a fifth of the time. Most reports are of this kind.
+    Most reports are of this kind. The result is that of ``usage_report.read_report``, in a fifth of the time.
     """
     try:
-        counts = _USUAL.decode(report)
+        counts = _OPENAI_REPORT.decode(report)
     except (msgspec.DecodeError, RecursionError):
         return None
     inputs, outputs = counts.prompt_tokens, counts.completion_tokens
     cached = reasoning = 0
-    if (details := counts.prompt_tokens_details) is not None:
-        cached = details.cached_tokens or 0
-    if (more := counts.completion_tokens_details) is not None:
-        reasoning = more.reasoning_tokens or 0
+    if (input_details := counts.prompt_tokens_details) is not None:
+        cached = input_details.cached_tokens or 0
+    if (output_details := counts.completion_tokens_details) is not None:
+        reasoning = output_details.reasoning_tokens or 0
     if inputs + outputs != counts.total_tokens or cached > inputs or reasoning > outputs:
         return None
     return Usage(input=inputs, cached=cached, output=outputs, reasoning=reasoning, source=UsageSource.REPORTED)

@@ -1,20 +1,20 @@
-"""What an upstream reports of a call's tokens, in any of the shapes seen in the field, made canonical.
+"""Usage reports: what an upstream reports of a call's tokens, in any known form, in canonical form.
 
-Any chunk may bring a report, in several places. Counts are running totals: they are merged name by name, and a later
-number that is smaller, such as a zero at the end, never lowers an earlier one; that report is suspect. Gemini's last
-numbers are the ones that it bills, also where they are smaller, but not where they are zero.
+Any chunk may bring a report, in several places. Counts are running totals: reports are merged name by name, and a later
+count that is smaller, such as a zero at the end, never lowers an earlier one; such a report is suspect. Gemini bills
+its last counts, so these replace earlier ones even if they are smaller, but not if they are zero.
 
-What is not believed (see ``usage_counts``) counts as not reported, and the report as suspect. Suspect is also a report
-that contradicts itself; it is settled so:
+An implausible count (see ``usage_counts``) counts as not reported, and its report as suspect. A report that contradicts
+itself is suspect too. It is settled like this:
 
-- A total above its parts: the difference is sounds that were left out of the input (Mistral), or thoughts that were
-  left out of the output, if the report names as many; also thoughts if it names none and the request allows so many.
-  Otherwise the parts count.
+- A total above its parts: the difference is audio that was left out of the input (Mistral), or reasoning that was left
+  out of the output, if the report has that number of them. If it reports no reasoning, the difference is reasoning too,
+  as far as the request allows that much. Otherwise the parts count.
 - A total below its parts: the parts count.
-- More cached tokens than input: they are not part of the input, if the total says so, or without a total if the report
-  names its input ``input_tokens`` and the request allows so many. Otherwise the input counts, and its parts are cut.
+- More cached tokens than input: they are not part of the input if the total says so, or, without a total, if the report
+  calls its input ``input_tokens`` and the request allows that much. Otherwise the input counts, and its parts are cut.
 - More reasoning than output: the output counts.
-- A part that is missing is what the total leaves for it, if the request allows so much.
+- A missing part is what the total leaves for it, if the request allows that much.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,13 +32,13 @@ from gateway.upstream.usage_counts import (
     CITATION_TOKENS,
     OPENAI_NAMES,
     PLAUSIBLE,
-    counts_of,
     merge,
     named_variant,
+    openai_usage,
     other_model_tokens,
-    parts_of,
+    read_counts,
+    read_parts,
     sum_iterations,
-    usual_usage,
     variant_of,
     with_underscores,
     without_newly_cached,
@@ -47,47 +47,54 @@ from gateway.upstream.usage_marks import SUSPECT, marks_of
 
 
 class UsageLimits(msgspec.Struct, frozen=True, gc=False):
-    """The most that a request can have used, to decide between two readings."""
+    """The most that a request can have used, to decide between two readings of its report."""
 
     input: int = PLAUSIBLE
     output: int | None = None
-    """The output limit; None: it has none."""
+    """None: the request has no output limit."""
+
+    @property
+    def most_output(self) -> int:
+        """Returns the most output tokens, with a guess of what a model thinks if there is no limit."""
+        return 200_000 if self.output is None else self.output
 
 
-Within = Callable[[], UsageLimits]
-"""Called only for reports that contradict themselves."""
+LimitsOf = Callable[[], UsageLimits]
+"""Returns the limits of the request. It is called only for reports that contradict themselves."""
 
 
 class UsageReading(msgspec.Struct, frozen=True, gc=False):
     """What one report says."""
 
     usage: Usage
-    """Its source is PARTIAL if the report lacks a believable count of the output or of the input."""
+    """Its source is PARTIAL if the report has no plausible count of the output or of the input."""
     suspect: bool = False
+    """Whether the report contradicts itself."""
     corrected: bool = False
-    """Whether the canonical numbers differ from the reported ones."""
+    """Whether the canonical counts differ from the reported ones."""
 
 
-def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReading | None:
-    """Returns the report in canonical form; None without a believable input count, or if it says nothing at all."""
+def read_report(report: Mapping[str, Any], limits: LimitsOf = UsageLimits) -> UsageReading | None:
+    """Returns a report in canonical form; None if it has neither an input count nor anything to derive it from."""
     if isinstance(report.get("iterations"), list):
         report = sum_iterations(report)
-    counts, suspect = counts_of(report)
-    gemini = not _GEMINI_COUNTS.isdisjoint(report)
-    misfit = _settle_gemini(counts, within) if gemini else _settle(report, counts, within)
-    if misfit is None:
+    counts, implausible = read_counts(report)
+    is_gemini = not _GEMINI_COUNTS.isdisjoint(report)
+    totals = _settle_gemini(counts, limits) if is_gemini else _settle(report, counts, limits)
+    if totals is None:
         return None
-    suspect, plain = suspect or misfit, OPENAI_NAMES.issuperset(report)
+    suspect, plain = implausible or totals.suspect, OPENAI_NAMES.issuperset(report)
+    complete = totals.input is not None and totals.output is not None
     usage = canonical(
         Usage(
-            input=counts.get("input", 0),
+            input=totals.input or 0,
             cached=counts.get("cached", 0),
             cache_write=counts.get("write", 0),
             cache_write_long=counts.get("long", 0) or counts.get(LONGEST_WRITE, 0),
-            output=counts.get("output", 0),
-            reasoning=counts.get("reasoning", 0),
-            source=UsageSource.REPORTED if {"input", "output"} <= counts.keys() else UsageSource.PARTIAL,
-            parts=parts_of(report, counts),
+            output=totals.output or 0,
+            reasoning=totals.reasoning,
+            source=UsageSource.REPORTED if complete else UsageSource.PARTIAL,
+            parts=read_parts(report, counts),
             variant="" if plain else variant_of(report),
             other_model="" if plain else other_model_tokens(report)[0],
         )
@@ -96,71 +103,72 @@ def read(report: Mapping[str, Any], within: Within = UsageLimits) -> UsageReadin
 
 
 def _shows(report: Mapping[str, Any], usage: Usage) -> bool:
-    """Returns whether clients would read the same counts."""
+    """Returns whether clients read the same counts in the report itself."""
     counts = (report.get("prompt_tokens"), report.get("completion_tokens"), report.get("total_tokens"))
     return counts == (usage.input, usage.output, usage.total) and {*map(type, counts)} == {int}
 
 
-def _settle(report: Mapping[str, Any], counts: dict[str, int], within: Within) -> bool | None:
-    """Makes the counts consistent, and says whether they were not. Returns None if they say too little."""
-    total, outputs, suspect = counts.get("total"), counts.get("output"), False
-    kept, reasoning = counts.get("cached", 0) + counts.get("write", 0), counts.get("reasoning", 0)
-    inputs = reported = counts.get("input")
-    if inputs is None and total is not None and outputs is not None:
-        inputs = reported = total - outputs
-        suspect = not 0 <= inputs <= within().input
-    if inputs is None or reported is None or suspect:
-        return None
-    if _excludes_cache(report):
-        inputs += kept
-    elif kept > inputs:
-        suspect = True
-        inputs = _whole_input(report, inputs, kept, total, outputs or 0, within)
-    if outputs is not None and (apart := _thoughts_apart(report, counts)):
-        outputs, reasoning, total = outputs + apart, counts.get("reasoning_apart", 0), None
+class _Totals(msgspec.Struct, gc=False):
+    """The settled counts of a report; None: unknown."""
+
+    input: int | None
+    output: int | None
+    reasoning: int
+    suspect: bool = False
+
+
+def _settle(report: Mapping[str, Any], counts: Mapping[str, int], limits: LimitsOf) -> _Totals | None:
+    """Returns the settled counts of any report but Gemini's; None if they say too little."""
+    total, outputs = counts.get("total"), counts.get("output")
+    reported_input = counts.get("input")
+    if reported_input is None:
+        if total is None or outputs is None or not 0 <= total - outputs <= limits().input:
+            return None
+        reported_input = total - outputs
+    inputs, suspect = _settle_input(report, counts, reported_input, limits)
+    reasoning = counts.get("reasoning", 0)
+    if outputs is not None and (billed_apart := _billed_apart(report, counts)):
+        outputs, reasoning, total = outputs + billed_apart, counts.get("reasoning_apart", 0), None
     if outputs is None and total is not None and total > inputs:
-        outputs = total - inputs if total - inputs <= _most_output(within()) else None
+        outputs = total - inputs if total - inputs <= limits().most_output else None
         suspect = suspect or outputs is None
-    if outputs is not None and total is not None and total not in (inputs + outputs, reported + outputs):
-        sounds, thoughts = _left_out(total - inputs - outputs, outputs, counts, within)
-        inputs, outputs, reasoning = inputs + sounds, outputs + thoughts, thoughts or reasoning
-        suspect = suspect or not (sounds or thoughts)
-    counts |= {"input": inputs, "reasoning": reasoning}
-    if outputs is not None:
-        counts["output"] = outputs
-    return suspect or (outputs is not None and reasoning > outputs)
+    if outputs is not None and total is not None and total not in (inputs + outputs, reported_input + outputs):
+        audio, thoughts = _left_out(total - inputs - outputs, outputs, counts, limits)
+        inputs, outputs, reasoning = inputs + audio, outputs + thoughts, thoughts or reasoning
+        suspect = suspect or not (audio or thoughts)
+    return _Totals(inputs, outputs, reasoning, suspect or (outputs is not None and reasoning > outputs))
 
 
-def _left_out(gap: int, outputs: int, counts: Mapping[str, int], within: Within) -> tuple[int, int]:
-    """Returns the sounds left out of the input, or the thoughts left out of the output, if they fill the gap."""
+def _settle_input(
+    report: Mapping[str, Any], counts: Mapping[str, int], reported: int, limits: LimitsOf
+) -> tuple[int, bool]:
+    """Returns the whole input, cached tokens included, and whether it had more of these than there was input."""
+    cached = counts.get("cached", 0) + counts.get("write", 0)
+    if _excludes_cache(report):
+        return reported + cached, False
+    if cached <= reported:
+        return reported, False
+    total, whole = counts.get("total"), reported + cached
+    if total is None and "prompt_tokens" not in report:
+        return whole if whole <= limits().input else reported, True
+    excludes_reads = cached > reported and _is_anthropic(report)
+    return whole if excludes_reads or total == whole + counts.get("output", 0) else reported, True
+
+
+def _left_out(gap: int, outputs: int, counts: Mapping[str, int], limits: LimitsOf) -> tuple[int, int]:
+    """Returns the audio left out of the input, or the thoughts left out of the output, if they fill the gap."""
     reasoning = counts.get("reasoning", 0)
     if 0 < gap != reasoning and gap == counts.get("input_audio"):
         return gap, 0
-    thoughts = gap == reasoning if reasoning else 0 < gap <= _most_output(within()) - outputs
-    return 0, gap if thoughts else 0  # Gemini's compatible surface, xAI
+    is_thoughts = gap == reasoning if reasoning else 0 < gap <= limits().most_output - outputs
+    return 0, gap if is_thoughts else 0  # Gemini's compatible API, xAI
 
 
-def _whole_input(
-    report: Mapping[str, Any], inputs: int, cached: int, total: int | None, outputs: int, within: Within
-) -> int:
-    """Returns the input of a report with more cached tokens than input."""
-    apart = inputs + cached
-    if total is None and "prompt_tokens" not in report:
-        return apart if apart <= within().input else inputs
-    named = cached > inputs and _is_anthropic(report)
-    return apart if named or total == apart + outputs else inputs
-
-
-def _thoughts_apart(report: Mapping[str, Any], counts: Mapping[str, int]) -> int:
-    """Adds Perplexity's ``reasoning_tokens`` and citations, which are billed beside the output and not in the total."""
+def _billed_apart(report: Mapping[str, Any], counts: Mapping[str, int]) -> int:
+    """Returns Perplexity's reasoning and citations, which are billed beside the output and not in the total."""
     if CITATION_TOKENS not in report and "num_search_queries" not in report:
         return 0
     return counts.get("reasoning_apart", 0) + counts.get(CITATIONS, 0)
-
-
-def _most_output(limits: UsageLimits) -> int:
-    """The most tokens that a model thinks if the request has no limit."""
-    return 200_000 if limits.output is None else limits.output
 
 
 def _excludes_cache(report: Mapping[str, Any]) -> bool:
@@ -177,55 +185,54 @@ def _is_anthropic(report: Mapping[str, Any]) -> bool:
 _GEMINI_COUNTS = frozenset({"promptTokenCount", "candidatesTokenCount", "totalTokenCount"})
 
 
-def _settle_gemini(counts: dict[str, int], within: Within) -> bool | None:
-    """Does the same for Gemini's report. Thoughts are beside the candidates, or inside if the total says so. What tools
-    read is beside the prompt.
+def _settle_gemini(counts: Mapping[str, int], limits: LimitsOf) -> _Totals | None:
+    """Returns the settled counts of Gemini's report; None if they say too little.
+
+    Thoughts are beside the candidates, or within if the total says so. What tools read is beside the prompt.
     """
-    said, thoughts = counts.get("output", 0), counts.get("reasoning", 0)
+    candidates, thoughts = counts.get("output", 0), counts.get("reasoning", 0)
     total, tools, prompt = counts.get("total"), counts.get("tools", 0), counts.get("input")
-    spoke = "output" in counts or bool(thoughts)
-    if prompt is None and total is not None and spoke:
-        prompt = total - said - thoughts - tools
-        if not 0 <= prompt <= within().input:
+    has_output = "output" in counts or bool(thoughts)
+    if prompt is None and total is not None and has_output:
+        prompt = total - candidates - thoughts - tools
+        if not 0 <= prompt <= limits().input:
             return None
     if prompt is None:  # Vertex sends such reports for images at an address
-        alone = total is None and bool(said + thoughts)
-        counts["output"] = said + thoughts
-        return False if alone else None
+        alone = total is None and bool(candidates + thoughts)
+        return _Totals(None, candidates + thoughts, thoughts) if alone else None
     inputs = prompt + tools
-    outputs = said + (0 if inputs + said == total else thoughts)
+    outputs = candidates + (0 if inputs + candidates == total else thoughts)
     suspect = counts.get("cached", 0) > inputs
-    counts["input"] = inputs
-    if spoke:
-        counts["output"] = outputs
-        suspect = suspect or total not in (None, inputs + outputs, prompt + outputs)
-    return suspect
+    suspect = suspect or (has_output and total not in (None, inputs + outputs, prompt + outputs))
+    return _Totals(inputs, outputs if has_output else None, thoughts, suspect)
 
 
 class UsageReports:
-    """Reads every chunk of an answer, and returns at its end what was used."""
+    """Gathers the reports in the chunks of an answer, and returns at its end what was used."""
 
     def __init__(self, request: Fields) -> None:
         """``request``: the top level of the request."""
-        self._fields = request
+        self._request = request
         self._report: msgspec.Raw | None = None
-        """All reports so far, as one: the upstream's own bytes if the last one says all."""
+        """All reports so far merged into one: the upstream's own bytes if the last one has everything."""
         self._reading: UsageReading | None = None
-        self._timed: UsageReading | None = None
+        self._timings: UsageReading | None = None
+        """The reading of llama.cpp's ``timings``."""
         self._output_sum = 0
-        self.usual = False
-        """Whether the last report has OpenAI's own counts and nothing else."""
+        """The output of all choices, if each of them has a report."""
+        self.plain = False
+        """Whether the last report has only OpenAI's own counts."""
         self._variant = ""
-        """How it was processed, if the answer says so beside its report."""
+        """How the request was processed, if the answer says so beside its report."""
         self.suspect = False
         """Whether one of the reports contradicts itself."""
         self.final = True
-        """Whether the output of the last report is that of the whole answer, and not a first number."""
+        """Whether the last report has the output of the whole answer, and not a first number."""
 
-    def see(self, chunk: Fields, *, final: bool = True) -> None:
-        """Reads a chunk or a whole answer, at all places of a report.
+    def add(self, chunk: Fields, *, final: bool = True) -> None:
+        """Add the reports in a chunk, or in a whole answer.
 
-        ``final``: its output is that of the whole answer, and not a first number.
+        ``final``: their output is that of the whole answer, and not a first number.
         """
         report = chunk.get("usage")
         if report is None or rawjson.is_null(report):
@@ -233,78 +240,75 @@ class UsageReports:
         if "service_tier" in chunk:
             self._variant = named_variant(rawjson.maybe(chunk["service_tier"]))
         if report is not None:
-            self._take(report, summed="timings" in chunk and self._has_choices())
+            self._add_report(report, per_choice="timings" in chunk and self._has_choices())
             self.final = final
         if "timings" in chunk and isinstance(timings := rawjson.maybe(chunk["timings"]), dict):
-            self._timed = read(timings)
-            self.suspect = self.suspect or ("prompt_n" in timings if self._timed is None else self._timed.suspect)
+            self._timings = read_report(timings)
+            implausible = "prompt_n" in timings if self._timings is None else self._timings.suspect
+            self.suspect = self.suspect or implausible
 
-    def _take(self, report: msgspec.Raw, *, summed: bool) -> None:
-        """Takes a report. llama.cpp sends one for each of several choices: outputs add up, the input is the same."""
-        follows = self._report is not None and not summed
-        usual = None if follows else usual_usage(report)
-        counts = rawjson.maybe(report) if usual is None else {}
+    def _add_report(self, report: msgspec.Raw, *, per_choice: bool) -> None:
+        """Add a report. ``per_choice``: llama.cpp sends one for each choice; only the outputs add up."""
+        merges = self._report is not None and not per_choice
+        usage = None if merges else openai_usage(report)
+        counts = rawjson.maybe(report) if usage is None else {}
         if not isinstance(counts, dict):
             self.suspect = self.suspect or bool(counts)
             return
-        named = with_underscores(counts)
-        renamed = named is not counts
-        if renamed:
-            counts, report = named, rawjson.raw(named)
-        if follows:
-            merged = self._merged(counts)
-            if merged != counts:
-                counts, report = merged, rawjson.raw(merged)
-            usual = usual_usage(report)
-        self._report, self.usual = report.copy(), usual is not None  # not a view, which would keep the whole answer
-        reading = read(counts, self._limits) if usual is None else UsageReading(usual)
+        original, counts = counts, with_underscores(counts)
+        renamed = counts is not original
+        if merges:
+            counts = self._merged(counts)
+        if counts != original:
+            report = rawjson.raw(counts)
+        if merges:
+            usage = openai_usage(report)
+        self._report, self.plain = report.copy(), usage is not None  # not a view, which would keep the whole answer
+        reading = read_report(counts, self._limits) if usage is None else UsageReading(usage)
         if reading is None:
             self.suspect = self.suspect or any("oken" in name for name in counts)
             return
         self.suspect = self.suspect or reading.suspect
-        if summed:
+        if per_choice:
             self._output_sum += reading.usage.output
             usage = msgspec.structs.replace(reading.usage, output=self._output_sum)
-            reading = UsageReading(usage, reading.suspect, corrected=True)
+            reading = msgspec.structs.replace(reading, usage=usage, corrected=True)
         elif renamed:
             reading = msgspec.structs.replace(reading, corrected=True)
         self._reading = reading
 
-    def _merged(self, report: dict[str, Any]) -> dict[str, Any]:
-        """Returns a later report together with those before it."""
-        known = rawjson.maybe(self._report)
-        if not self.final and report.get("output_tokens") is not None:
-            known.pop("output_tokens", None)
-        merged, fell = merge(
-            without_newly_cached(known, report), report, may_decrease=not _GEMINI_COUNTS.isdisjoint(report)
-        )
-        self.suspect = self.suspect or fell
+    def _merged(self, later: dict[str, Any]) -> dict[str, Any]:
+        """Returns a later report merged with those before it."""
+        earlier = rawjson.maybe(self._report)
+        if not self.final and later.get("output_tokens") is not None:
+            earlier.pop("output_tokens", None)
+        may_decrease = not _GEMINI_COUNTS.isdisjoint(later)
+        merged, decreased = merge(without_newly_cached(earlier, later), later, may_decrease=may_decrease)
+        self.suspect = self.suspect or decreased
         return merged
 
     def _has_choices(self) -> bool:
-        """Returns whether the request wants several choices."""
-        wanted = rawjson.maybe(self._fields.get("n"))
-        return isinstance(wanted, int) and wanted > 1
+        """Returns whether the request is for several choices."""
+        choices = rawjson.maybe(self._request.get("n"))
+        return isinstance(choices, int) and choices > 1
 
     def _limits(self) -> UsageLimits:
-        """Returns the limits of the request. A token is at least a byte; media given by address are few tokens more
-        than their names.
-
-        The upstream may add words and tools of its own.
+        """Returns the limits of the request, whose bytes bound its tokens. The allowance on top is for media given by
+        address, and for words and tools that the upstream adds.
         """
-        size = sum(len(memoryview(value)) for value in self._fields.values()) + 4096
+        size = sum(len(memoryview(value)) for value in self._request.values()) + 4096
         try:
-            limit = read_limit(self._fields)
+            limit = read_limit(self._request)
         except BadRequest:
             return UsageLimits(size)
         return UsageLimits(size, None if limit.expected else limit.capped_total)
 
     def usage(self, tally: OutputCounter) -> Usage | None:
-        """Returns the reported usage of an answer with this output.
+        """Returns the reported usage of an answer with this output; None without a report.
 
-        The tally replaces a missing output count. A report of nothing but zeros counts as none if something came.
+        The tally replaces a missing output count. A report of nothing but zeros counts as none if there was output.
         """
-        reading = self._reading or self._timed
+        reading = self._reading or self._timings
         if reading is None or not (reading.usage.input or reading.usage.output or tally.empty):
             return None
         usage = reading.usage
@@ -320,9 +324,7 @@ class UsageReports:
         return self._reading is None or self._reading.corrected
 
     def as_sent(self) -> msgspec.Raw | None:
-        """Returns the upstream's own object with its counts corrected; None if there is none to pass on, or it is
-        suspect.
-        """
+        """Returns the upstream's own object with its counts corrected; None if there is none, or it is suspect."""
         if self._report is None or self._reading is None or self._reading.usage.source is UsageSource.PARTIAL:
             return None
         if self._reading.suspect:
@@ -331,32 +333,30 @@ class UsageReports:
             return self._report
         usage = self._reading.usage
         counts = {"prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.total}
-        out: dict[str, Any] = {**rawjson.maybe(self._report), **counts}
+        corrected: dict[str, Any] = {**rawjson.maybe(self._report), **counts}
         if usage.reasoning:
-            details = out.get("completion_tokens_details")
-            known = details if isinstance(details, dict) else {}
-            out["completion_tokens_details"] = {**known, "reasoning_tokens": usage.reasoning}
-        return rawjson.raw(out)
+            details = corrected.get("completion_tokens_details")
+            details = details if isinstance(details, dict) else {}
+            corrected["completion_tokens_details"] = {**details, "reasoning_tokens": usage.reasoning}
+        return rawjson.raw(corrected)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Returns marks for the record: doubt, extras, and the cost if the upstream named one (OpenRouter does)."""
-        doubt: tuple[str, ...] = (SUSPECT,) if self.suspect else ()
-        if self.usual and not self._variant:
-            return doubt
+        """Returns marks for the record: a suspect report, extras, and the cost that the upstream reports, if any."""
+        if self.plain and not self._variant:
+            return (SUSPECT,) if self.suspect else ()
         return marks_of({"service_tier": self._variant, **(rawjson.maybe(self._report) or {})}, suspect=self.suspect)
 
 
 def _elsewhere(chunk: Fields) -> msgspec.Raw | None:
-    """Returns a report that is not at the top: Groq's, Moonshot's."""
+    """Returns a report that is not at the top level: Groq's in ``x_groq``, Moonshot's in the first choice."""
     report = rawjson.maybe_fields(chunk.get("x_groq")).get("usage") if "x_groq" in chunk else None
     if report is None and b'"usage"' in bytes(chunk.get("choices", rawjson.NULL)):
-        report = _moonshot(chunk["choices"])
+        report = _in_first_choice(chunk["choices"])
     return None if report is None or rawjson.is_null(report) else report
 
 
-def _moonshot(choices: msgspec.Raw) -> msgspec.Raw | None:
-    """Returns the usage inside the first choice."""
+def _in_first_choice(choices: msgspec.Raw) -> msgspec.Raw | None:
     try:
         objects = rawjson.objects(choices)
     except ValueError:

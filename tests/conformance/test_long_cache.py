@@ -91,7 +91,7 @@ async def test_the_hold_is_for_the_most_expensive_kind(claude: Gateway) -> None:
 
 def test_long_tokens_are_part_of_those_written() -> None:
     assert canonical(Usage(input=10, cache_write=4, cache_write_long=9)).cache_write_long == 4
-    reading = usage_report.read({**OPENAI, "prompt_tokens_details": {"cache_write_long_tokens": 7}})
+    reading = usage_report.read_report({**OPENAI, "prompt_tokens_details": {"cache_write_long_tokens": 7}})
     assert reading is not None
     assert reading.usage.cache_write_long == 0
 

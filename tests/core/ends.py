@@ -15,7 +15,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import PreparedRequest
 from gateway.upstream import failures
-from gateway.upstream.adapter import AnswerStream, Memory, Reply, SignsOfLife
+from gateway.upstream.adapter import AnswerStream, Memory, Reply, StreamProgress
 from gateway.upstream.redaction.redaction import Redaction
 from tests.fakes.replies import Seen
 
@@ -77,7 +77,7 @@ class FakeReply:
             await memory.wait(len(body))
         return body
 
-    async def chunks(self, signs: SignsOfLife) -> AsyncIterator[bytes]:
+    async def chunks(self, signs: StreamProgress) -> AsyncIterator[bytes]:
         for piece in self._pieces:
             await asyncio.sleep(0)
             if isinstance(piece, bytes):

@@ -16,7 +16,7 @@ from gateway.domain.usage import Usage
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.completions.api import CompletionRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter
-from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer, no_answer
+from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer, not_an_answer
 from gateway.upstream.failures import bad_response
 from gateway.upstream.openai.dialect import OpenAIDialect
 from tests.cases.answers import Answer, said_in
@@ -190,4 +190,4 @@ def test_an_event_of_a_plain_answer_may_not_be_endless(monkeypatch: pytest.Monke
     ],
 )
 def test_what_is_not_an_answer_is_quoted(body: bytes, words: str) -> None:
-    assert words in error_of(no_answer(body, channel()).failure).message
+    assert words in error_of(not_an_answer(body, channel()).failure).message

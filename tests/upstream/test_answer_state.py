@@ -39,8 +39,8 @@ Chunk = dict[str, Any]
 
 def events_of(*parts: AnswerPart, stops: bool = False, end: bool = True) -> list[AnswerEvent]:
     """The events after the first."""
-    state = AnswerState(order(), stops=stops)
-    found = [each for part in parts for each in state.take(part)]
+    state = AnswerState(order(), ends_blocks=stops)
+    found = [each for part in parts for each in state.add(part)]
     return (found + list(state.conclude()) if end else found)[1:]
 
 
@@ -70,7 +70,7 @@ STOP = chunk(delta(finish="stop"))
 def test_the_first_event_has_the_answers_names_and_what_is_reported() -> None:
     reader, state = ChatReader(order(), channel()), AnswerState(order())
     parts = list(reader.read(SSEEvent(dumps(chunk(delta("", role="assistant"), usage=usage(9, 2))))))
-    first = next(each for part in parts for each in state.take(part))
+    first = next(each for part in parts for each in state.add(part))
     assert first == AnswerBegan("chatcmpl-1", Usage(input=9, output=2, source=UsageSource.REPORTED))
 
 
@@ -215,11 +215,11 @@ def test_a_call_that_never_ends_is_not_read_again_with_each_of_its_pieces() -> N
     """The time is linear in the bytes, whatever waits behind the call."""
     state = AnswerState(order())
     for number in range(2):
-        list(state.take(ToolCallPart(number, f"c{number}", "f", b'"{\\"a\\": \\""')))
+        list(state.add(ToolCallPart(number, f"c{number}", "f", b'"{\\"a\\": \\""')))
     piece = ToolCallPart(0, piece=said("}" * 50))
     with patch("gateway.domain.rawjson.text", side_effect=rawjson.text) as opened:
         for _ in range(2000):
-            list(state.take(piece))
+            list(state.add(piece))
     assert sum(len(each.args[0]) for each in opened.call_args_list) < 3 * 2000 * 54
 
 
@@ -286,7 +286,7 @@ def test_calls_without_ids_of_their_own_are_distinguished(
 
 def test_a_piece_whose_call_never_gets_a_name_opens_none_and_is_noted() -> None:
     state = AnswerState(order())
-    list(state.take(part(0, "x", "", "{}")))
+    list(state.add(part(0, "x", "", "{}")))
     assert (state.marks, state.empty) == (("nameless_call",), True)
 
 
@@ -318,13 +318,13 @@ def test_two_blocks_that_are_open_at_once_do_not_mix() -> None:
 )
 def test_each_word_has_its_meaning(word: str, reason: str, marks: tuple[str, ...]) -> None:
     state = AnswerState(order())
-    list(state.take(TextPiece(said("Hi"))))
-    list(state.take(StopWord(word)))
+    list(state.add(TextPiece(said("Hi"))))
+    list(state.add(StopWord(word)))
     assert (state.finish, state.marks) == (reason, marks)
 
 
 @pytest.mark.parametrize("word", ["error", "abort", "ABORT", "insufficient_system_resource"])
 def test_a_failure_is_not_a_good_end(word: str) -> None:
     state = AnswerState(order())
-    list(state.take(StopWord(word)))
+    list(state.add(StopWord(word)))
     assert (state.broken, state.complete) == (word, False)

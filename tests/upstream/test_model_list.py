@@ -316,8 +316,8 @@ def test_a_model_may_be_named_by_other_fields_than_id(doc: object, name: str) ->
 
 def test_questions() -> None:
     dialect, up = OpenAIDialect(), channel("https://h/v1/")
-    assert getattr(dialect.ask_models(up, ""), "url", "") == "https://h/v1/models"
-    assert dialect.ask_models(up, "b") is None
+    assert getattr(dialect.models_request(up, ""), "url", "") == "https://h/v1/models"
+    assert dialect.models_request(up, "b") is None
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"<html>", b'{"error":"no"}'])

@@ -10,7 +10,7 @@ STORY = "The keeper opened her oldest book and read it to them, line by line. "
 
 def test_nothing_is_empty() -> None:
     tally = OutputCounter()
-    assert (tally.empty, tally.tokens(), tally.cheap) == (True, 0, 0)
+    assert (tally.empty, tally.tokens(), tally.rough_tokens) == (True, 0, 0)
 
 
 def test_pieces_count_as_their_text() -> None:
@@ -23,7 +23,7 @@ def test_pieces_count_as_their_text() -> None:
 
 def test_a_tool_call_costs_a_little_more_than_its_text() -> None:
     tally = OutputCounter()
-    tally.tool()
+    tally.add_call()
     tally.add("f")
     assert tally.tokens() == estimate("f") + 4
 

@@ -8,7 +8,7 @@ import pytest
 from gateway.domain import rawjson
 from gateway.domain.usage import Usage, as_object
 from gateway.upstream.adapter import OutputCounter
-from gateway.upstream.usage_report import UsageReports, read
+from gateway.upstream.usage_report import UsageReports, read_report
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ from gateway.upstream.usage_report import UsageReports, read
     ],
 )
 def test_parts_are_read_in_the_words_of_each_vendor(report: dict[str, Any], parts: dict[str, int]) -> None:
-    reading = read(report)
+    reading = read_report(report)
     assert reading is not None
     assert reading.usage.parts == parts
 
@@ -161,14 +161,14 @@ COUNTED = {"other_input": 50, "other_cached": 30, "other_write": 15, "other_writ
     ],
 )
 def test_what_another_model_used_is_a_part_of_the_usage(steps: list[Any], model: str, parts: dict[str, int]) -> None:
-    reading = read({"input_tokens": 100, "output_tokens": 10, "iterations": steps})
+    reading = read_report({"input_tokens": 100, "output_tokens": 10, "iterations": steps})
     assert reading is not None
     assert (reading.usage.other_model, reading.usage.parts) == (model, parts)
 
 
 def test_citations_and_thoughts_of_a_search_are_billed_beside_the_answer() -> None:
     report = {"prompt_tokens": 40, "completion_tokens": 900, "reasoning_tokens": 500, "citation_tokens": 300}
-    reading = read(report)
+    reading = read_report(report)
     assert reading is not None
     assert (reading.usage.output, reading.usage.reasoning) == (1700, 500)
 
@@ -196,7 +196,7 @@ COUNTS = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 )
 def test_the_answer_says_how_it_was_processed(chunk: dict[str, Any], variant: str) -> None:
     reports = UsageReports({})
-    reports.see({name: rawjson.raw(value) for name, value in chunk.items()})
+    reports.add({name: rawjson.raw(value) for name, value in chunk.items()})
     counter = OutputCounter()
     found = reports.usage(counter)
     assert found is not None
@@ -205,6 +205,6 @@ def test_the_answer_says_how_it_was_processed(chunk: dict[str, Any], variant: st
 
 def test_clients_see_kinds_of_tokens_and_these_are_read_again() -> None:
     usage = Usage(input=90, output=40, parts={"input_audio": 80, "output_image": 30})
-    found = read(msgspec.json.decode(msgspec.json.encode(as_object(usage))))
+    found = read_report(msgspec.json.decode(msgspec.json.encode(as_object(usage))))
     assert found is not None
     assert found.usage.parts == usage.parts

@@ -16,7 +16,7 @@ from tests.upstream.makers import order
 def _seen(*chunks: object, **asked: object) -> UsageReports:
     reports = UsageReports(order({"model": "m", "messages": [{"role": "user", "content": "Hi"}], **asked}).fields)
     for chunk in chunks:
-        reports.see(rawjson.fields(dumps(chunk)))
+        reports.add(rawjson.fields(dumps(chunk)))
     return reports
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.domain.usage import Usage, UsageSource
 from gateway.upstream.usage_counts import PLAUSIBLE
-from gateway.upstream.usage_report import read
+from gateway.upstream.usage_report import read_report
 
 Doc = dict[str, Any]
 
@@ -143,21 +143,21 @@ CONTRADICTIONS: list[tuple[str, Doc, Usage]] = [
 
 @pytest.mark.parametrize(("report", "usage"), [c[1:] for c in CONTRADICTIONS], ids=[c[0] for c in CONTRADICTIONS])
 def test_a_contradiction_is_settled_and_suspect(report: Doc, usage: Usage) -> None:
-    reading = read(report)
+    reading = read_report(report)
     assert reading is not None
     assert (reading.usage, reading.suspect, reading.corrected) == (usage, True, True)
 
 
 @pytest.mark.parametrize(("report", "usage"), [shape[1:] for shape in SHAPES], ids=[shape[0] for shape in SHAPES])
 def test_reads_every_shape(report: Doc, usage: Usage) -> None:
-    reading = read(report)
+    reading = read_report(report)
     assert reading is not None
     assert (reading.usage, reading.suspect) == (usage, False)
 
 
 def test_the_form_of_the_responses_api() -> None:
     details = {"input_tokens_details": {"cached_tokens": 4}, "output_tokens_details": {"reasoning_tokens": 2}}
-    reading = read({"input_tokens": 9, "output_tokens": 5, "total_tokens": 14, **details})
+    reading = read_report({"input_tokens": 9, "output_tokens": 5, "total_tokens": 14, **details})
     assert reading is not None
     assert reading.usage == Usage(input=9, cached=4, output=5, reasoning=2, source=UsageSource.REPORTED)
 
@@ -182,25 +182,25 @@ def test_the_form_of_the_responses_api() -> None:
     ],
 )
 def test_what_cannot_be_true_is_not_believed(value: object) -> None:
-    assert read(_openai(value, 2)) is None
-    reading = read(_openai(9, value))
+    assert read_report(_openai(value, 2)) is None
+    reading = read_report(_openai(9, value))
     assert reading is not None
     assert (reading.usage.input, reading.usage.source, reading.suspect) == (9, UsageSource.PARTIAL, True)
 
 
 def test_an_output_without_any_word_of_the_input_counts_at_googles() -> None:
-    reading = read({"candidatesTokenCount": 23, "thoughtsTokenCount": 67})
+    reading = read_report({"candidatesTokenCount": 23, "thoughtsTokenCount": 67})
     assert reading is not None
     assert reading.usage == Usage(output=90, reasoning=67, source=UsageSource.PARTIAL)
 
 
 @pytest.mark.parametrize("report", [{}, {"total_tokens": 5}, {"completion_tokens": 5}, _openai(None, None)])
 def test_without_an_input_there_is_no_reading(report: Doc) -> None:
-    assert read(report) is None
+    assert read_report(report) is None
 
 
 def test_a_doubtful_detail_is_left_out() -> None:
-    reading = read(_openai(9, 2, 11, prompt_tokens_details={"cached_tokens": -4}))
+    reading = read_report(_openai(9, 2, 11, prompt_tokens_details={"cached_tokens": -4}))
     assert reading is not None
     assert (reading.usage, reading.suspect) == (_usage(9, 2), True)
 
@@ -210,16 +210,16 @@ def test_a_doubtful_detail_is_left_out() -> None:
     [(_openai(9, 2, 11), False), (_openai(9, 2), True), (_openai("9", 2, 11), True), (_openai(20, 151, 553), True)],
 )
 def test_tells_whether_clients_need_other_numbers(report: Doc, *, corrected: bool) -> None:
-    reading = read(report)
+    reading = read_report(report)
     assert reading is not None
     assert reading.corrected is corrected
 
 
 def test_reads_llama_cpps_timings() -> None:
-    reading = read({"cache_n": 4, "prompt_n": 5, "predicted_n": 2, "predicted_ms": 1.5})
+    reading = read_report({"cache_n": 4, "prompt_n": 5, "predicted_n": 2, "predicted_ms": 1.5})
     assert reading is not None
     assert reading.usage == _usage(9, 2, 4)
-    assert read({"predicted_n": 2}) is None
+    assert read_report({"predicted_n": 2}) is None
 
 
 NUMBERS = st.one_of(st.none(), st.integers(-5, 50), st.just(10**18), st.floats(), st.text(max_size=3), st.booleans())
@@ -237,7 +237,7 @@ DETAILS = st.fixed_dictionaries({}, optional={"cached_tokens": NUMBERS, "reasoni
 
 @given(st.dictionaries(st.sampled_from(NAMES), NUMBERS), DETAILS)
 def test_every_reading_is_canonical(report: Doc, details: Doc) -> None:
-    reading = read({**report, "prompt_tokens_details": details, "completion_tokens_details": details})
+    reading = read_report({**report, "prompt_tokens_details": details, "completion_tokens_details": details})
     if reading is not None:
         usage = reading.usage
         assert 0 <= usage.cached + usage.cache_write <= usage.input

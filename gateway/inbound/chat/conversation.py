@@ -31,8 +31,8 @@ from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
 from gateway.inbound.api import OPENAI_DIALECTS
 from gateway.inbound.media import audio_part, document_part, image_part
-from gateway.upstream.call_book import signature_in
 from gateway.upstream.openai.request import write_chat
+from gateway.upstream.openai.tool_calls import thought_signature
 from gateway.upstream.overrides import apply_overrides
 from gateway.upstream.translation import conversation_of
 from gateway.upstream.vendors import vendor_of
@@ -331,7 +331,7 @@ class _Reader:
             id=call.id,
             name=name,
             arguments=self.transcript.arguments(arguments),
-            signature="" if call.extra_content is NULL else signature_in(call.extra_content),
+            signature="" if call.extra_content is NULL else thought_signature(call.extra_content),
         )
 
     def _result(self, message: _Message, content: list[_Content], where: str) -> ResultPart:

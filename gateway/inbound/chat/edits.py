@@ -19,8 +19,9 @@ from gateway.domain.usage import Usage, as_object
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.renderer import Renderer
 from gateway.upstream.answer_state import AnswerState
-from gateway.upstream.call_book import BookedCall, kind_of
 from gateway.upstream.openai.reader import ID_LIMIT, OpenedChoice
+from gateway.upstream.openai.tool_calls import tool_kind
+from gateway.upstream.tool_call_tracker import TrackedCall
 from gateway.upstream.usage_report import UsageReports
 
 CHUNK = msgspec.Raw(b'"chat.completion.chunk"')
@@ -33,7 +34,7 @@ Doc = dict[str, Any]
 class TakenCall(msgspec.Struct, frozen=True, gc=False):
     """A tool call, or a delta of one, as it was read."""
 
-    call: BookedCall | None
+    call: TrackedCall | None
     """The call that it belongs to."""
     events: list[AnswerEvent]
     named: bool
@@ -117,7 +118,7 @@ class ChunkEditor(Renderer):
             return DONE
         reports = self.state.reports
         report = None if estimated else reports.as_sent()
-        if report is None or (not reports.usual and self._order.screen.value_has_secret(report)):
+        if report is None or (not reports.plain and self._order.screen.value_has_secret(report)):
             report = rawjson.raw(as_object(usage))
         return self.event({**self._head, "choices": [], "usage": report}) + DONE
 
@@ -156,20 +157,20 @@ def _call_for_client(delta: Fields, taken: TakenCall, *, whole: bool) -> Doc | N
             piece = event.piece
         elif isinstance(event, ToolCallBegan):
             began = event.name  # the call's own name may have grown since
-    kind = kind_of(delta)
+    kind = tool_kind(delta)
     key = "arguments" if kind == "function" else "input"
     rest = {name: value for name, value in delta.items() if name not in _CALL}
     inner: Doc = {} if rawjson.is_null(delta.get(kind)) else rawjson.fields(delta[kind])
     inner.pop("name", None)
-    if call is None or not (taken.events or rest or call.more_name) or (whole and not began):
+    if call is None or not (taken.events or rest or call.added_name) or (whole and not began):
         return None
     out: Doc = rest if whole else {"index": call.number, **rest}
     inner.pop(key, None)
     if began:
         out |= {"id": call.id, "type": kind}
         inner["name"] = began
-    elif call.more_name:  # clients put the pieces together
-        inner["name"] = call.more_name
+    elif call.added_name:  # clients put the pieces together
+        inner["name"] = call.added_name
     if "name" in inner or piece:
         inner[key] = msgspec.Raw(piece or b'""')
     out[kind] = inner
@@ -182,7 +183,7 @@ def mend_head(answer: Doc, reports: UsageReports, usage: Usage | None, head: Fie
         answer.pop("usage", None)
     elif reports.corrected:
         answer["usage"] = reports.as_sent() or rawjson.raw(as_object(usage))
-    if not reports.usual and usage is not None and order.screen.value_has_secret(answer.get("usage", rawjson.NULL)):
+    if not reports.plain and usage is not None and order.screen.value_has_secret(answer.get("usage", rawjson.NULL)):
         answer["usage"] = rawjson.raw(as_object(usage))
     answer.update(head)
     order.screen.clean(answer)

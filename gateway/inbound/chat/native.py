@@ -32,13 +32,13 @@ from gateway.domain.sse import BLANK, SSEEvent, stream_in
 from gateway.inbound.chat.edits import COMPLETION, ChunkEditor, Doc, TakenCall, identity, mend_head, mend_message
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, take_late_usage
-from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_of
-from gateway.upstream.call_book import Arguments
+from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_answer
 from gateway.upstream.finish_words import REASONS
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, upstream_id
 from gateway.upstream.openai.template import Template, learn
+from gateway.upstream.tool_call_tracker import Arguments
 from gateway.upstream.usage_report import UsageReports
 
 LESSONS = 12
@@ -156,7 +156,7 @@ class NativeChatStream(RenderedStream):
 
     def _parts(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
         for part in parts:
-            events = self._state.take(part)
+            events = self._state.add(part)
             if isinstance(part, ToolCallPart):
                 self._calls.append(TakenCall(self._state.last_call(part.choice), events, bool(part.name)))
             if not isinstance(part, _BESIDE):
@@ -244,7 +244,7 @@ class NativeChat(RenderingAdapter):
         answer = stream.read_answer(body)
         if stream.failure:
             raise AttemptFailed(stream.failure)
-        return whole_of(stream, rawjson.encode(answer))
+        return whole_answer(stream, rawjson.encode(answer))
 
 
 def _regular(body: bytes, order: Order) -> WholeAnswer | None:
@@ -262,7 +262,7 @@ def _regular(body: bytes, order: Order) -> WholeAnswer | None:
     if not finish:
         return None
     before, reports = dict(answer), UsageReports(order.fields)
-    reports.see(answer)
+    reports.add(answer)
     reported, name = reports.usage(tally), upstream_id(answer, order.screen)
     mend_head(answer, reports, reported, identity(answer, name, order, COMPLETION), order)
     return WholeAnswer(

@@ -45,7 +45,7 @@ from gateway.inbound.json_body import BodyLimits, fields_of
 from gateway.inbound.relay import RenderableStream, edit_request
 from gateway.inbound.renderer import Renderer, WholeRenderer
 from gateway.inbound.rendering import NativeTap, RenderingAdapter
-from gateway.upstream.adapter import DialectAdapter, WholeAnswer, whole_of
+from gateway.upstream.adapter import DialectAdapter, WholeAnswer, whole_answer
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response, truncation
@@ -225,7 +225,7 @@ class CompletionTap(NativeTap):
             raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}"))
         changed = dict(answer)
         mend_head(changed, self.reports, self.reported, _head_of(answer, self._order), self._order)
-        return whole_of(self, body if changed == answer else rawjson.encode(changed))
+        return whole_answer(self, body if changed == answer else rawjson.encode(changed))
 
 
 class Completions(ChatCompletions):

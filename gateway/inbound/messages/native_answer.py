@@ -20,7 +20,7 @@ from gateway.domain.sse import BOM, SMALL_NUMBER, PieceDecoder, SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.messages.render import write_event
 from gateway.inbound.rendering import NativeTap
-from gateway.upstream.adapter import AnswerReader, WholeAnswer, no_answer, whole_of
+from gateway.upstream.adapter import AnswerReader, WholeAnswer, not_an_answer, whole_answer
 from gateway.upstream.answer_errors import failure_in
 
 _CONTENT = {
@@ -114,7 +114,7 @@ class MessageTap(NativeTap):
         """Count the start of a block, or a piece of it, in this event: all of it if its kind is unknown."""
         kind = rawjson.text_at(holder.get("type"))
         if kind.endswith("tool_use"):
-            self.tally.tool()
+            self.tally.add_call()
             self._called = self._called or kind == "tool_use"
         texts = [text for name in _COUNTED if isinstance(text := rawjson.maybe(holder.get(name)), str)]
         self.tally.add("".join(texts) if texts or kind in _CONTENT else data.decode("utf-8", "replace"))
@@ -147,21 +147,21 @@ class MessageTap(NativeTap):
             for text in _texts(rawjson.maybe(message.get("content"))):
                 self.tally.add(text)
         sent = body if edited == message and not self._mended else rawjson.encode(edited)
-        return whole_of(self, sent, render=lambda _: sent)
+        return whole_answer(self, sent, render=lambda _: sent)
 
     def _message(self, body: bytes) -> Fields:
         """Returns the fields of a whole answer. Raises AttemptFailed for anything else."""
         try:
             message = rawjson.fields(body.strip().removeprefix(BOM))
         except ValueError as error:
-            raise no_answer(body, self._channel) from error
+            raise not_an_answer(body, self._channel) from error
         mark = bytes(memoryview(message.get("content", NULL))[:1])
         if mark == b'"':  # a text without its block
             self._mended = True
             message["content"] = rawjson.raw([{"type": "text", "text": message["content"]}])
         elif mark != b"[":
             failure = failure_in(self._channel, message)
-            raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure)
+            raise not_an_answer(body, self._channel) if failure is None else AttemptFailed(failure)
         name, word = (rawjson.text_at(message.get(name)) for name in ("id", "stop_reason"))
         self._called = word == "tool_use"
         self.see((UsageSeen(message), UpstreamNamed(name), StopWord(word or "end_turn")))

@@ -214,14 +214,14 @@ class ResponsesReader:
         if response.get("output", _EMPTY) != _EMPTY:  # what is kept must not keep the items
             self._response = {n: raw.copy() if n != "output" else _EMPTY for n, raw in response.items()}
         if not rawjson.is_null(response.get("usage")):
-            self._reports.see({"usage": _with_tools(response), **{n: response[n] for n in _BILLED if n in response}})
+            self._reports.add({"usage": _with_tools(response), **{n: response[n] for n in _BILLED if n in response}})
 
     def _count(self, item: Fields) -> None:
         kind = rawjson.maybe(item.get("type"))
         self._compacted = self._compacted or kind == COMPACTION
         if isinstance(kind, str) and kind.endswith("_call"):
             self._called = self._called or kind in ("function_call", "custom_tool_call")
-            self.tally.tool()
+            self.tally.add_call()
             name = rawjson.maybe(item.get("name"))
             self.tally.add(name if isinstance(name, str) else "")
 

@@ -29,7 +29,7 @@ from gateway.inbound.relay import (
 )
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
-from gateway.upstream.adapter import RequestWriter, WholeAnswer, whole_of
+from gateway.upstream.adapter import RequestWriter, WholeAnswer, whole_answer
 from gateway.upstream.failures import bad_response
 from gateway.upstream.learned_params import DEVELOPER, ROLE
 from gateway.upstream.openai.dialect import endpoint
@@ -181,7 +181,7 @@ class ResponsesRelay:
             raise AttemptFailed(bad_response(channel, str(error))) from error
         except ValueError as error:
             raise AttemptFailed(bad_response(channel, "it is not a response")) from error
-        return whole_of(reader, sent, render=lambda _: sent)
+        return whole_answer(reader, sent, render=lambda _: sent)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return native_failure(self._dialect.failure(channel, status, headers, body), body)

@@ -330,7 +330,7 @@ class AnthropicDialect(ChannelDialect):
     def model_limit(self, upstream_model: str) -> int | None:
         return row_of(upstream_model).max_output
 
-    def ask_models(self, channel: Channel, after: str) -> PreparedRequest:
+    def models_request(self, channel: Channel, after: str) -> PreparedRequest:
         """Returns the request for a page of a thousand models."""
         url = endpoint(root(channel), "/v1/models") + "?limit=1000"
         if after:

@@ -34,12 +34,12 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.sse import SSEEvent
-from gateway.upstream.adapter import AnswerReader, no_answer
+from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in
 from gateway.upstream.anthropic.messages import JSON_TOOL, TOOLS, answers_by_tool
-from gateway.upstream.call_book import argument_text, index_of, label
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import truncation
+from gateway.upstream.openai.tool_calls import arguments_text, lenient_index, lenient_text
 from gateway.upstream.translation import ToolNames
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
@@ -56,7 +56,7 @@ class _Block:
         self.kind = kind
         self.is_answer = False
         """Whether the input of this tool call is the answer itself."""
-        self.begun = argument_text(fields.get("input"))
+        self.begun = arguments_text(fields.get("input"))
         """The input in the block's start."""
         self.piecewise = False
         """Whether its input came in deltas."""
@@ -67,7 +67,7 @@ class _Block:
 class MessageReader(AnswerReader):
     """Reads one answer. Implements ``AnswerReader``."""
 
-    stops = True
+    ends_blocks = True
 
     def __init__(self, order: Order, channel: Channel, memory: CallMemory) -> None:
         self._order = order
@@ -111,12 +111,12 @@ class MessageReader(AnswerReader):
         try:
             message = rawjson.fields(body.strip().removeprefix(b"\xef\xbb\xbf"))
         except ValueError as error:
-            raise no_answer(body, self._channel) from error
+            raise not_an_answer(body, self._channel) from error
         try:
             blocks = _blocks(message.get("content", NULL))
         except ValueError as error:
             failure = failure_in(self._channel, message)
-            raise no_answer(body, self._channel) if failure is None else AttemptFailed(failure) from error
+            raise not_an_answer(body, self._channel) if failure is None else AttemptFailed(failure) from error
         yield from _usage(message, final=True)
         yield UpstreamNamed(rawjson.text_at(message.get("id")))
         for index, block in enumerate(blocks):
@@ -157,7 +157,7 @@ class MessageReader(AnswerReader):
             yield _other(kind, rawjson.maybe(fields.get("source")))
 
     def _open_call(self, block: _Block, fields: Fields) -> Iterator[AnswerPart]:
-        call_id, name = label(fields.get("id")), label(fields.get("name"))
+        call_id, name = lenient_text(fields.get("id")), lenient_text(fields.get("name"))
         if name == JSON_TOOL and answers_by_tool(self._order):
             block.is_answer = True
             return
@@ -181,7 +181,7 @@ class MessageReader(AnswerReader):
             case "citations_delta":
                 yield from _cite(rawjson.maybe(delta.get("citation")), index)
             case "input_json_delta":
-                piece = argument_text(delta.get("partial_json"))
+                piece = arguments_text(delta.get("partial_json"))
                 if piece not in (b"", _EMPTY):
                     block.piecewise = True
                     yield from _input(block, piece)
@@ -260,4 +260,4 @@ def _other(kind: str, source: Any) -> AnswerPart:
 
 
 def _index(fields: Fields) -> int:
-    return index_of(fields.get("index"), 0) or 0
+    return lenient_index(fields.get("index"), 0) or 0

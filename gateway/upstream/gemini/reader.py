@@ -26,13 +26,13 @@ from gateway.domain.failure import AttemptFailed
 from gateway.domain.order import Order
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import SSEEvent
-from gateway.upstream.adapter import AnswerReader, no_answer
+from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in
-from gateway.upstream.call_book import made_id
 from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.failures import bad_response
 from gateway.upstream.finish_words import meaning_of
 from gateway.upstream.gemini.request import TOOLS, camel
+from gateway.upstream.tool_call_tracker import made_id
 from gateway.upstream.translation import ToolNames
 
 REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
@@ -88,9 +88,9 @@ class ResponseReader(AnswerReader):
             for response in split(body):
                 yield from self._response(response)
         except ValueError as error:
-            raise no_answer(body, self._channel) from error
+            raise not_an_answer(body, self._channel) from error
         if not self._candidates:
-            raise no_answer(body, self._channel)
+            raise not_an_answer(body, self._channel)
         self.default_word = "STOP"
         yield from self._endings()
 

@@ -17,7 +17,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel
 from gateway.domain.failure import AttemptFailed
 from gateway.upstream import failures
-from gateway.upstream.adapter import Memory, SignsOfLife
+from gateway.upstream.adapter import Memory, StreamProgress
 from gateway.upstream.http.parser import ConnectionBroken, Inflater, WireAnswer
 
 STREAM_LIMIT = 256 * 1024 * 1024
@@ -86,8 +86,8 @@ class HttpReply:
         await memory.wait(size)
         return loop.time() - began
 
-    def chunks(self, signs: SignsOfLife) -> AsyncIterator[bytes]:
-        return Incoming(self, signs, self._began)
+    def chunks(self, progress: StreamProgress) -> AsyncIterator[bytes]:
+        return Incoming(self, progress, self._began)
 
     async def receive(self) -> bytes:
         """Returns the next bytes; empty at the end. Raises AttemptFailed."""
@@ -156,17 +156,17 @@ class Incoming:
     """The bytes of a stream as they arrive, within its deadlines. An iterator, so that it needs no end."""
 
     __slots__ = (
-        *("_armed", "_comments", "_event_at", "_events", "_left", "_reply", "_sign_at", "_signs", "_size"),
+        *("_armed", "_comments", "_event_at", "_events", "_left", "_reply", "_sign_at", "_progress", "_size"),
         *("_timeouts", "_waiting"),
     )
 
-    def __init__(self, reply: HttpReply, signs: SignsOfLife, began: float) -> None:
+    def __init__(self, reply: HttpReply, progress: StreamProgress, began: float) -> None:
         """Until the first event the head deadline runs on, from ``began``."""
         self._reply = reply
         self._timeouts = reply.channel.timeouts
-        self._signs = signs
-        self._events = self._signs.events
-        self._comments = self._signs.comments
+        self._progress = progress
+        self._events = self._progress.events
+        self._comments = self._progress.comments
         self._event_at = self._sign_at = began
         self._size = 0
         self._waiting = False
@@ -192,7 +192,7 @@ class Incoming:
         try:
             data = await self._reply.receive()
         except AttemptFailed as failed:
-            if self._signs.events and failed.kind is not FailureKind.SLOW:
+            if self._progress.events and failed.kind is not FailureKind.SLOW:
                 raise StopAsyncIteration from failed
             raise
         finally:
@@ -210,11 +210,11 @@ class Incoming:
 
     def look(self, now: float) -> None:
         """Note whether there was progress since the last check."""
-        if self._signs.events != self._events:
-            self._events = self._signs.events
+        if self._progress.events != self._events:
+            self._events = self._progress.events
             self._event_at = self._sign_at = now
-        if self._signs.comments != self._comments:
-            self._comments = self._signs.comments
+        if self._progress.comments != self._comments:
+            self._comments = self._progress.comments
             self._sign_at = now
 
     def due(self) -> tuple[float, float, str]:

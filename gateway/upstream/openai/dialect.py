@@ -286,7 +286,7 @@ class OpenAIDialect(ChannelDialect):
     def remembers(self, channel: Channel) -> bool:
         return vendor_of(channel.preset, channel.base_url).reasoning_back
 
-    def ask_models(self, channel: Channel, after: str) -> PreparedRequest | None:
+    def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
         """Returns the request for all models at once."""
         return (
             None

@@ -26,7 +26,7 @@ from gateway.upstream.error_body import excerpt, read_error
 from gateway.upstream.failures import bad_response, classify, lacks_path
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, endpoint
 from gateway.upstream.usage_counts import PLAUSIBLE
-from gateway.upstream.usage_report import read
+from gateway.upstream.usage_report import read_report
 
 _FLOATS = msgspec.json.Decoder(list[float])
 
@@ -175,7 +175,7 @@ def usage_of(report: msgspec.Raw | None) -> Usage | None:
     decoded = rawjson.maybe(report)
     if not isinstance(decoded, dict):
         return None
-    reading = read(decoded)
+    reading = read_report(decoded)
     tokens = reading.usage.input if reading is not None else decoded.get("total_tokens")
     if type(tokens) is not int or not 0 < tokens <= PLAUSIBLE:
         return None

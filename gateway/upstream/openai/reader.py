@@ -28,12 +28,13 @@ from gateway.domain.rawjson import NULL, Fields
 from gateway.domain.screen import Screen
 from gateway.domain.sse import SSEEvent
 from gateway.domain.text import plain
-from gateway.upstream.adapter import AnswerReader, no_answer
+from gateway.upstream.adapter import AnswerReader, not_an_answer
 from gateway.upstream.answer_errors import failure_in, failure_named, reported_failure, reports_error
-from gateway.upstream.call_book import TOO_MANY, TooManyCalls, calls_of, part_of, says_something
 from gateway.upstream.finish_words import finish_reason
 from gateway.upstream.openai.contents import media_in, normalize_texts
 from gateway.upstream.openai.template import Template, learn
+from gateway.upstream.openai.tool_calls import TooManyCalls, call_objects, has_content, tool_call_part
+from gateway.upstream.tool_call_tracker import TOO_MANY
 
 ID_LIMIT = 200
 """The most characters of an upstream's id; a longer one is replaced by ours."""
@@ -154,14 +155,14 @@ class ChatReader(AnswerReader):
         try:
             self.opened = answer = _chunk_of(body.strip().removeprefix(b"\xef\xbb\xbf"))
         except ValueError as error:
-            raise no_answer(body, self._channel) from error
+            raise not_an_answer(body, self._channel) from error
         self._add_reports(answer)
         if self._add_choices(answer, "message"):
             self.default_word = "stop"
             return self._parts
         self.failure = failure_in(self._channel, answer)
         if self.failure is None:
-            raise no_answer(body, self._channel)
+            raise not_an_answer(body, self._channel)
         return self._parts
 
     def forget(self) -> None:
@@ -222,7 +223,7 @@ class ChatReader(AnswerReader):
             self._add_extras(message, index)
         numbered = choice.whole or len(choice.calls) > 1
         for place, call in enumerate(choice.calls):
-            add(part_of(call, index, place if numbered else None))
+            add(tool_call_part(call, index, place if numbered else None))
 
     def _seal(self, blocks: list[Any], index: int) -> None:
         """Adds Anthropic's thoughts, which LiteLLM passes on: a delta has a piece of one, the last its signature."""
@@ -306,8 +307,8 @@ def _open(fields: Fields, position: int, holder: str, first: int) -> OpenedChoic
     normalize_texts(message)
     calls: list[Fields] = []
     if (raw := message.get("tool_calls", NULL)) != NULL:
-        calls = calls_of(raw)
-    elif (raw := message.get("function_call", NULL)) != NULL and says_something(raw):
+        calls = call_objects(raw)
+    elif (raw := message.get("function_call", NULL)) != NULL and has_content(raw):
         calls = [{"function": raw}]
     return OpenedChoice(given - first if type(given) is int else position, fields, message, calls, whole)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.inbound.chat.native import NativeChatStream
-from gateway.upstream.call_book import made_id
+from gateway.upstream.tool_call_tracker import made_id
 from tests.cases.answers import chunks_in
 from tests.cases.streams import ROLE
 from tests.fakes.replies import chunk, delta, event, tool_call
@@ -104,7 +104,7 @@ def test_custom_tools_have_input() -> None:
 def test_calls_are_counted() -> None:
     calls = _begun()
     _take(calls, tool_call(0, "a", "find", '{"x":1}'), _later("more"))
-    assert (calls.tally.tools, calls.tally.chars) == (1, len('find{"x":1}more'))
+    assert (calls.tally.calls, calls.tally.chars) == (1, len('find{"x":1}more'))
 
 
 @pytest.mark.parametrize("call", [{"index": 0, "function": 5}, {"index": 0, "function": []}])

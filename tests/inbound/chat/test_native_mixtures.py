@@ -69,7 +69,7 @@ def _outcome(data: bytes, sizes: Iterator[int]) -> Outcome:
     out += stream.end()
     failed = "" if stream.failure is None else stream.failure.code
     tally = stream.tally
-    return out, stream.finished, failed, stream.marks, stream.events, tally.chars, tally.tools, stream.reported
+    return out, stream.finished, failed, stream.marks, stream.events, tally.chars, tally.calls, stream.reported
 
 
 @given(st.lists(EVENTS, max_size=25), st.lists(st.integers(1, 400), max_size=40))

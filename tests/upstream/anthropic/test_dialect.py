@@ -60,7 +60,10 @@ OPUS = {
 
 def test_questions() -> None:
     dialect = AnthropicDialect()
-    first, second = dialect.ask_models(channel("https://h/v1"), ""), dialect.ask_models(channel("https://h"), "a/b")
+    first, second = (
+        dialect.models_request(channel("https://h/v1"), ""),
+        dialect.models_request(channel("https://h"), "a/b"),
+    )
     assert first.url == "https://h/v1/models?limit=1000"
     assert second.url == "https://h/v1/models?limit=1000&after_id=a%2Fb"
     assert first.headers["anthropic-version"] == "2023-06-01"

@@ -136,7 +136,7 @@ START = {"input_tokens": 10, "cache_creation_input_tokens": 3, "cache_read_input
 def _seen(*reports: Any) -> tuple[Usage | None, bool]:
     seen = UsageReports({})
     for found in reports:
-        seen.see({"usage": rawjson.raw(found)})
+        seen.add({"usage": rawjson.raw(found)})
     return seen.usage(OutputCounter()), seen.suspect
 
 

@@ -59,8 +59,11 @@ CHATS = ["generateContent", "countTokens"]
 
 def test_questions() -> None:
     dialect = GeminiDialect()
-    assert dialect.ask_models(channel("https://h"), "").url == "https://h/v1beta/models?pageSize=1000"
-    assert dialect.ask_models(channel("https://h/v1"), "a=b").url == "https://h/v1/models?pageSize=1000&pageToken=a%3Db"
+    assert dialect.models_request(channel("https://h"), "").url == "https://h/v1beta/models?pageSize=1000"
+    assert (
+        dialect.models_request(channel("https://h/v1"), "a=b").url
+        == "https://h/v1/models?pageSize=1000&pageToken=a%3Db"
+    )
 
 
 def test_a_page() -> None:

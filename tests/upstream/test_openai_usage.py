@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.usage import Usage, UsageSource
-from gateway.upstream.usage_counts import usual_usage
-from gateway.upstream.usage_report import read
+from gateway.upstream.usage_counts import openai_usage
+from gateway.upstream.usage_report import read_report
 
 COUNT = st.one_of(st.integers(-1, 30), st.sampled_from([None, True, 5.0, "5", 20_000_001]))
 DETAILS = st.none() | st.dictionaries(
@@ -38,9 +38,9 @@ def test_nothing_is_read_otherwise_than_by_the_whole_reading(report: dict[str, A
     inputs, outputs = report["prompt_tokens"], report["completion_tokens"]
     if fits and type(inputs) is int and type(outputs) is int:
         report["total_tokens"] = inputs + outputs
-    quick = usual_usage(raw(report))
+    quick = openai_usage(raw(report))
     if quick is not None:
-        reading = read(report)
+        reading = read_report(report)
         assert reading is not None
         assert (quick, False, False) == (reading.usage, reading.suspect, reading.corrected)
 
@@ -53,7 +53,7 @@ def test_the_usual_report_is_read() -> None:
         "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 2, "audio_tokens": 0, "accepted_prediction_tokens": 1},
     }
-    assert usual_usage(raw(report)) == Usage(input=20, cached=4, output=9, reasoning=2, source=UsageSource.REPORTED)
+    assert openai_usage(raw(report)) == Usage(input=20, cached=4, output=9, reasoning=2, source=UsageSource.REPORTED)
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_the_usual_report_is_read() -> None:
 )
 def test_any_other_report_is_left_to_the_whole_reading(changed: dict[str, Any]) -> None:
     report = {"prompt_tokens": 20, "completion_tokens": 9, "total_tokens": 29, **changed}
-    assert usual_usage(raw(report)) is None
+    assert openai_usage(raw(report)) is None

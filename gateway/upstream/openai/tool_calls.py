@@ -1,0 +1,89 @@
+"""Tool calls in chat completions: reads them from messages and deltas, and corrects wrong JSON types."""
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.answer import ToolCallPart
+from gateway.domain.rawjson import NULL
+from gateway.upstream.tool_call_tracker import MOST_CALLS
+
+
+class TooManyCalls(ValueError):
+    """A message has too many calls to be decoded."""
+
+
+def call_objects(raw: msgspec.Raw) -> list[rawjson.Fields]:
+    """Returns the tool calls in a field of a message. A single one need not be in a list.
+
+    Raises ValueError if it has none, and TooManyCalls.
+    """
+    if bytes(raw).count(b'"function"') > 2 * MOST_CALLS + 2:  # the field, and the value of the type
+        raise TooManyCalls("too many tool calls")
+    items = rawjson.items(raw) if bytes(memoryview(raw)[:1]) != b"{" else [raw]
+    calls = [rawjson.fields(call) for call in items if not rawjson.is_null(call)]
+    if calls == [{}]:
+        raise ValueError("no call")
+    return calls
+
+
+def tool_call_part(call: rawjson.Fields, choice: int = 0, position: int | None = None) -> ToolCallPart:
+    """Returns a tool call of a message or delta as a part of the answer. ``position`` is the index of a call without
+    one.
+
+    Raises ValueError if it is not a call.
+    """
+    kind = tool_kind(call)
+    inner = rawjson.fields(call[kind]) if not rawjson.is_null(call.get(kind)) else call
+    arguments = inner.get("input") if kind == "custom" else inner.get("arguments", inner.get("parameters"))
+    return ToolCallPart(
+        index=lenient_index(call.get("index"), position),
+        id=lenient_text(call.get("id")),
+        name=lenient_text(inner.get("name", call.get("name"))),
+        piece=arguments_text(arguments),
+        custom=kind == "custom",
+        signature=thought_signature(call.get("extra_content")),
+        choice=choice,
+    )
+
+
+def tool_kind(call: rawjson.Fields) -> str:
+    """Returns whether it calls a ``function`` or a ``custom`` tool. Snowflake sends both fields, one of them empty."""
+    function, custom = (call.get(name, NULL) for name in ("function", "custom"))
+    if rawjson.is_null(custom):
+        return "function"
+    return "custom" if rawjson.is_null(function) or has_content(custom) else "function"
+
+
+def has_content(function: msgspec.Raw) -> bool:
+    """Returns whether the inner object of a call has a name or arguments, or is not an object."""
+    inner = rawjson.maybe(function)
+    return not isinstance(inner, dict) or any(inner.values())
+
+
+def lenient_index(value: msgspec.Raw | None, default: int | None = None) -> int | None:
+    """Returns an index, which may be text or a float; the default for anything else."""
+    number = rawjson.maybe(value)
+    if isinstance(number, str) and number.isascii() and number.isdigit():
+        number = int(number[:6])
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    return number if type(number) is int and number >= 0 else default
+
+
+def lenient_text(value: msgspec.Raw | None) -> str:
+    """Returns an id or a name: a number as its digits; empty for anything else but a string."""
+    decoded = rawjson.maybe(value)
+    return str(decoded) if type(decoded) is int else rawjson.text_at(decoded)
+
+
+def arguments_text(value: msgspec.Raw | None) -> bytes:
+    """Returns arguments as a JSON string; a JSON value becomes its text. Empty without arguments."""
+    if value is None or rawjson.is_null(value):
+        return b""
+    data = bytes(value)
+    return data if data[:1] == b'"' else rawjson.encode(data.decode("utf-8", "replace"))
+
+
+def thought_signature(extra: msgspec.Raw | None) -> str:
+    """Returns Google's thought signature from ``extra_content``, its place in Google's compatible API."""
+    return rawjson.text_at(extra, "google", "thought_signature")

@@ -1,0 +1,285 @@
+"""ToolCallTracker: finds the tool call that each piece of a choice belongs to, however the upstream identifies calls.
+
+Upstreams repeat ids and names, count from 1 or not at all, give every call the same index, send a call again whole, or
+change the id in the middle. So:
+
+- A piece without a name never opens a call. It continues the call with its id or index, or else the last one. Before
+  the first call, it is held until a name comes.
+- An equal id means the same call, whatever the index, unless both name and index differ. The same call again, whole,
+  adds nothing.
+- A name at a known index opens another call if its id differs, or, without ids, if the arguments so far are complete or
+  belong to another name. Where calls have ids, a different name without an id, or with the same id, is more of the
+  name.
+
+Calls are numbered from 0 without gaps, and each has an id of its own.
+"""
+
+import hashlib
+from io import StringIO
+
+import msgspec
+
+from gateway.domain import rawjson
+from gateway.domain.answer import ToolCallPart, join_strings
+from gateway.domain.json_text import ObjectEnd
+
+_EMPTY = b'""'
+MAX_HELD_BYTES = 1 << 20
+"""The most bytes of arguments that are held for calls without a name."""
+MOST_CALLS = 512
+"""The most calls of one answer: four times as many as any vendor allows."""
+TOO_MANY = "too_many_tool_calls"
+"""The finish reason of an answer with more."""
+
+
+class Arguments:
+    """The arguments of a call so far."""
+
+    __slots__ = ("_cumulative", "_end", "_text", "_unread", "size")
+
+    def __init__(self) -> None:
+        self._unread: list[str] = []
+        """Pieces that are not in ``_text`` yet: most arguments are never examined."""
+        self._text = StringIO()
+        self._end = ObjectEnd()
+        self._cumulative = False
+        """Whether a piece repeated everything before it."""
+        self.size = 0
+        """The number of characters."""
+
+    def add(self, text: str) -> None:
+        """Add a piece."""
+        self._unread.append(text)
+        self.size += len(text)
+        if len(self._unread) > 1000:
+            self._read()
+
+    @property
+    def complete(self) -> bool:
+        """Returns whether they are a whole JSON object."""
+        self._read()
+        return self._end.reached
+
+    def equals(self, text: str) -> bool:
+        """Returns whether they are this text."""
+        if self.size != len(text):
+            return False
+        self._read()
+        return self._text.getvalue() == text
+
+    def new_in(self, text: str) -> str:
+        """Returns what a piece adds: some upstreams send all arguments again in every piece.
+
+        Unless a value may begin here, a piece that begins like the arguments cannot continue them.
+        """
+        if not text.startswith("{") or not 0 < self.size <= len(text):
+            return text
+        self._read()
+        so_far = self._text.getvalue()
+        if not self._cumulative and so_far.rstrip().endswith((":", ",", "[")):
+            return text
+        if not text.startswith(so_far):
+            return text
+        self._cumulative = True
+        return text[self.size :]
+
+    def _read(self) -> None:
+        for piece in self._unread:
+            self._end.add(piece)
+            self._text.write(piece)
+        self._unread.clear()
+
+
+class TrackedCall(msgspec.Struct, eq=False):
+    """A call that was opened."""
+
+    number: int
+    id: str
+    """The client's id."""
+    name: str
+    arguments: Arguments
+    upstream_id: str
+    """The upstream's id; empty if it has sent none yet."""
+    added_name: str = ""
+    """What the last piece added to the name."""
+
+
+class _NamelessCall(msgspec.Struct, eq=False):
+    """The pieces of a call whose name has not come yet."""
+
+    id: str
+    index: int | None
+    pieces: list[bytes]
+
+
+class CallUpdate(msgspec.Struct, frozen=True, gc=False):
+    """What a piece does to its call."""
+
+    call: TrackedCall
+    opened: bool
+    piece: bytes
+    """What it adds to the arguments, as a JSON string; empty: nothing."""
+
+
+class ToolCallTracker:
+    """The tool calls of one choice so far."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        """Missing ids are made from it, so that they differ between answers."""
+        self.calls: list[TrackedCall] = []
+        self.last: TrackedCall | None = None
+        """The call of the last piece; None if its name has not come yet."""
+        self._by_index: dict[int, TrackedCall] = {}
+        self._by_id: dict[str, TrackedCall] = {}
+        self._nameless: list[_NamelessCall] = []
+        self._held_bytes = 0
+
+    @property
+    def nameless(self) -> bool:
+        """Returns whether there are calls whose name has not come yet."""
+        return bool(self._nameless)
+
+    @property
+    def full(self) -> bool:
+        """Returns whether there are more calls than any model makes."""
+        return len(self.calls) + len(self._nameless) > MOST_CALLS
+
+    def __bool__(self) -> bool:
+        return bool(self.calls)
+
+    def number_at(self, index: int) -> int:
+        """Returns the number of the call at an upstream's index; -1 if there is none."""
+        call = self._by_index.get(index)
+        return -1 if call is None else call.number
+
+    def add(self, part: ToolCallPart) -> CallUpdate | None:
+        """Returns what a piece does to its call; None if the name has not come yet. Raises ValueError."""
+        call = self._find_call(part, _text_of(part.piece))
+        if call is not None:
+            update = self._continue(call, part)
+        elif part.name:
+            update = self._open(part)
+        else:
+            self._hold(part)
+            self.last = None
+            return None
+        self.last = update.call
+        return update
+
+    def _find_call(self, part: ToolCallPart, text: str) -> TrackedCall | None:
+        """Returns the call that a piece continues; None if it opens one, or must be held."""
+        by_id = self._by_id.get(part.id) if part.id else None
+        if by_id is not None:
+            again = part.name and is_object(text) and by_id.arguments.complete
+            moved = part.index is not None and self._by_index.get(part.index) is not by_id
+            renamed = moved and part.name not in ("", by_id.name)
+            return None if renamed or (again and not by_id.arguments.equals(text)) else by_id
+        at_index = None if part.index is None else self._by_index.get(part.index)
+        if not part.name:
+            return at_index or self._last_call(part)
+        if at_index is not None and part.id:
+            return at_index if not at_index.upstream_id and at_index.name == part.name else None
+        call = at_index if part.index is not None else self.calls[-1] if self.calls and not part.id else None
+        return None if call is None or _names_another(call, part, text) else call
+
+    def _last_call(self, part: ToolCallPart) -> TrackedCall | None:
+        """Returns the last call, for a piece without a name whose id and index are unknown.
+
+        With an id and without arguments, it may begin a call whose name follows.
+        """
+        begins = part.id and part.piece in (b"", _EMPTY)
+        return self.calls[-1] if self.calls and not begins else None
+
+    def _continue(self, call: TrackedCall, part: ToolCallPart) -> CallUpdate:
+        if part.id and not call.upstream_id:
+            call.upstream_id = part.id
+            self._by_id.setdefault(part.id, call)
+        if part.index is not None:
+            self._by_index[part.index] = call
+        call.added_name = "" if call.arguments.complete else part.name.removeprefix(call.name)
+        call.name += call.added_name
+        return CallUpdate(call, opened=False, piece=_add_arguments(call, part))
+
+    def _open(self, part: ToolCallPart) -> CallUpdate:
+        held = self._pop_nameless(part)
+        part = part if held.pieces else _unwrap(part)
+        upstream_id, number = part.id or held.id, len(self.calls)
+        is_new = bool(upstream_id) and upstream_id not in self._by_id
+        call_id = upstream_id if is_new else made_id(self._seed, number)
+        call = TrackedCall(number, call_id, part.name, Arguments(), upstream_id)
+        self.calls.append(call)
+        if is_new:
+            self._by_id[upstream_id] = call
+        for index in (part.index, held.index):
+            if index is not None:
+                self._by_index[index] = call
+        pieces = [piece for piece in (*held.pieces, part.piece) if piece not in (b"", _EMPTY)]
+        for piece in pieces:
+            call.arguments.add(rawjson.text(piece))
+        return CallUpdate(call, opened=True, piece=join_strings(pieces) if pieces else b"")
+
+    def _pop_nameless(self, part: ToolCallPart) -> _NamelessCall:
+        """Returns the nameless call that this name belongs to, or an empty one."""
+        for held in self._nameless:
+            if held.id == part.id or (part.index is not None and held.index == part.index) or not part.id:
+                self._nameless.remove(held)
+                return held
+        return _NamelessCall(part.id, part.index, [])
+
+    def _hold(self, part: ToolCallPart) -> None:
+        """Keep a piece until the name of its call comes."""
+        key = (part.id, part.index)
+        call = next((held for held in self._nameless if (held.id, held.index) == key or not part.id), None)
+        if call is None:
+            call = _NamelessCall(part.id, part.index, [])
+            self._nameless.append(call)
+        self._held_bytes += len(part.piece)
+        if self._held_bytes <= MAX_HELD_BYTES:
+            call.pieces.append(part.piece)
+
+
+def _names_another(call: TrackedCall, part: ToolCallPart, text: str) -> bool:
+    """Returns whether a name without an id opens another call than the one at its place."""
+    if part.name != call.name:
+        return call.arguments.complete or not call.upstream_id
+    if not text:
+        return part.index is None and call.arguments.complete
+    return is_object(text) and call.arguments.complete and not call.arguments.equals(text)
+
+
+def _add_arguments(call: TrackedCall, part: ToolCallPart) -> bytes:
+    """Add a piece to the arguments. Returns what is new in it, as a JSON string; empty if nothing is."""
+    if not call.arguments.size:
+        part = _unwrap(part)
+    text = _text_of(part.piece)
+    if not text or (part.name and is_object(text) and call.arguments.equals(text)):
+        return b""
+    new = text if part.custom else call.arguments.new_in(text)
+    call.arguments.add(new)
+    return part.piece if new == text else rawjson.encode(new) if new else b""
+
+
+def _unwrap(part: ToolCallPart) -> ToolCallPart:
+    """Returns the first piece of a call. Arguments that are a JSON string within a JSON string are unwrapped once."""
+    if part.custom or not part.piece.startswith(b'"\\"'):
+        return part
+    inner = rawjson.maybe(rawjson.text(part.piece).encode("utf-8", "surrogatepass"))
+    unwraps = isinstance(inner, str) and is_object(inner)
+    return msgspec.structs.replace(part, piece=rawjson.encode(inner)) if unwraps else part
+
+
+def _text_of(piece: bytes) -> str:
+    return rawjson.text(piece) if piece else ""
+
+
+def is_object(text: str) -> bool:
+    """Returns whether a text is a JSON object by itself."""
+    end = ObjectEnd()
+    end.add(text)
+    return end.reached
+
+
+def made_id(seed: str, number: int) -> str:
+    """Returns an id for a call without one. Like the seed, it differs between answers."""
+    return "call_" + hashlib.sha256(f"{seed}/{number}".encode("utf-8", "replace")).hexdigest()[:24]
