@@ -154,7 +154,7 @@ async def embedded_server(config: Config, *, listen: bool = False) -> AsyncItera
 
 def machine_checks(config: Config) -> list[Step]:
     """Returns what the doctor can find out about the machine if the store cannot be opened."""
-    return machine.look(config, "")
+    return machine.check_machine(config, "")
 
 
 def _begin(engine: Engine) -> str:

@@ -1,4 +1,4 @@
-"""Admin: the server's status and settings, how to stop and verify it, and the owner's account with its grants."""
+"""Admin: shows, stops and verifies the server, edits its settings, and manages the owner's account with its grants."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,20 +33,22 @@ class StopBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def show_instance(edits: ConfigEdits, _: web.Request) -> str:
-    """GET /instance: the identity of this server, by which a front end knows that its runfile is not an old one."""
+    """GET /instance: the id of this server process. A front end compares it to notice a runfile of an earlier
+    server.
+    """
     return edits.engine.instance
 
 
-async def status(edits: ConfigEdits, _: web.Request) -> Status:
+async def show_status(edits: ConfigEdits, _: web.Request) -> Status:
     """GET /status: the server's status."""
     return edits.engine.status()
 
 
 async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """POST /stop {now}: answer immediately, then drain and stop."""
-    asked = await read_body(request, StopBody)
-    edits.engine.stop_asked(asked.now)
-    return {"done": "stopping now" if asked.now else "stopping when the running calls have ended"}
+    """POST /stop {now}: answer at once, then stop, after the running calls unless ``now`` is set."""
+    body = await read_body(request, StopBody)
+    edits.engine.stop_asked(body.now)
+    return {"done": "stopping now" if body.now else "stopping when the running calls have ended"}
 
 
 async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
@@ -66,18 +68,18 @@ async def show_expiring(edits: ConfigEdits, request: web.Request) -> ExpiringRec
 
 
 async def edit_settings(edits: ConfigEdits, request: web.Request) -> Settings:
-    """PATCH /settings: edit them."""
+    """PATCH /settings: edit the settings."""
     settings = patch(edits.registry.settings, await request.read(), Settings.__struct_fields__)
     validation.settings(settings)
     if settings.ollama_token != edits.registry.settings.ollama_token and settings.ollama_token:
-        edits.engine.catalog.token(settings.ollama_token)
+        edits.engine.catalog.token(settings.ollama_token)  # raises NotFound
     done, undone = _settings_texts(field_differences("settings", edits.registry.settings, settings))
     await edits.commit(done, undone, Change("settings", "", settings))
     return edits.registry.settings
 
 
 def _settings_texts(changed: Sequence[FieldDifference]) -> tuple[str, str]:
-    """Returns what was changed, and the sentence for its undo."""
+    """Returns what was changed, and what is true once it is undone."""
     if len(changed) == 1:
         (setting,) = changed
         return (
@@ -88,11 +90,12 @@ def _settings_texts(changed: Sequence[FieldDifference]) -> tuple[str, str]:
     return f"changed settings {names}", f"settings {names} are as before"
 
 
-async def incidents(edits: ConfigEdits, request: web.Request) -> list[Incident]:
+async def list_incidents(edits: ConfigEdits, request: web.Request) -> list[Incident]:
     """GET /incidents[?channel=NAME...]: incidents of channels and budgets, newest first."""
     refs = query(request.query, {"channel": tuple}).get("channel", ())
     names = {edits.engine.catalog.channel(ref).name for ref in refs}
-    return [each for each in edits.engine.incident_watch.look().newest() if not names or each.channel in names]
+    newest = edits.engine.incident_watch.look().newest()
+    return [incident for incident in newest if not names or incident.channel in names]
 
 
 async def show_account(edits: ConfigEdits, _: web.Request) -> AccountView:
@@ -101,7 +104,7 @@ async def show_account(edits: ConfigEdits, _: web.Request) -> AccountView:
 
 
 async def edit_account(edits: ConfigEdits, request: web.Request) -> AccountView:
-    """PATCH /account: edit it."""
+    """PATCH /account: edit the account."""
     account = patch(edits.registry.account, await request.read(), AccountFields.__struct_fields__)
     validation.account(account)
     await edits.commit("changed the account", "the account is as before", Change("account", "", account))
@@ -114,7 +117,7 @@ async def list_grants(edits: ConfigEdits, _: web.Request) -> list[Grant]:
 
 
 async def add_grant(edits: ConfigEdits, request: web.Request) -> AccountView:
-    """POST /account/grants {nanos, note}: add money, or subtract it with a negative amount."""
+    """POST /account/grants {nanos, note}: add money to the account; a negative amount subtracts it."""
     values = fields(await request.read(), Grant, ("nanos", "note"), ("nanos",))
     grant = Grant(id=new_id("grant"), time=edits.now, **values)
     if grant.nanos == 0:

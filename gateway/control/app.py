@@ -1,4 +1,4 @@
-"""App: the control surface as an aiohttp application. One table maps requests to handlers."""
+"""App: the aiohttp application of the control surface. One table maps requests to handlers."""
 
 import logging
 import re
@@ -13,6 +13,7 @@ from gateway.control import (
     admin,
     batch,
     calls,
+    channel_keys,
     channels,
     config_import,
     discovery,
@@ -21,6 +22,7 @@ from gateway.control import (
     guard,
     history,
     machine,
+    models,
     price_news,
     prices,
     probe,
@@ -36,13 +38,11 @@ from gateway.domain.text import plain
 from gateway.web.error_responses import answer
 
 BODY_LIMIT = 8 << 20
-"""The maximum size of a request body, in bytes; the largest legitimate one is a configuration with thousands of models
+"""The maximum size of a request body, in bytes. The largest legitimate one is a configuration with thousands of models
 and prices."""
 
-
 _NAME = re.compile(r"\{(\w+)\}")
-"""Matches a parameter of a path. Its value may contain anything but a slash; the framework's own pattern excludes
-braces."""
+"""Matches a parameter of a path. We let its value contain anything but a slash; aiohttp's default excludes braces."""
 
 BUG = "a bug in the gateway; server.log in its data folder has the details, or the terminal in which it was started"
 
@@ -52,7 +52,7 @@ Handler = Callable[[ConfigEdits, web.Request], Awaitable[object]]
 
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/instance", admin.show_instance),
-    ("GET", "/status", admin.status),
+    ("GET", "/status", admin.show_status),
     ("POST", "/stop", admin.stop),
     ("GET", "/verify", admin.verify_books),
     ("GET", "/machine", machine.list_machine_checks),
@@ -85,53 +85,53 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/groups/{name}", groups.show_group),
     ("PATCH", "/groups/{name}", groups.edit_group),
     ("DELETE", "/groups/{name}", groups.remove_group),
-    ("GET", "/presets", discovery.presets),
+    ("GET", "/presets", discovery.list_presets),
     ("GET", "/offers", discovery.list_offers),
     ("GET", "/channels", channels.list_channels),
     ("POST", "/channels", channels.add_channel),
     ("GET", "/channels/{ref}", channels.show_channel),
     ("PATCH", "/channels/{ref}", channels.edit_channel),
     ("DELETE", "/channels/{ref}", channels.remove_channel),
-    ("GET", "/channels/{ref}/listing", channels.listing),
+    ("GET", "/channels/{ref}/listing", channels.show_listing),
     ("POST", "/channels/{ref}/refresh", channels.refresh_listing),
     ("POST", "/channels/{ref}/test", channels.test_channel),
     ("POST", "/channels/{ref}/clear", channels.resume_channel),
-    ("POST", "/channels/{ref}/keys", channels.add_key),
-    ("PATCH", "/channels/{ref}/keys/{number}", channels.replace_key),
-    ("DELETE", "/channels/{ref}/keys/{number}", channels.remove_key),
-    ("POST", "/channels/{ref}/keys/{number}/clear", channels.resume_key),
+    ("POST", "/channels/{ref}/keys", channel_keys.add_key),
+    ("PATCH", "/channels/{ref}/keys/{number}", channel_keys.replace_key),
+    ("DELETE", "/channels/{ref}/keys/{number}", channel_keys.remove_key),
+    ("POST", "/channels/{ref}/keys/{number}/clear", channel_keys.resume_key),
     ("GET", "/channels/{ref}/checkup", probe.check_channel),
     ("GET", "/prices", prices.list_prices),
     ("GET", "/prices/news", price_news.show_news),
     ("POST", "/prices/import", prices.import_prices),
     ("PUT", "/prices/{model:(?s:.+)}", prices.put_price),
     ("DELETE", "/prices/{model:(?s:.+)}", prices.remove_price),
-    ("GET", "/models", prices.list_models),
-    ("GET", "/models/{model:(?s:.+)}", prices.show_model),
+    ("GET", "/models", models.list_models),
+    ("GET", "/models/{model:(?s:.+)}", models.show_model),
     ("GET", "/why", why.explain),
     ("GET", "/calls", calls.list_calls),
     ("GET", "/records", calls.list_numbered),
     ("GET", "/calls/{id}", calls.show_call),
     ("POST", "/calls/{id}/cancel", calls.cancel_call),
     ("GET", "/usage", usage.summary),
-    ("GET", "/incidents", admin.incidents),
+    ("GET", "/incidents", admin.list_incidents),
 )
 
 
 def control_app(engine: Engine, secret: str) -> web.Application:
-    """Returns the application. ``secret`` is the secret of the runfile, which the owner's front ends read."""
+    """Returns the application. ``secret`` is the secret in the runfile, which the owner's front ends read."""
     engine.upstreams.redaction.protect(secret)
-    app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_border(secret)])
+    app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_guard_requests(secret)])
     edits = ConfigEdits(engine)
     for method, path, handler in ROUTES:
         app.router.add_route(method, "/control" + _NAME.sub(r"{\1:[^/]+}", path), _bind(handler, edits))
-    app.on_shutdown.append(_end_of(engine))
+    app.on_shutdown.append(_close_bus(engine))
     return app
 
 
 def control_runner(app: web.Application) -> web.AppRunner:
-    """Returns the runner of the control surface. A handler is cancelled when its client disconnects; none outlives the
-    server.
+    """Returns the runner of the control surface. A handler is cancelled when its client disconnects or the server
+    stops.
     """
     return web.AppRunner(
         app,
@@ -145,6 +145,8 @@ def control_runner(app: web.Application) -> web.AppRunner:
 
 
 def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
+    """Returns the aiohttp handler that runs ours with the edits of one request, and encodes its result."""
+
     async def handle(request: web.Request) -> web.StreamResponse:
         source = source_of(request.headers.get(SOURCE_HEADER, ""))
         result = await handler(edits.by(source, request.headers.get(ACCEPT_HEADER, "")), request)
@@ -155,39 +157,39 @@ def _bind(handler: Handler, edits: ConfigEdits) -> WebHandler:
     return handle
 
 
-def _border(secret: str) -> Middleware:
-    """Returns the middleware that guards every request, whether its path is known or not, and turns exceptions into
-    answers.
+def _guard_requests(secret: str) -> Middleware:
+    """Returns the middleware that checks every request, whether its path is known or not, and turns exceptions into
+    responses.
     """
     own_uid = guard.own_user()
 
     @web.middleware
-    async def border(request: web.Request, handler: WebHandler) -> web.StreamResponse:
+    async def guarded(request: web.Request, handler: WebHandler) -> web.StreamResponse:
         try:
             guard.check(request.headers, request.transport, secret, own_uid)
             return await handler(request)
         except GatewayError as exc:
-            return _refusal(exc)
+            return _error_response(exc)
         except web.HTTPException as exc:
-            return _refusal(_ours(exc, request))
+            return _error_response(_gateway_error(exc, request))
         except ConnectionError:
             raise
         except Exception as exc:
             _log.exception("control: %s %s failed", request.method, plain(request.path))
             if request.writer.output_size:
                 raise ConnectionError("the response has begun and can only be aborted") from exc
-            return _refusal(InternalError(BUG))
+            return _error_response(InternalError(BUG))
 
-    return border
+    return guarded
 
 
-def _refusal(error: GatewayError) -> web.Response:
+def _error_response(error: GatewayError) -> web.Response:
     status, headers, body = answer(error)
     return web.Response(status=status, body=body, headers=headers, content_type="application/json")
 
 
-def _ours(exc: web.HTTPException, request: web.Request) -> GatewayError:
-    """Returns our error for one of the framework's errors."""
+def _gateway_error(exc: web.HTTPException, request: web.Request) -> GatewayError:
+    """Returns our error for one of aiohttp's."""
     if isinstance(exc, web.HTTPRequestEntityTooLarge):
         return TooLarge(f"the body is larger than {BODY_LIMIT} bytes")
     if isinstance(exc, web.HTTPMethodNotAllowed):
@@ -199,8 +201,8 @@ def _ours(exc: web.HTTPException, request: web.Request) -> GatewayError:
     return BadRequest(f"the request cannot be served: {exc.reason}")
 
 
-def _end_of(engine: Engine) -> Callable[[web.Application], Awaitable[None]]:
-    async def end(_: web.Application) -> None:
+def _close_bus(engine: Engine) -> Callable[[web.Application], Awaitable[None]]:
+    async def close(_: web.Application) -> None:
         engine.bus.close()
 
-    return end
+    return close

@@ -1,4 +1,4 @@
-"""Batch: edits of several tokens, groups, channels or prices, as one change with one undo."""
+"""Batch: edits several tokens, groups, channels or prices as one change with one undo."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -19,19 +19,19 @@ from gateway.domain.units import ChannelId
 
 Kind = Literal["tokens", "groups", "channels", "prices"]
 Planner = Callable[[ConfigEdits, str, bytes | None], Awaitable[tuple[str, Sequence[Change]]]]
-"""Plans an edit: returns the name of an entity and the changes of an edit; without a body, the changes that
-remove it."""
+"""Returns an entity's name and the changes that edit it, or remove it if the body is None."""
 
 
 class BatchEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An entity, by id or name, and its new fields; ``null`` removes it."""
+    """One edit: the entity, by id or name, and its new fields."""
 
     ref: str
     patch: msgspec.Raw = msgspec.Raw(b"null")
+    """The fields to change; ``null`` removes the entity."""
 
 
 class BatchBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a batch: the edits, of which all or none are made."""
+    """The body of a batch. Either all of its edits are made, or none."""
 
     kind: Kind
     edits: list[BatchEdit]
@@ -47,40 +47,40 @@ _NOUNS: Mapping[Kind, str] = {"tokens": "token", "groups": "group", "channels": 
 
 
 async def edit_many(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """POST /batch {kind, edits}: make all edits or none, as one change. Of several, names cannot be changed."""
-    asked = await read_body(request, BatchBody)
-    if not 1 <= len(asked.edits) <= 1000:
-        raise BadRequest("edits: must be 1 to 1000", param="edits")
+    """POST /batch {kind, edits}: make all edits or none, as one change. A rename must be the only edit."""
+    body = await read_body(request, BatchBody)
+    if not 1 <= len(body.edits) <= 1000:
+        raise BadRequest("edits: must have from 1 to 1000 entries", param="edits")
     before, plan = edits.registry, edits
     names: list[str] = []
-    ends: list[str] = []
-    given: list[ChannelId] = []
+    notes: list[str] = []
+    channels_with_new_keys: list[ChannelId] = []
     changes: dict[tuple[str, str], Change] = {}
-    async for edit in _in_turns(asked.edits):
-        patch = _fields_of(edit, alone=len(asked.edits) == 1)
-        name, planned = await _PLANNERS[asked.kind](plan, edit.ref, patch)
+    async for edit in _with_pauses(body.edits):
+        patch = _patch_of(edit, alone=len(body.edits) == 1)
+        name, planned = await _PLANNERS[body.kind](plan, edit.ref, patch)
         plan = plan.after(planned)  # the next edit may depend on this one
         names.append(name)
-        if asked.kind == "tokens" and patch is None:
-            ends.append(tokens.keyless_end(before, name))
-        if asked.kind == "channels" and patch is not None and not {"key", "keys"}.isdisjoint(members(patch)):
-            given.append(ChannelId(planned[0].key))
+        if body.kind == "tokens" and patch is None:
+            notes.append(tokens.keyless_note(before, name))
+        if body.kind == "channels" and patch is not None and not {"key", "keys"}.isdisjoint(members(patch)):
+            channels_with_new_keys.append(ChannelId(planned[0].key))
         for change in planned:
-            if change.table == asked.kind and (change.table, change.key) in changes:
+            if change.table == body.kind and (change.table, change.key) in changes:
                 raise BadRequest(f"edits: '{plain(name)}' is edited twice", param="edits")
             changes[change.table, change.key] = change
     if edits.registry is not before:
         raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
-    done, undone = _sentences(asked, names)
-    if asked.kind == "tokens":
+    done, undone = _sentences(body, names)
+    if body.kind == "tokens":
         edits.accepts = REVIVES_KEY  # enabling tokens is meant to make their keys work again
-    made = await edits.commit("; ".join([done, *filter(None, ends)]), undone, *changes.values())
-    for key in given:
-        edits.engine.health.clear(key)  # sending a key, even the same one, means that it is valid
-    return made
+    result = await edits.commit("; ".join([done, *filter(None, notes)]), undone, *changes.values())
+    for id_ in channels_with_new_keys:
+        edits.engine.health.clear(id_)  # sending a key, even the same one, means that it is valid
+    return result
 
 
-async def _in_turns(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
+async def _with_pauses(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
     """Yields the edits, with pauses in which calls can proceed."""
     for number, edit in enumerate(edits, start=1):
         yield edit
@@ -88,8 +88,10 @@ async def _in_turns(edits: Sequence[BatchEdit]) -> AsyncIterator[BatchEdit]:
             await asyncio.sleep(0)
 
 
-def _fields_of(edit: BatchEdit, *, alone: bool) -> bytes | None:
-    """Returns the fields of an edit; None for a removal. Raises BadRequest for a new name, unless it stands alone."""
+def _patch_of(edit: BatchEdit, *, alone: bool) -> bytes | None:
+    """Returns the fields to change; None for a removal. Raises BadRequest for a rename, unless the edit is
+    ``alone``.
+    """
     if bytes(edit.patch) == b"null":
         return None
     if not alone and "name" in members(bytes(edit.patch)):
@@ -97,25 +99,25 @@ def _fields_of(edit: BatchEdit, *, alone: bool) -> bytes | None:
     return bytes(edit.patch)
 
 
-def _sentences(asked: BatchBody, names: Sequence[str]) -> tuple[str, str]:
-    """Returns what was done, and the sentence for its undo."""
-    noun = _NOUNS[asked.kind]
-    count, listed = f"{noun} '{names[0]}'", ""
+def _sentences(body: BatchBody, names: Sequence[str]) -> tuple[str, str]:
+    """Returns what was done, and what is true once it is undone."""
+    noun = _NOUNS[body.kind]
+    subject, listed = f"{noun} '{names[0]}'", ""
     if len(names) > 1:
-        count = count_text(len(names), noun)
+        subject = count_text(len(names), noun)
         listed = ": " + first_of([f"'{name}'" for name in names], 5)
-    patches = [msgspec.json.decode(edit.patch) for edit in asked.edits]
-    alike = patches[0] if all(patch == patches[0] for patch in patches) else None
+    patches = [msgspec.json.decode(edit.patch) for edit in body.edits]
+    common = patches[0] if all(patch == patches[0] for patch in patches) else None
     if None in patches:
-        done = f"{'removed' if alike is None and not any(patches) else 'edited'} {count}{listed}"
-    elif alike in ({"enabled": True}, {"enabled": False}):
-        done = f"{'enabled' if alike == {'enabled': True} else 'disabled'} {count}{listed}"
-    elif alike is not None and [*alike] == ["group"]:
-        done = f"moved {count} to group '{plain(str(alike['group']))}'{listed}"
-    elif alike is not None and [*alike] == ["name"]:
-        done = f"renamed {count} to '{plain(str(alike['name']))}'"
+        done = f"{'removed' if common is None and not any(patches) else 'edited'} {subject}{listed}"
+    elif common in ({"enabled": True}, {"enabled": False}):
+        done = f"{'enabled' if common == {'enabled': True} else 'disabled'} {subject}{listed}"
+    elif common is not None and [*common] == ["group"]:
+        done = f"moved {subject} to group '{plain(str(common['group']))}'{listed}"
+    elif common is not None and [*common] == ["name"]:
+        done = f"renamed {subject} to '{plain(str(common['name']))}'"
     else:
         changed = sorted({plain(name, 40) for patch in patches for name in patch})
-        verb = "set" if asked.kind == "prices" else f"changed {', '.join(changed)} of"
-        done = f"{verb} {count}{listed}"
-    return done, f"{count} {'is' if len(names) == 1 else 'are'} as before{listed}"
+        verb = "set" if body.kind == "prices" else f"changed {', '.join(changed)} of"
+        done = f"{verb} {subject}{listed}"
+    return done, f"{subject} {'is' if len(names) == 1 else 'are'} as before{listed}"

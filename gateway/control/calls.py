@@ -1,4 +1,4 @@
-"""Calls: pages of the log, one call in full, and the cancellation of a running one."""
+"""Calls: lists them page by page, shows one in full, and cancels a running one."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,16 +41,16 @@ _EXACT = {
     "app": "app",
     "api": "api",
 }
-"""Parameters that select calls by exact values, and the field of a call for each."""
+"""Parameters that select calls by exact values, and the field of a call that each compares."""
 
 _PREFIXES = {"token": "tok", "channel": "ch", "group": "grp"}
-"""The filter words of entities with ids; they are also the prefixes of these ids."""
+"""The prefixes of ids. They are also the words that filter by an entity of that kind."""
 
-PICKING: dict[str, type] = {**dict.fromkeys(_EXACT, tuple), "failed": bool, "words": str}
+CALL_FILTERS: dict[str, type] = {**dict.fromkeys(_EXACT, tuple), "failed": bool, "words": str}
 """Parameters that select calls."""
 
 _PARAMETERS: dict[str, type] = {
-    **PICKING,
+    **CALL_FILTERS,
     "since": int,
     "until": int,
     "limit": int,
@@ -61,43 +61,45 @@ _PARAMETERS: dict[str, type] = {
 
 
 async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
-    """GET /calls: a page, newest first, running calls before all others.
+    """GET /calls: a page of calls, newest first, running calls before all others.
 
-    ``before`` is the cursor of the previous page, or the id of a call. ``words`` are the words of a query. A page that
-    takes long to search ends before it is full, so that the client can show how far the search came, and stop it.
+    ``before`` is the cursor of the previous page, or the id of a call. ``words`` are the words of a query. A page whose
+    search takes long ends before it is full, so that the client can show the progress, and stop.
 
-    With ``sort``, a key of ``SORT_KEYS``, a page has the first calls in that order, largest first unless ``ascending``,
-    among the ended calls that were searched for this page. The first calls overall are among those of all pages.
+    With ``sort``, one of ``SORT_KEYS``, each page has the top calls among the ended calls that it searched, largest
+    first unless ``ascending``. The client gets the top calls overall by merging all pages.
     """
-    asked = query(request.query, _PARAMETERS)
-    limit, before, order = _limit(asked), asked.pop("before", ""), _order(asked)
-    wanted, calls, patience = pick_calls(edits, asked), edits.engine.store.calls, SearchDeadline(SEARCH_S)
-    running = [] if order else list(islice(_running(edits.engine, wanted, before, edits.now), limit))
+    params = query(request.query, _PARAMETERS)
+    limit, before, order = _pop_limit(params), params.pop("before", ""), _pop_order(params)
+    selected, calls, deadline = calls_query(edits, params), edits.engine.store.calls, SearchDeadline(SEARCH_S)
+    running = [] if order else list(islice(_running(edits.engine, selected, before, edits.now), limit))
+    running_ids = {*edits.engine.store.books.running, *(call.id for call in edits.engine.pipeline.waiting.all())}
 
     def search() -> bytes:
         """Returns the page as JSON: encoding takes as long as the search, so it is done in the thread too."""
         if order:
-            best = calls.best(wanted, order, limit=limit, below=_place(calls, before), patience=patience)
+            best = calls.best(selected, order, limit=limit, below=_number_below(calls, before), patience=deadline)
             return _page(best.calls, best.progress)
-        after = "" if before in running_ids else before
-        result = calls.search(wanted, limit=limit - len(running), below=_place(calls, after), patience=patience)
+        after = "" if before in running_ids else before  # ended calls follow after the last running one
+        below = _number_below(calls, after)
+        result = calls.search(selected, limit=limit - len(running), below=below, patience=deadline)
         views = []
         for record in result.records:
             views.append(call_view(record))
-            patience.over()  # lets other threads run
+            deadline.over()  # lets other threads run
         return _page(running + views, result)
 
     if len(running) == limit:
         return _json(_encode(CallPage(calls=running, cursor=running[-1].id, left=calls.count)))
-    running_ids = {*edits.engine.store.books.running, *(call.id for call in edits.engine.pipeline.waiting.all())}
     async with edits.searching:
         try:
             return _json(await asyncio.to_thread(search))
         finally:
-            patience.cancel()  # stops the search if the request is cancelled
+            deadline.cancel()  # stops the search if the request is cancelled
 
 
 def _page(calls: list[CallView], progress: SearchResult) -> bytes:
+    """Returns a page as JSON."""
     cursor = None if progress.cursor is None else str(progress.cursor)
     return _encode(CallPage(calls=calls, cursor=cursor, back_to_ms=progress.back_to, left=progress.left))
 
@@ -107,30 +109,30 @@ def _json(body: bytes) -> web.Response:
 
 
 async def list_numbered(edits: ConfigEdits, request: web.Request) -> web.Response:
-    """GET /records: ended calls, from number ``at`` downwards; the oldest one kept has number 1, the newest
+    """GET /records: ended calls, from number ``at`` downwards. The oldest one that is kept has number 1, the newest one
     ``status.records``.
     """
-    asked = query(request.query, {"at": int, "limit": int})
-    numbered = partial(edits.engine.store.calls.numbered, asked.get("at", 0), _limit(asked))
+    params = query(request.query, {"at": int, "limit": int})
+    numbered = partial(edits.engine.store.calls.numbered, params.get("at", 0), _pop_limit(params))
     return _json(await asyncio.to_thread(lambda: _encode([call_view(record) for record in numbered()])))
 
 
-def _limit(asked: dict[str, Any]) -> int:
-    limit: int = asked.pop("limit", 100)
+def _pop_limit(params: dict[str, Any]) -> int:
+    limit: int = params.pop("limit", 100)
     if not 1 <= limit <= 5000:
         raise BadRequest("limit: must be from 1 to 5000", param="limit")
     return limit
 
 
-def _order(asked: dict[str, Any]) -> CallOrder | None:
-    key, ascending = asked.pop("sort", ""), asked.pop("ascending", False)
+def _pop_order(params: dict[str, Any]) -> CallOrder | None:
+    key, ascending = params.pop("sort", ""), params.pop("ascending", False)
     if key and key not in SORT_KEYS:
         raise BadRequest(f"sort: must be one of {', '.join(SORT_KEYS)}", param="sort")
     return CallOrder(key, ascending) if key else None
 
 
-def _place(calls: CallLog, after: str) -> int:
-    """Returns the number below which a search continues from a cursor or a call's id."""
+def _number_below(calls: CallLog, after: str) -> int:
+    """Returns the number below which a search continues after a cursor or a call's id."""
     if not after:
         return FOREVER
     return int(after) if after.isascii() and after.isdecimal() else calls.place(CallId(after))
@@ -142,28 +144,28 @@ async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
     running = edits.engine.store.books.running.get(call_id) or edits.engine.pipeline.waiting.get(call_id)
     if running is not None:
         return running_view(running, edits.now)
-    kept = next((record for record in edits.engine.bus.recent if record.id == call_id), None)
-    record = kept or await asyncio.to_thread(edits.engine.store.calls.get, call_id)
+    recent = next((record for record in edits.engine.bus.recent if record.id == call_id), None)
+    record = recent or await asyncio.to_thread(edits.engine.store.calls.get, call_id)
     if record is None:
         raise NotFound(
-            f"no call '{plain(call_id, 64)}'; 'tollkeeper usage list' shows the ids of those that are kept"
-            f"{_counted_text(edits.engine.bus.recent, call_id)}",
+            f"no call '{plain(call_id, 64)}'; 'tollkeeper usage list' lists the calls with their ids"
+            f"{_repeat_hint(edits.engine.bus.recent, call_id)}",
             param="id",
         )
     return call_view(record)
 
 
-def _counted_text(recent: Iterable[Record], call_id: CallId) -> str:
-    """Returns a hint at the calls with which this one may be counted: only the first of identical refusals keeps its
-    id.
+def _repeat_hint(recent: Iterable[Record], call_id: CallId) -> str:
+    """Returns the end of a message that says where a call may be counted if it has no record of its own: of identical
+    refusals, only the first one is recorded under its id.
     """
     if not is_call_id(call_id):
         return ""
-    moment = int(call_id[4:16], 16)
-    rows = [record.id for record in recent if 0 <= moment - record.ts <= LONG_GAP_S * 1000 and repeats(record.marks)]
-    if not rows:
+    began = int(call_id[4:16], 16)  # an id begins with the time of the call
+    ids = [record.id for record in recent if 0 <= began - record.ts <= LONG_GAP_S * 1000 and repeats(record.marks)]
+    if not ids:
         return "; identical refusals within a second are counted with the first of them ('x3')"
-    return f"; if it was refused like others, it is counted with {' or '.join(rows[-3:])}"
+    return f"; if it was an identical refusal, it is counted with {' or '.join(ids[-3:])}"
 
 
 async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
@@ -177,41 +179,41 @@ async def cancel_call(edits: ConfigEdits, request: web.Request) -> dict[str, str
 def newest(engine: Engine, limit: int) -> tuple[list[Record], int]:
     """Returns the calls that ended last, newest first, and the number of older ones.
 
-    Calls that this server has reported come first, then those of the log. The log may already hold calls whose end has
-    not been reported yet; these count as newer.
+    They come from the recent calls of the event bus, and from the log if these are too few. Calls that are in the log,
+    but whose end has not been reported yet, are not counted as older.
     """
     calls, recent = engine.store.calls, list(reversed(engine.bus.recent))[:limit]
     if len(recent) < limit:
-        known = {record.id for record in recent}
-        recent = (recent + [r for r in calls.newest(limit) if r.id not in known])[:limit]
+        recent_ids = {record.id for record in recent}
+        recent = (recent + [r for r in calls.newest(limit) if r.id not in recent_ids])[:limit]
     older = count_older(calls, recent[-1].id) if recent else None
     return recent, max(0, calls.count - len(recent)) if older is None else older
 
 
-def pick_calls(edits: ConfigEdits, asked: Mapping[str, Any]) -> Query:
-    """Returns the query for these parameters.
+def calls_query(edits: ConfigEdits, params: Mapping[str, Any]) -> Query:
+    """Returns the query for the calls that these parameters select.
 
-    Names of tokens, channels and groups become ids; a removed token or channel is known by its last name. Words find
-    the calls of an entity by its present name, and by the name it had at the time of the call. Raises NotFound for a
-    name that nothing has, because no call can match.
+    Names of tokens, channels and groups become ids; a removed token or channel is found by its last name. Words find
+    the calls of an entity by its present name, and by its name at the time of the call. Raises NotFound for an unknown
+    name, because no call can match it.
     """
     names = names_in(edits.registry, names_of_removed(edits.engine))
-    words = names.widened(parse(asked.get("words", ""), edits.now))
+    words = names.widened(parse(params.get("words", ""), edits.now))
     conditions: list[Condition] = [
-        OneOf(field, frozenset(_exact(edits, names, name, text) for text in asked[name]))
+        OneOf(field, frozenset(_field_value(edits, names, name, text) for text in params[name]))
         for name, field in _EXACT.items()
-        if name in asked
+        if name in params
     ]
-    if "failed" in asked:
-        conditions.append(FailureCondition() if asked["failed"] else SUCCESS)
+    if "failed" in params:
+        conditions.append(FailureCondition() if params["failed"] else SUCCESS)
     return Query(
-        since=Millis(max(asked.get("since", 0), words.since or 0)),
-        until=Millis(min(asked.get("until", FOREVER), FOREVER if words.until is None else words.until)),
+        since=Millis(max(params.get("since", 0), words.since or 0)),
+        until=Millis(min(params.get("until", FOREVER), FOREVER if words.until is None else words.until)),
         conditions=(*conditions, *words.conditions),
     )
 
 
-def _exact(edits: ConfigEdits, names: PresentNames, parameter: str, text: str) -> str:
+def _field_value(edits: ConfigEdits, names: PresentNames, parameter: str, text: str) -> str:
     """Returns the value that a call's field must have. Raises BadRequest or NotFound."""
     if parameter in _PREFIXES:
         return _id_of(edits, names, parameter, text)
@@ -230,6 +232,7 @@ def names_of_removed(engine: Engine) -> dict[str, str]:
 
 
 def _id_of(edits: ConfigEdits, names: PresentNames, kind: str, ref: str) -> str:
+    """Returns the id of a present or removed entity. ``ref`` is an id, a name or a key. Raises NotFound."""
     prefix = _PREFIXES[kind]
     try:
         entity: Token | Channel | Group = getattr(edits.engine.catalog, kind)(ref)
@@ -241,17 +244,17 @@ def _id_of(edits: ConfigEdits, names: PresentNames, kind: str, ref: str) -> str:
         removed: list[str] = [key for key, name in getattr(names, f"{kind}s").items() if name == ref]
         if len(removed) == 1:
             return removed[0]
-        earlier = f"the filter word {prefix}:{word(ref)} finds calls under an earlier name, without the option"
+        earlier = f"to find calls under a former name, use the filter word {prefix}:{word(ref)} instead of the option"
         raise NotFound(f"{error.message}; {earlier}", param=kind) from error
     return entity.id
 
 
-def _running(engine: Engine, wanted: Query, before: str, now: Millis) -> Iterator[CallView]:
+def _running(engine: Engine, selected: Query, before: str, now: Millis) -> Iterator[CallView]:
     """Yields running calls that match, newest first; none if the page continues from an ended call."""
     calls = {**engine.store.books.running, **{call.id: call for call in engine.pipeline.waiting.all()}}
     if before and before not in calls:
         return
     for call_id in sorted(calls, reverse=True):
         view = running_view(calls[call_id], now)
-        if (not before or call_id < before) and wanted.fits(view):
+        if (not before or call_id < before) and selected.fits(view):
             yield view

@@ -1,7 +1,7 @@
-"""The configuration as one text: export and import. Everything in a text is applied in one change, or nothing.
+"""Config import: exports the configuration as one text, and imports such a text in one change.
 
-An entity that the document names becomes exactly what the document says; fields that are left out get their defaults.
-Entities that the document does not name are left alone, or removed with ``prune``.
+An entity that the text names becomes exactly what the text says, and fields that are left out get their defaults.
+Entities that the text does not name stay, or are removed with ``prune``.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from gateway.upstream.vendors import PRESETS
 
 Document = Mapping[str, Any]
 BYTE_ORDER_MARK = "\ufeff"
-"""The byte order mark, which some editors write at the start of a file."""
+"""The mark that some editors write at the start of a file."""
 
 
 class ImportPlan:
@@ -51,129 +51,138 @@ class ImportPlan:
 
     def __init__(self, registry: Registry, now: Millis) -> None:
         self._before = self.registry = registry
-        """The configuration, and as it would be with the changes of the sections so far."""
+        """The configuration before the import, and as it will be after the changes that are planned so far."""
         self.changes: list[Change] = []
         self._kept: list[Difference] = []
-        """The entities that the document does not name and that stay."""
+        """The entities that stay although the document does not name them."""
         self.keys: dict[str, str] = {}
+        """The keys of new tokens by name."""
         self._now = now
-        self._staying: Mapping[str, Group] = {}
-        """The groups that are not removed, by name."""
+        self._remaining_groups: Mapping[str, Group] = {}
+        """The present groups that are not removed, by name."""
 
     def differences(self) -> list[Difference]:
-        """Returns what is added, changed or removed, then what stays."""
+        """Returns what is added, changed and removed, then what stays."""
         changes = changes_of(self.changes, self._before, self.registry)
         return [*differences_of(changes), *self._kept]
 
-    def follow(self, document: Document, *, prune: bool) -> None:
-        """Plan a document. Raises BadRequest with the path of what is invalid or not allowed."""
+    def plan(self, document: Document, *, prune: bool) -> None:
+        """Plan the changes that a document makes. Raises BadRequest with the path of an invalid value."""
         _check_head(document)
         named = _table(document, "groups")
-        self._staying = {name: group for name, group in self.registry.groups.items() if name in named or not prune}
+        self._remaining_groups = {
+            name: group for name, group in self.registry.groups.items() if name in named or not prune
+        }
         for section in SECTIONS:
             if section.title:
-                self._many(section, _table(document, section.name), prune=prune)
+                self._plan_entities(section, _table(document, section.name), prune=prune)
             elif section.name in document or prune:
-                self._one(section, _table(document, section.name))
+                self._plan_single(section, _table(document, section.name))
             self.registry = with_changes(self._before, self.changes)
         for section in SECTIONS:
             self._check(section, _table(document, section.name))
 
-    def _one(self, section: Section, values: Mapping[str, Any]) -> None:
+    def _plan_single(self, section: Section, values: Mapping[str, Any]) -> None:
+        """Plan a section that is one entity: the settings or the account."""
         old: msgspec.Struct = getattr(self.registry, section.name)
         new = read(section.kind, values, section.name, {name: getattr(old, name) for name in section.omit}, INNER)
-        self._put(section, old, new)
+        self._add_change(section, old, new)
 
-    def _many(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
+    def _plan_entities(self, section: Section, tables: Mapping[str, Any], *, prune: bool) -> None:
+        """Plan a section of named entities."""
         registry = self.registry
         present = {getattr(entity, section.title): entity for entity in getattr(registry, section.name).values()}
         for title, values in tables.items():
             path = f"{section.name}.{plain(title, 64)}"
             old = present.get(title)
-            implied = _at(path, lambda given=values: _with_defaults(section, given, registry))
-            new = read(section.kind, implied, path, self._base(section, title, old), INNER)
-            self._put(section, old, self._ripe(new, old, values, path))
+            complete = _at(path, lambda table=values: _with_defaults(section, table, registry))
+            new = read(section.kind, complete, path, self._base(section, title, old), INNER)
+            self._add_change(section, old, self._merge_present(new, old, values, path))
         for title in sorted(set(present) - set(tables)):
             entity = present[title]
-            if isinstance(entity, Token) and entity.temporary and not self._in_the_way(entity):
-                continue  # it is removed when its program ends, and is never in a file
+            if isinstance(entity, Token) and entity.temporary and not self._blocks_group_removal(entity):
+                continue  # it belongs to a program and is removed with it, so it is never in a file
             if prune:
-                self._put(section, entity, None)
+                self._add_change(section, entity, None)
             else:
                 self._kept.append(Difference(what="kept", noun=section.noun, name=title, fields=[]))
 
-    def give_prices(self, channel: Channel) -> None:
-        """Replace an added or changed channel by the same channel with prices."""
-        priced = Change("channels", channel.id, channel)
+    def replace_channel(self, channel: Channel) -> None:
+        """Replace the planned state of an added or changed channel."""
+        replacement = Change("channels", channel.id, channel)
         self.changes = [
-            priced if each.key == channel.id and each.table == "channels" else each for each in self.changes
+            replacement if (change.table, change.key) == ("channels", channel.id) else change for change in self.changes
         ]
         self.registry = with_changes(self._before, self.changes)
 
-    def _in_the_way(self, token: Token) -> bool:
+    def _blocks_group_removal(self, token: Token) -> bool:
         """Returns whether the token belongs to an ended program and to a group that is removed."""
         return token.outlived(self._now) and token.group not in self.registry.groups
 
     def _base(self, section: Section, title: str, old: msgspec.Struct | None) -> dict[str, Any]:
-        """Returns the fields that are never in a file: the present values, or new ones."""
+        """Returns the fields that are never in a file, with the present values or those of a new entity."""
         if old is not None:
             return {name: getattr(old, name) for name in (section.title, *section.omit)}
         if section.name == "tokens":
             key = self.keys[title] = new_key()
-            made = {"id": TokenId(new_id("tok")), "digest": digest(key), "hint": hint(key), "created": self._now}
+            fields = {"id": TokenId(new_id("tok")), "digest": digest(key), "hint": hint(key), "created": self._now}
         elif section.name == "channels":
-            made = {"id": ChannelId(new_id("ch")), "created": self._now, "last_check": None}
+            fields = {"id": ChannelId(new_id("ch")), "created": self._now, "last_check": None}
         elif section.name == "groups":
-            made = {"created": self._now, "id": group_id(title, self._staying)}
+            fields = {"created": self._now, "id": group_id(title, self._remaining_groups)}
         else:
-            made = dict.fromkeys(section.omit, self._now)
-        return {section.title: title, **made}
+            fields = dict.fromkeys(section.omit, self._now)
+        return {section.title: title, **fields}
 
-    def _ripe(
+    def _merge_present(
         self, new: msgspec.Struct, old: msgspec.Struct | None, values: Mapping[str, Any], path: str
     ) -> msgspec.Struct:
-        """Returns the entity that was read, with the fields that depend on the present one."""
+        """Returns the entity with the fields that depend on the present one or on the time."""
         if isinstance(new, Channel):
-            return self._ripe_channel(new, old if isinstance(old, Channel) else None, values, path)
+            return self._merge_channel(new, old if isinstance(old, Channel) else None, values, path)
         if "updated" in new.__struct_fields__ and new != old:
             return msgspec.structs.replace(new, updated=self._now)
         return new
 
-    def _ripe_channel(self, new: Channel, old: Channel | None, values: Mapping[str, Any], path: str) -> Channel:
+    def _merge_channel(self, new: Channel, old: Channel | None, values: Mapping[str, Any], path: str) -> Channel:
+        """Returns the channel with the present secrets and models, a normalized URL and options, and sorted
+        patterns.
+        """
         if old is not None:
             new = restore_secrets(new, old)
         url = new.base_url if "base_url" in values else default_base_url(new.dialect, new.preset)
         if new.dialect.info.needs_url:
             url = _at(path, lambda: checked_base_url(url))
-        return self._offering(
-            separate_patterns(msgspec.structs.replace(new, base_url=url, options=mock.spelt(new.options))), old
-        )
+        channel = msgspec.structs.replace(new, base_url=url, options=mock.spelt(new.options))
+        return self._with_models(separate_patterns(channel), old)
 
-    def _offering(self, new: Channel, old: Channel | None) -> Channel:
-        """Returns the channel with its named models and those that its patterns select from the present list."""
-        known = {model.name: model for model in old.models} if old is not None else {}
+    def _with_models(self, new: Channel, old: Channel | None) -> Channel:
+        """Returns the channel with its named models and those that its patterns select from the last list. Models that
+        the channel has already keep their dates.
+        """
+        present = {model.name: model for model in old.models} if old is not None else {}
         named = tuple(
-            msgspec.structs.replace(model, created=was.created, told=was.told)
-            if (was := known.get(model.name)) is not None
+            msgspec.structs.replace(model, created=same.created, told=same.told)
+            if (same := present.get(model.name)) is not None
             else msgspec.structs.replace(model, created=self._now)
             for model in new.models
         )
         listed = self._before.lists.get(new.id)
-        if listed is None or (old is not None and _moved(old, new)):
+        if listed is None or (old is not None and _has_new_upstream(old, new)):
             return msgspec.structs.replace(new, models=named)
-        before = tuple(model for model in known.values() if model.live)  # they keep their dates
-        selected = offered_models(msgspec.structs.replace(new, models=(*named, *before)), listed.models, self._now)
-        live = selected.models[len(named) :]
-        return msgspec.structs.replace(new, models=(*named, *live))
+        live = tuple(model for model in present.values() if model.live)
+        offered = offered_models(msgspec.structs.replace(new, models=(*named, *live)), listed.models, self._now)
+        return msgspec.structs.replace(new, models=(*named, *offered.models[len(named) :]))
 
-    def _put(self, section: Section, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
+    def _add_change(self, section: Section, old: msgspec.Struct | None, new: msgspec.Struct | None) -> None:
+        """Plan the change from ``old`` to ``new``, unless they are equal. None is an entity that does not exist."""
         if new == old:
             return
         key = _key(section, old if new is None else new)
         self.changes.append(Change(section.name, key, cast("Entity | None", new)))
 
     def _check(self, section: Section, values: Mapping[str, Any]) -> None:
-        """Check every entity that the document names, in the planned configuration. Raises BadRequest with the path."""
+        """Check the entities that the document names, in the planned configuration. Raises BadRequest with the path."""
         if not section.title:
             _at(section.name, lambda: _CHECKS[section.name](getattr(self.registry, section.name), self.registry))
             return
@@ -184,7 +193,7 @@ class ImportPlan:
 
 
 def _with_defaults(section: Section, values: object, registry: Registry) -> object:
-    """Returns the table with what may be left out: a token's group, and the dialect of a preset."""
+    """Returns the table with the defaults of what may be left out: a token's group, and the dialect of a preset."""
     if not isinstance(values, Mapping):
         return values
     if section.name == "tokens" and "group" not in values:
@@ -195,16 +204,18 @@ def _with_defaults(section: Section, values: object, registry: Registry) -> obje
 
 
 def _check_head(document: Document) -> None:
-    given = document.get("format")
-    if given != FORMAT or isinstance(given, bool):
+    """Check the format and the names of the sections. Raises BadRequest."""
+    version = document.get("format")
+    if version != FORMAT or isinstance(version, bool):
         raise misfit("format", f"must be {FORMAT}, the only supported format")
-    known = ("format", *(section.name for section in SECTIONS))
+    sections = [section.name for section in SECTIONS]
     for name in document:
-        if name not in known:
-            raise misfit(plain(name, 64), f"is not a section; the sections are: {', '.join(known[1:])}")
+        if name not in ("format", *sections):
+            raise misfit(plain(name, 64), f"is not a section; the sections are: {', '.join(sections)}")
 
 
 def _table(document: Document, name: str) -> Mapping[str, Any]:
+    """Returns a section of a document; empty if it is missing. Raises BadRequest if it is not a table."""
     values = document.get(name, {})
     if not isinstance(values, Mapping):
         raise misfit(name, "must be a table")
@@ -218,15 +229,15 @@ def _key(section: Section, entity: Any) -> str:
     return str(entity.id if isinstance(entity, Token | Channel) else getattr(entity, section.title))
 
 
-def _moved(old: object, new: Channel) -> bool:
-    """Returns whether the channel has another upstream now, so that the last list is useless."""
-    return isinstance(old, Channel) and (old.dialect, old.base_url) != (new.dialect, new.base_url)
+def _has_new_upstream(old: Channel, new: Channel) -> bool:
+    """Returns whether the channel has another upstream now, so that its last list is useless."""
+    return (old.dialect, old.base_url) != (new.dialect, new.base_url)
 
 
-def _at(path: str, act: Any) -> Any:
-    """Call a function, and put this path in front of a BadRequest that it raises."""
+def _at(path: str, function: Any) -> Any:
+    """Returns the result of a function. If it raises BadRequest, the error gets this path."""
     try:
-        return act()
+        return function()
     except BadRequest as error:
         where = f"{path}.{error.param}" if error.param else path
         raise misfit(where, error.message.removeprefix(f"{error.param}: ")) from error
@@ -265,10 +276,11 @@ class ImportBody(msgspec.Struct, frozen=True, kw_only=True):
     prune: bool = False
     """Whether to remove the entities that the text does not name."""
     origin: ConfigOrigin = ConfigOrigin.OURS
+    """The gateway that the text is from."""
 
 
 async def export_config(edits: ConfigEdits, _: web.Request) -> ExportView:
-    """GET /config: export the configuration, in a thread, because a large one takes time."""
+    """GET /config: the configuration as a text. A large one takes time, so it is written in a thread."""
     registry = edits.registry
     return ExportView(text=await asyncio.to_thread(export_text, registry), notes=notes(registry))
 
@@ -276,50 +288,49 @@ async def export_config(edits: ConfigEdits, _: web.Request) -> ExportView:
 async def import_config(edits: ConfigEdits, request: web.Request) -> ImportView:
     """POST /config {text, apply?, prune?, origin?}: list the differences, and make the changes with ``apply``.
 
-    The text of another gateway is merged into the present configuration: it has few of an entity's fields, and does not
-    describe a whole configuration.
+    The text of another gateway is merged into the present configuration, because it has only some of an entity's fields
+    and does not describe a whole configuration.
     """
-    asked = await read_body(request, ImportBody)
-    if asked.origin is ConfigOrigin.OURS:
-        return await _import_file(edits, _parse(asked.text), asked, [])
-    if asked.prune:
-        raise BadRequest(
-            "prune needs a complete configuration, and only Tollkeeper's own files are complete: import without it"
-        )
-    imported = translate(asked.text, asked.origin)
-    return await _import_file(edits, merge_document(imported.document, edits.registry), asked, imported.notes)
+    body = await read_body(request, ImportBody)
+    if body.origin is ConfigOrigin.OURS:
+        return await _import_document(edits, _parse(body.text), body, [])
+    if body.prune:
+        raise BadRequest("only a file of Tollkeeper describes a whole configuration, so import this one without prune")
+    imported = translate(body.text, body.origin)
+    return await _import_document(edits, merge_document(imported.document, edits.registry), body, imported.notes)
 
 
-async def _import_file(edits: ConfigEdits, document: Document, asked: ImportBody, messages: list[str]) -> ImportView:
+async def _import_document(edits: ConfigEdits, document: Document, body: ImportBody, messages: list[str]) -> ImportView:
+    """Plan a document, and make its changes if the body says so. ``messages`` are shown before the other notes."""
     before = edits.registry
     plan = ImportPlan(before, edits.now)
-    await asyncio.to_thread(plan.follow, document, prune=asked.prune)
-    if asked.origin is not ConfigOrigin.OURS:
+    await asyncio.to_thread(plan.plan, document, prune=body.prune)
+    if body.origin is not ConfigOrigin.OURS:
         channels = [change.value for change in plan.changes if isinstance(change.value, Channel)]
-        priced, lines = await find_known_prices(channels, before, plan.registry, edits.now)
-        messages = [*messages, *lines]
+        priced, price_notes = await find_known_prices(channels, before, plan.registry, edits.now)
+        messages = [*messages, *price_notes]
         for channel in priced:
-            plan.give_prices(channel)
+            plan.replace_channel(channel)
     differences = await asyncio.to_thread(plan.differences)
     changed = sum(difference.what != "kept" for difference in differences)
     done, undone = f"imported a configuration ({count_text(changed, 'change')})", "what was imported is as before"
-    if asked.apply and edits.registry is not before:
+    if body.apply and edits.registry is not before:
         msg = "the configuration has changed in the meantime; review the differences and try again"
         raise Conflict(msg, code="changed_meanwhile")
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
-    if asked.apply and plan.changes:
+    if body.apply and plan.changes:
         await edits.commit(done, undone, *plan.changes)
     return ImportView(
-        applied=asked.apply,
+        applied=body.apply,
         differences=differences,
-        notes=[*messages, *_to_do(plan, os.environ)],
+        notes=[*messages, *_owner_notes(plan, os.environ)],
         expiring=expiring,
-        keys=plan.keys if asked.apply else {},
+        keys=plan.keys if body.apply else {},
     )
 
 
 def _parse(text: str) -> Document:
-    """Returns the parsed text. Raises BadRequest with the line at fault."""
+    """Returns the document in a text. Raises BadRequest with the line at fault."""
     try:
         return tomllib.loads(text.removeprefix(BYTE_ORDER_MARK))
     except (ValueError, RecursionError) as exc:  # a number of thousands of digits raises a plain ValueError
@@ -328,19 +339,19 @@ def _parse(text: str) -> Document:
         ) from exc
 
 
-def _to_do(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yields what the owner has to do about new or changed entities."""
+def _owner_notes(plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yields notes about new tokens, and what the owner has to do for new or changed channels."""
     for name in sorted(plan.keys):
         yield f"token '{plain(name)}' is new and gets its own key"
     for change in plan.changes:
         if isinstance(change.value, Channel):
-            yield from _to_do_for(change.value, plan, environ)
+            yield from _channel_notes(change.value, plan, environ)
 
 
-def _to_do_for(channel: Channel, plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
+def _channel_notes(channel: Channel, plan: ImportPlan, environ: Mapping[str, str]) -> Iterator[str]:
     name = plain(channel.name)
     for variable in ChannelVariables(environ).missing(channel):
-        yield f"channel '{name}': {variable} is not set where the server runs"
+        yield f"channel '{name}': the environment variable {variable} is not set where the server runs"
     if channel.patterns and channel.id not in plan.registry.lists:
         command = f"channel models {word(channel.name)} --refresh"
-        yield f"channel '{name}': a server fetches its models within a minute; at once: 'tollkeeper {command}'"
+        yield f"channel '{name}': its models are fetched within a minute; to fetch them now: 'tollkeeper {command}'"

@@ -1,6 +1,7 @@
-"""Offers: what can become a channel with one key press: model servers on this machine, and keys in the environment.
+"""Offers: channels that can be added with one key press, for model servers on this machine and for keys in the
+environment.
 
-Only this machine is contacted. A key is offered by the name of its variable, and its value is never shown.
+Only this machine is contacted. A key is offered by the name of its variable; its value is never shown.
 """
 
 import asyncio
@@ -23,67 +24,69 @@ from gateway.upstream import vendors
 from gateway.upstream.vendors import PRESETS
 
 LOCAL = tuple((name, PRESETS[name].base_url) for name in vendors.LOCAL)
-"""Model servers and their default addresses."""
+"""The presets of local model servers, with their default addresses."""
 
 ANSWER_S = 2.0
+"""The time in which a local server must list its models, in seconds."""
 
 
 async def list_offers(edits: ConfigEdits, request: web.Request) -> list[Offer]:
-    """GET /offers: local servers first. What is already a channel is not offered."""
+    """GET /offers: the offers, local servers first. An upstream that already has a channel is not offered."""
     query(request.query, {})
     taken = {channel.base_url for channel in edits.registry.channels.values()}
     return [
         offer
-        for offer in (*await _servers(edits.engine), *keys(os.environ))
+        for offer in (*await _local_offers(edits.engine), *key_offers(os.environ))
         if offer.base_url not in taken and not edits.engine.address.startswith(offer.base_url)
     ]
 
 
-def keys(environ: Mapping[str, str]) -> list[Offer]:
-    """Returns the vendors whose key is in the environment, ignoring tokens of this gateway."""
+def key_offers(environ: Mapping[str, str]) -> list[Offer]:
+    """Returns an offer for each vendor whose key is in the environment. Tokens of this gateway are ignored."""
     return [
         Offer(
-            name=row.name,
-            dialect=row.dialect.value,
-            preset=row.name,
-            base_url=default_base_url(row.dialect, row.name),
-            key=f"env:{row.key_variable}",
+            name=vendor.name,
+            dialect=vendor.dialect.value,
+            preset=vendor.name,
+            base_url=default_base_url(vendor.dialect, vendor.name),
+            key=f"env:{vendor.key_variable}",
             models=[],
         )
-        for row in PRESETS.values()
-        if row.key_variable and (key := environ.get(row.key_variable, "").strip()) and not key.startswith(PREFIX)
+        for vendor in PRESETS.values()
+        if vendor.key_variable and (key := environ.get(vendor.key_variable, "").strip()) and not key.startswith(PREFIX)
     ]
 
 
-async def presets(_: ConfigEdits, request: web.Request) -> list[PresetView]:
+async def list_presets(_: ConfigEdits, request: web.Request) -> list[PresetView]:
     """GET /presets: the known vendors and model servers, in the order in which to offer them."""
     query(request.query, {})
     return [
         PresetView(
-            name=row.name,
-            dialect=row.dialect.value,
-            base_url=row.base_url,
-            key_variable=row.key_variable,
-            local=row.name in vendors.LOCAL,
+            name=vendor.name,
+            dialect=vendor.dialect.value,
+            base_url=vendor.base_url,
+            key_variable=vendor.key_variable,
+            local=vendor.name in vendors.LOCAL,
         )
-        for row in PRESETS.values()
+        for vendor in PRESETS.values()
     ]
 
 
-async def _servers(engine: Engine) -> list[Offer]:
+async def _local_offers(engine: Engine) -> list[Offer]:
     async with asyncio.TaskGroup() as group:
-        asked = [group.create_task(_server(engine, name, base_url)) for name, base_url in LOCAL]
-    return [offer for task in asked if (offer := task.result()) is not None]
+        tasks = [group.create_task(_local_offer(engine, name, base_url)) for name, base_url in LOCAL]
+    return [offer for task in tasks if (offer := task.result()) is not None]
 
 
-async def _server(engine: Engine, name: str, base_url: str) -> Offer | None:
-    models = await _models(engine, name, base_url)
+async def _local_offer(engine: Engine, name: str, base_url: str) -> Offer | None:
+    """Returns an offer for the server at an address; None if no server there lists models."""
+    models = await _fetch_models(engine, name, base_url)
     if not models:
         return None
     return Offer(name=name, dialect=Dialect.OPENAI.value, preset=name, base_url=base_url, key="", models=list(models))
 
 
-async def _models(engine: Engine, name: str, base_url: str) -> list[ServedModel]:
+async def _fetch_models(engine: Engine, name: str, base_url: str) -> list[ServedModel]:
     channel = Channel(
         id=ChannelId(f"offer_{name}"),
         name=name,

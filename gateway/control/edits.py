@@ -1,4 +1,4 @@
-"""Edits: the owner's changes. Each is one atomic change of the engine, is added to the history, and can be undone."""
+"""Edits: the owner's changes of the configuration. Each is made atomically, added to the history, and can be undone."""
 
 import asyncio
 from collections.abc import Sequence
@@ -36,38 +36,38 @@ from gateway.store.rollup import DAY
 
 
 class ConfigEdits:
-    """Makes changes of the configuration, for one source, and adds them to the history."""
+    """Changes the configuration on behalf of one source, and adds the changes to the history."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.searching = asyncio.Semaphore()
-        """Allows one search of the call log at a time: it shares the processor with the thread that serves calls."""
+        """Allows one search of the call log at a time, because a search competes with the thread that serves calls."""
         self.summing = asyncio.Semaphore()
-        """Allows one filtered sum at a time, apart from searches: it reads the whole log, so searches would wait for
-        long."""
+        """Allows one filtered sum at a time. Sums do not share ``searching``, because they read the whole log and would
+        block searches for long."""
         self.price_news: dict[str, tuple[Registry, int, PriceNews]] = {}
-        """The latest news about prices, with the configuration and the hour for which they were made."""
+        """The latest news about prices, with the configuration and the hour that they are for."""
         self.source = ChangeSource()
         self.accepts = ""
-        """The code of the question that the owner has answered with yes."""
+        """The error code of the warning that the owner has accepted; empty if none."""
         self.planned: Registry | None = None
-        """The planned configuration while several changes are planned, else None."""
+        """The configuration with the changes that are planned so far; None unless a batch is being planned."""
 
     def by(self, source: ChangeSource, accepts: str = "") -> Self:
-        """Returns these edits for one request: ``source`` makes its changes. ``accepts`` is as in ``self.accepts``."""
+        """Returns a copy for one request, whose changes ``source`` makes. For ``accepts``, see the attribute."""
         edits = copy(self)
         edits.source, edits.accepts = source, accepts
         return edits
 
     def after(self, changes: Sequence[Change]) -> Self:
-        """Returns these edits as if the changes had been made, to plan further ones. Nothing is committed."""
+        """Returns a copy that sees the changes as if they had been made, to plan further ones. Nothing is committed."""
         edits = copy(self)
         edits.planned = with_changes(self.registry, changes)
         return edits
 
     @property
     def registry(self) -> Registry:
-        """Returns the present or the planned configuration."""
+        """Returns the planned configuration if a batch is being planned, else the present one."""
         return self.planned or self.engine.catalog.registry
 
     @property
@@ -76,8 +76,8 @@ class ConfigEdits:
         return self.engine.now()
 
     def expiring_records(self, keep_days: int) -> ExpiringRecords:
-        """Returns the records that would be deleted if records were kept for this many days; none if that is not less
-        than now.
+        """Returns the records that would be deleted if records were kept for this many days; none unless that is
+        shorter than the present setting.
         """
         if keep_days >= self.registry.settings.keep_days:
             return ExpiringRecords()
@@ -85,19 +85,19 @@ class ConfigEdits:
 
     @property
     def history(self) -> list[HistoryEntry]:
-        """Returns the entries that are kept, oldest first."""
+        """Returns all entries of the history, oldest first."""
         return list(self.engine.store.history.entries)
 
     async def commit(self, done: str, undone: str, *changes: Change, undoes: int = 0) -> dict[str, str]:
         """Make the changes, all or none, and add them to the history.
 
-        ``done`` says what was changed, ``undone`` what is true once that is undone. Raises Unavailable if they cannot
-        be written, and Conflict ``revives_key`` if a key or token would work again and the owner has not been asked
-        yet. With many changes the slow parts run in threads, so that calls proceed; Conflict ``changed_meanwhile`` is
-        raised if the configuration changes in that time.
+        ``done`` says what was changed, ``undone`` what is true once that is undone. Raises Unavailable if the changes
+        cannot be written, and Conflict ``revives_key`` if a key or token would work again and the owner has not
+        accepted that. With many changes the slow parts run in threads, so that calls can proceed; Conflict
+        ``changed_meanwhile`` is raised if the configuration changes in that time.
 
-        What ``tollkeeper run`` does with the token of its program is bookkeeping, and not in the history. If the
-        changes make no difference, nothing is written, so that every entry can be undone.
+        What ``tollkeeper run`` does with the token of its program is not added to the history. If the changes make no
+        difference, nothing is written, so every entry has something to undo.
         """
         if self.source.runs_program:
             self.change(*changes)
@@ -109,13 +109,13 @@ class ConfigEdits:
             raise Conflict(" ".join(reasons), code=REVIVES_KEY, details={"reasons": reasons})
         models = sum(len(change.value.models) for change in changes if isinstance(change.value, Channel))
         if len(changes) + models < 200:  # a few changes take milliseconds
-            kept = change_history.changes_of(changes, before, after)
+            entity_changes = change_history.changes_of(changes, before, after)
         else:
-            kept = await asyncio.to_thread(change_history.changes_of, changes, before, after)
+            entity_changes = await asyncio.to_thread(change_history.changes_of, changes, before, after)
             catalog = await asyncio.to_thread(Catalog, after, self.engine.catalog)
         if self.registry is not before:
             raise Conflict("the configuration has changed in the meantime; try again", code="changed_meanwhile")
-        if not (kept or undoes):
+        if not (entity_changes or undoes):
             return {"done": NOTHING_CHANGED}
         history = self.engine.store.history
         entry = HistoryEntry(
@@ -124,7 +124,7 @@ class ConfigEdits:
             source=self.source,
             done=done,
             undone=undone,
-            changes=kept,
+            changes=entity_changes,
             undoes=undoes,
         )
         try:
@@ -139,23 +139,25 @@ class ConfigEdits:
         return {"done": done}
 
     def change(self, *changes: Change) -> None:
-        """Make changes that are not in the history. Raises Unavailable if they cannot be written."""
+        """Make changes without adding them to the history. Raises Unavailable if they cannot be written."""
         try:
             self.engine.change(changes)
         except OSError as exc:
             raise _not_written(exc) from exc
 
-    def chosen(self, number: int = 0, *, redo: bool = False) -> HistoryEntry:
-        """Returns the entry with this number, or without one the entry to undo or redo next.
+    def find_entry(self, number: int = 0, *, redo: bool = False) -> HistoryEntry:
+        """Returns the entry with this number, or the entry to undo or redo next if the number is 0.
 
         Raises NotFound if the number is unknown, and Conflict if nothing can be undone or redone.
         """
         entries = self.history
         if number:
-            chosen = next((entry for entry in entries if entry.id == number), None)
-            if chosen is None:
-                raise NotFound(f"no change {number} in the history; old ones are deleted", param="id")
-            return chosen
+            entry = next((entry for entry in entries if entry.id == number), None)
+            if entry is None:
+                raise NotFound(
+                    f"no change {number} in the history; 'tollkeeper history list' lists the changes", param="id"
+                )
+            return entry
         undone = undone_entries(entries)
         for entry in reversed([entry for entry in entries if entry.id not in undone]):
             kind = kind_of(entry, entries)
@@ -163,9 +165,9 @@ class ConfigEdits:
                 return entry
             if redo and kind == "change":
                 break
-            again = root_of(entry, entries)
-            if kind == "redo" and not redo and not again.undoes and again.id not in undone:
-                return again
+            root = root_of(entry, entries)
+            if kind == "redo" and not redo and not root.undoes and root.id not in undone:
+                return root
         if redo:
             raise Conflict("there is nothing to redo", code="nothing_to_redo")
         raise Conflict("there is nothing to undo", code="nothing_to_undo")
@@ -176,14 +178,14 @@ class ConfigEdits:
 
     async def undo(self, entry: HistoryEntry, plan: change_history.UndoPlan) -> UndoView:
         """Undo an entry, as a change of its own."""
-        self.accepts = REVIVES_KEY  # the owner has confirmed it
+        self.accepts = REVIVES_KEY  # the owner has been asked before
         kind: HistoryKind = "redo" if kind_of(entry, self.history) == "undo" else "undo"
         root, notes = root_of(entry, self.history), []
         keep_days = plan.registry.settings.keep_days
         if keep_days > self.registry.settings.keep_days and has_deleted(
             self.engine.store.calls, self.now - keep_days * DAY
         ):
-            notes.append("call records that were deleted meanwhile do not come back")
+            notes.append("call records that were deleted in the meantime do not come back")
         done = f"{'redid' if kind == 'redo' else 'undid'} change {root.id}: {root.done}"
         undone = root.undone if kind == "redo" else f"{root.done} again"
         await self.commit(done, undone, *plan.changes, undoes=entry.id)
@@ -198,7 +200,7 @@ class ConfigEdits:
 
 
 def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | Token) -> str:
-    """Returns what was done: ``changed token 'ci'``, or ``renamed token 'ci' to 'build'`` if only the name
+    """Returns the sentence for an edit: ``changed token 'ci'``, or ``renamed token 'ci' to 'build'`` if only the name
     has changed.
     """
     if old.name == new.name:
@@ -209,4 +211,4 @@ def edit_text(noun: str, old: Channel | Group | Token, new: Channel | Group | To
 
 def _not_written(exc: OSError) -> Unavailable:
     reason = plain(exc.strerror or str(exc))
-    return Unavailable(f"nothing was changed: it cannot be written: {reason}", code="store_failed")
+    return Unavailable(f"nothing was changed, because the change cannot be written: {reason}", code="store_failed")

@@ -1,9 +1,10 @@
-"""Events: what a watcher receives, as JSON lines: a snapshot, then events, and another snapshot if it falls behind.
+"""Events: the stream that a watcher receives as JSON lines: a snapshot, then events, and a new snapshot if it falls
+behind.
 
 The start and end of a call are reported at once, its progress at most five times a second (the bus ensures that),
 balances and changed tables at most four times a second, sums of tables every three seconds. Lines are written in
-batches. A slow or stuck reader does not slow down calls: its queue is bounded, and its connection is closed after a
-while.
+batches. A slow or stuck reader does not slow down calls: its queue is bounded, and its connection is closed after
+``STUCK_S``.
 """
 
 import asyncio
@@ -27,11 +28,13 @@ from gateway.domain.incidents import Incident
 from gateway.domain.views import AccountView, call_view
 
 STUCK_S = 30.0
-"""The time after which a reader that reads nothing is disconnected, in seconds."""
+"""The time after which a client that reads nothing is disconnected, in seconds."""
 
 
 class WatcherStream:
-    """Produces the lines for one watcher. ``clock`` returns monotonic seconds."""
+    """Produces the lines for one watcher. ``clock`` returns monotonic seconds, ``recent`` is the number of calls in a
+    snapshot.
+    """
 
     def __init__(self, engine: Engine, recent: int, clock: Callable[[], float]) -> None:
         self._engine = engine
@@ -44,11 +47,13 @@ class WatcherStream:
         self._account: AccountView | None = None
         self._balance_due: float | None = None
         self._tables_due: float | None = None
-        self._tables_cost = 0.0
-        self._balance_told = self._tables_told = self._spoken = clock()
+        """When to report the balance and the tables next; None if they have not changed."""
+        self._tables_cost_s = 0.0
+        """How long the last report of the tables took to compute."""
+        self._balance_sent = self._tables_sent = self._last_sent = clock()
 
     async def snapshot(self) -> bytes:
-        """Returns a line with the whole present state."""
+        """Returns the line with the whole present state."""
         engine = self._engine
         incidents = engine.incident_watch.look()
         self._incidents = incidents.copies()
@@ -68,12 +73,12 @@ class WatcherStream:
         )
 
     async def _entities(self) -> dict[str, Any]:
-        """Returns what a snapshot and a report of the tables have in common, as reported from now on."""
+        """Returns the fields that a snapshot and a report of the tables share, and notes that they are being sent."""
         engine, began = self._engine, self._clock()
         sums = await tallies(engine)
         self._account = account_view(engine)
         self._balance_due = self._tables_due = None
-        self._balance_told = self._tables_told = began
+        self._balance_sent = self._tables_sent = began
         entities = {
             "account": self._account,
             "tokens": token_views(engine),
@@ -83,23 +88,23 @@ class WatcherStream:
             "refuses_unpriced": engine.catalog.registry.settings.refuse_unpriced,
             "removed_names": names_of_removed(engine),
         }
-        self._tables_cost = self._clock() - began
+        self._tables_cost_s = self._clock() - began
         return entities
 
-    async def tell(self, batch: Batch) -> bytes:
-        """Returns the lines for the events, and for reports that are due; empty without any."""
+    async def lines(self, batch: Batch) -> bytes:
+        """Returns the lines for the events of a batch, and for reports that are due; empty if there are none."""
         if batch.behind:
             return await self.snapshot()
         now = self._clock()
         lines = [self._line(self._event(notice)) for notice in batch.notices]
         lines += self._incident_lines()
-        self._plan(batch, now)
+        self._schedule_reports(batch, now)
         if self._tables_due is not None and now >= self._tables_due:
             entities = await self._entities()
             lines.append(self._line(events.EntityChanged(seq=self._next(), **entities)))
         elif self._balance_due is not None and now >= self._balance_due:
-            lines.extend(self._balance(now))
-        if not lines and now - self._spoken >= 15.0:
+            lines.extend(self._balance_lines(now))
+        if not lines and now - self._last_sent >= 15.0:
             lines.append(self._line(events.Heartbeat(seq=self._next(), time_ms=self._engine.now())))
         return b"".join(lines)
 
@@ -109,31 +114,32 @@ class WatcherStream:
             self._incidents = incidents.copies()
         return [self._line(events.IncidentChanged(seq=self._next(), incident=incident)) for incident in changed]
 
-    def patience(self) -> float:
-        """Returns the seconds until something must be sent even without events."""
-        heartbeat = self._spoken + 15.0
+    def next_due_s(self) -> float:
+        """Returns the number of seconds until something must be sent, even without events."""
+        heartbeat = self._last_sent + 15.0
         return max(0.0, min(self._balance_due or heartbeat, self._tables_due or heartbeat, heartbeat) - self._clock())
 
-    def _plan(self, batch: Batch, now: float) -> None:
-        """Plan the next reports. Calls that start or end change the balance, and the sums of the tables, which are less
-        urgent.
+    def _schedule_reports(self, batch: Batch, now: float) -> None:
+        """Schedule the next reports. Calls that start or end change the balance and the sums in the tables; the sums
+        are less urgent.
         """
-        moved = any(isinstance(notice, events.CallStarted | Record) for notice in batch.notices)
-        if moved and self._balance_due is None:
-            self._balance_due = max(now, self._balance_told + 0.25)
+        sums_changed = any(isinstance(notice, events.CallStarted | Record) for notice in batch.notices)
+        if sums_changed and self._balance_due is None:
+            self._balance_due = max(now, self._balance_sent + 0.25)
         if batch.changed:
-            self._tables_due = min(self._tables_due or now + 3.0, max(now, self._tables_told + 0.25))
-        elif moved and self._tables_due is None:
-            # sums may be three seconds old; reports of large tables take at most a fiftieth of the time
-            self._tables_due = max(now, self._tables_told) + max(3.0, 50 * self._tables_cost)
+            self._tables_due = min(self._tables_due or now + 3.0, max(now, self._tables_sent + 0.25))
+        elif sums_changed and self._tables_due is None:
+            # sums may be three seconds old; reports of large tables may take 2% of the time
+            self._tables_due = max(now, self._tables_sent) + max(3.0, 50 * self._tables_cost_s)
 
     def _event(self, notice: Notice) -> events.Event:
         if isinstance(notice, Record):
             return events.CallSettled(seq=self._next(), call=call_view(notice))
         return msgspec.structs.replace(notice, seq=self._next())
 
-    def _balance(self, now: float) -> list[bytes]:
-        self._balance_due, self._balance_told = None, now
+    def _balance_lines(self, now: float) -> list[bytes]:
+        """Returns the line for the account, if it differs from the last one sent."""
+        self._balance_due, self._balance_sent = None, now
         account = account_view(self._engine)
         if account == self._account:
             return []
@@ -145,7 +151,7 @@ class WatcherStream:
         return self._seq
 
     def _line(self, event: events.Event) -> bytes:
-        self._spoken = self._clock()
+        self._last_sent = self._clock()
         return self._encoder.encode(event) + b"\n"
 
 
@@ -154,31 +160,30 @@ async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse
     recent = query(request.query, {"recent": int}).get("recent", 200)
     if not 0 <= recent <= 1000:
         raise BadRequest("recent: must be from 0 to 1000", param="recent")
-    answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
+    response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
     with edits.engine.bus.watch(console=edits.source.via == "console") as watcher:
-        await answer.prepare(request)
-        feed = WatcherStream(edits.engine, recent, edits.engine.clock.mono)
-        await _write(request, answer, await feed.snapshot(), watcher)
+        await response.prepare(request)
+        watcher_stream = WatcherStream(edits.engine, recent, edits.engine.clock.mono)
+        await _write(request, response, await watcher_stream.snapshot(), watcher)
         ended = False
         while not ended:
             ended = watcher.ended.is_set()  # checked first, so that events before the end are still sent
-            if data := await feed.tell(await watcher.take(feed.patience())):
-                await _write(request, answer, data, watcher)
-                await asyncio.sleep(0.04)  # events in this time are written together
-    return answer
+            if data := await watcher_stream.lines(await watcher.take(watcher_stream.next_due_s())):
+                await _write(request, response, data, watcher)
+                await asyncio.sleep(0.04)  # events that happen in this time are written together
+    return response
 
 
-async def _write(request: web.Request, answer: web.StreamResponse, data: bytes, watcher: Watcher) -> None:
-    """Write data. Raises ConnectionError if the reader does not take it within ``STUCK_S``, or within a second once the
-    server ends.
+async def _write(request: web.Request, response: web.StreamResponse, data: bytes, watcher: Watcher) -> None:
+    """Write data. Raises ConnectionError if the client does not read it within ``STUCK_S``, or within one second when
+    the server stops.
     """
     try:
         async with asyncio.timeout(STUCK_S) as limit:
-            # the last lines get one second
             watcher.on_end = lambda: limit.reschedule(asyncio.get_running_loop().time() + 1.0)
             if watcher.ended.is_set():
                 watcher.on_end()
-            await answer.write(data)
+            await response.write(data)
     except TimeoutError as exc:
         if request.transport is not None:
             request.transport.abort()

@@ -1,6 +1,6 @@
-"""Foreign configuration: another gateway's, translated and merged into the present one.
+"""Foreign configuration: translates another gateway's configuration, and merges it into the present one.
 
-It has few fields, and no prices if its gateway looks them up elsewhere. Both are completed here.
+A foreign configuration has only some of our fields, and often no prices. Both are completed here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,11 +24,11 @@ from gateway.domain.units import Millis
 
 Document = Mapping[str, Any]
 
-UNPRICED = "counted, not charged, and no budget stops them"
+UNPRICED = "their calls are counted but not charged, and no budget stops them"
 
 
 def translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
-    """Returns the translated configuration of another gateway. Raises BadRequest."""
+    """Returns another gateway's configuration in our form. Raises BadRequest if it is not one of that gateway's."""
     try:
         source = msgspec.json.decode(text.removeprefix("\ufeff"))
     except (msgspec.DecodeError, RecursionError) as exc:
@@ -43,44 +43,47 @@ def translate(text: str, origin: ConfigOrigin) -> ImportedConfig:
 
 
 def merge_document(document: Document, registry: Registry) -> Document:
-    """Returns the document with the present fields of entities that already exist."""
-    out = dict(document)
+    """Returns the document, in which entities that already exist keep the fields that it does not name."""
+    merged = dict(document)
     for section in SECTIONS:
         if section.title and section.name in document:
             present = {getattr(e, section.title): e for e in getattr(registry, section.name).values()}
-            out[section.name] = {
+            merged[section.name] = {
                 title: _merge_fields(form(present[title], section), values) if title in present else values
                 for title, values in document[section.name].items()
             }
-    return out
+    return merged
 
 
 def _merge_fields(present: Document, values: Document) -> Document:
-    """Returns the present fields, replaced by the given ones. A fallback replaces only the fallback for the
-    same model.
-    """
-    rules = [*values.get("fallbacks", ())]
-    named = [rule["model"] for rule in rules]
-    rules = [*(rule for rule in present.get("fallbacks", ()) if rule["model"] not in named), *rules]
-    return {**present, **values, **({"fallbacks": rules} if rules else {})}
+    """Returns the present fields, overridden by ``values``. A fallback overrides only the one for the same model."""
+    fallbacks = [*values.get("fallbacks", ())]
+    models = [fallback["model"] for fallback in fallbacks]
+    fallbacks = [
+        *(fallback for fallback in present.get("fallbacks", ()) if fallback["model"] not in models),
+        *fallbacks,
+    ]
+    return {**present, **values, **({"fallbacks": fallbacks} if fallbacks else {})}
 
 
 async def find_known_prices(
     channels: Sequence[Channel], before: Registry, after: Registry, now: Millis
 ) -> tuple[list[Channel], list[str]]:
-    """Returns the imported channels that got known prices for their new models, and a note for each channel."""
+    """Returns the imported channels whose new models got known prices, and notes about these and missing prices."""
     changed, notes, advice = [], [], "'tollkeeper price set MODEL' sets one"
     effect = "their calls are refused" if after.settings.refuse_unpriced else UNPRICED
     for channel in channels:
         old = before.channels.get(channel.id)
         names = {model.name for model in channel.models} - {model.name for model in (old.models if old else ())}
         priced = await with_known_prices(channel, names, after, now) if channel.known_prices else channel
-        if new := new_prices(priced, channel):
+        if added_prices := new_prices(priced, channel):
             changed.append(priced)
             after = with_changes(after, [Change("channels", channel.id, priced)])
-            notes.append(f"channel '{plain(channel.name)}': {count_text(len(new), 'price')} known to the program")
-        new_ones = [model for model in priced.models if model.name in names]
-        if missing := sorted(plain(m.name, 60) for m in new_ones if channel_price(priced, m, after.prices) is None):
+            notes.append(
+                f"channel '{plain(channel.name)}': {count_text(len(added_prices), 'price')} known to the program"
+            )
+        new_models = [model for model in priced.models if model.name in names]
+        if missing := sorted(plain(m.name, 60) for m in new_models if channel_price(priced, m, after.prices) is None):
             models = first_of(missing, 5)
             notes.append(f"channel '{plain(channel.name)}': no price is known for {models}: {effect}; {advice}")
     return changed, notes

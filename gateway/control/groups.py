@@ -1,4 +1,4 @@
-"""Groups: a group in use cannot be removed, and a new name is passed on to its tokens and channels."""
+"""Groups: add, edit and remove them. Tokens and channels name their groups, so a rename changes them too."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -39,7 +39,7 @@ async def add_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 
 
 async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
-    """PATCH /groups/{name}: edit it. With a new ``name``, its tokens and channels follow in the same change."""
+    """PATCH /groups/{name}: edit a group. If it is renamed, its tokens and channels are updated in the same change."""
     old, body = _group_of(edits, request), await request.read()
     group, changes = _edit_changes(edits.registry, old, body)
     await edits.commit(edit_text("group", old, group), f"group '{old.name}' is as before", *changes)
@@ -47,8 +47,9 @@ async def edit_group(edits: ConfigEdits, request: web.Request) -> GroupView:
 
 
 async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /groups/{name}[?move=OTHER]: remove it. Raises Conflict if it is in use, unless its tokens and channels
-    move to another group.
+    """DELETE /groups/{name}[?move=OTHER]: remove a group, and move its tokens and channels to another one.
+
+    Without ``move``, raises Conflict if the group is in use.
     """
     group = _group_of(edits, request)
     target = query(request.query, {"move": str}).get("move", "")
@@ -57,7 +58,7 @@ async def remove_group(edits: ConfigEdits, request: web.Request) -> dict[str, st
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """Returns, for a batch, the group's name and the changes of an edit; without a body, those of its removal."""
+    """Returns, for a batch, the group's name and the changes of an edit, or of its removal if the body is None."""
     group = edits.engine.catalog.group(ref)
     if body is None:
         return group.name, _removal_changes(edits, group, "")
@@ -75,6 +76,9 @@ def _edit_changes(registry: Registry, old: Group, body: bytes) -> tuple[Group, l
 
 
 def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Change]:
+    """Returns the changes that remove a group and move its users to ``target``. Tokens of ended programs do not count
+    as users: they are removed with it.
+    """
     registry = edits.registry
     ended = [token for token in registry.tokens.values() if token.group == group.name and token.outlived(edits.now)]
     users = _users(registry, group.name, {token.id for token in ended})
@@ -88,12 +92,12 @@ def _removal_changes(edits: ConfigEdits, group: Group, target: str) -> list[Chan
             param="name",
         )
     moves = _moves(registry, group.name, target) if target else ()
-    gone = () if target else [Change("tokens", token.id, None) for token in ended]
-    return [Change("groups", group.name, None), *gone, *moves]
+    removals = () if target else [Change("tokens", token.id, None) for token in ended]
+    return [Change("groups", group.name, None), *removals, *moves]
 
 
 def group_id(name: str, groups: Mapping[str, Group]) -> str:
-    """Returns the id of a new group: its name, unless a group that was renamed has that id."""
+    """Returns the id of a new group: its name, unless a renamed group still has that id."""
     return new_id("grp") if any(group.id == name for group in groups.values()) else name
 
 
@@ -107,12 +111,13 @@ def _check_unused(name: str, registry: Registry) -> None:
 
 
 def _users(registry: Registry, group: str, ended: Collection[str]) -> list[str]:
+    """Returns the tokens and channels that use the group, as words of a message. ``ended`` are tokens to leave out."""
     tokens = sorted(f"token '{t.name}'" for t in registry.tokens.values() if t.group == group and t.id not in ended)
     return tokens + sorted(f"channel '{c.name}'" for c in registry.channels.values() if group in c.groups)
 
 
 def _moves(registry: Registry, old: str, new: str) -> Iterator[Change]:
-    """Yields the tokens and channels of one group as members of another."""
+    """Yields the changes that move the tokens and channels of one group to another."""
     for token in registry.tokens.values():
         if token.group == old:
             yield Change("tokens", token.id, msgspec.structs.replace(token, group=new))

@@ -1,7 +1,8 @@
-"""Guard: who may call the control surface. Every check is made before any handler, whatever the path.
+"""Guard: checks that a request may use the control surface, before any handler runs and whatever the path is.
 
 1. The peer: on a Unix socket it must run as the server's own user, if the system reports the user.
-2. ``Host`` must name this machine, and ``Origin`` must be absent: a web page can reach loopback, but not forge these.
+2. ``Host`` must name this machine, and ``Origin`` must be absent: a web page can reach loopback, but cannot forge
+   these headers.
 3. The secret of the runfile, compared in constant time.
 """
 
@@ -26,7 +27,9 @@ def check(headers: Mapping[str, str], transport: BaseTransport | None, secret: s
         raise RequestRefused("the connection is closing")
     peer = peer_uid(sock)
     if peer is not None and own_uid is not None and peer != own_uid:
-        raise RequestRefused("this gateway belongs to another user of this machine", code="foreign_user")
+        raise RequestRefused(
+            "this gateway belongs to another user of this machine; start your own", code="foreign_user"
+        )
     _check_host(headers.get("Host", ""), sock)
     if "Origin" in headers:
         raise RequestRefused("web pages may not call the control surface", code="origin_not_allowed")
@@ -34,10 +37,12 @@ def check(headers: Mapping[str, str], transport: BaseTransport | None, secret: s
 
 
 def check_secret(header: str, secret: str) -> None:
-    """Check that the header has the secret. Raises InvalidToken; an empty secret matches nothing."""
-    given = header[len(_SCHEME) :] if header[: len(_SCHEME)].lower() == _SCHEME else ""
-    same = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), secret.encode())
-    if not same or not secret:
+    """Check that the Authorization header has the secret. Raises InvalidToken if it does not, or if the secret is
+    empty.
+    """
+    secret_in_header = header[len(_SCHEME) :] if header[: len(_SCHEME)].lower() == _SCHEME else ""
+    matches = hmac.compare_digest(secret_in_header.encode("utf-8", "surrogateescape"), secret.encode())
+    if not matches or not secret:
         raise InvalidToken("the control secret is missing or wrong; it is in the runfile", code="invalid_secret")
 
 
@@ -65,6 +70,6 @@ def peer_uid(sock: socket.socket) -> int | None:
 def _check_host(header: str, sock: socket.socket) -> None:
     """Check the Host header: over TCP it must have the right port, on a Unix socket none. Raises RequestRefused."""
     port = "" if os.name != "nt" and sock.family == socket.AF_UNIX else str(sock.getsockname()[1])
-    name, given = split_host(header)
-    if name not in LOOPBACK or given != port:
+    name, port_in_header = split_host(header)
+    if name not in LOOPBACK or port_in_header != port:
         raise RequestRefused("the Host header does not name this machine's control surface", code="wrong_host")

@@ -1,4 +1,4 @@
-"""History: list, undo and redo changes. An undo that may surprise the owner is refused until it is confirmed."""
+"""History: list, undo and redo changes. An undo that may surprise the owner needs a confirmation."""
 
 import asyncio
 from collections.abc import Collection, Iterator
@@ -32,7 +32,7 @@ from gateway.store.rollup import Dimension
 from gateway.store.sums import FOREVER
 
 _DIMENSIONS: dict[Table, Dimension] = {"tokens": "token", "channels": "channel", "groups": "group", "prices": "model"}
-"""The dimension of calls for each table."""
+"""The dimension by which the calls of each table's entities are counted."""
 
 KNOWN_KINDS = tuple(NOUNS.values())
 
@@ -43,21 +43,21 @@ class UndoBody(msgspec.Struct, frozen=True, kw_only=True):
     id: int = 0
     """The number of the entry; 0 means the newest change that is not undone, for ``redo`` the newest undo."""
     accept: bool = False
-    """Whether the owner accepts that the change was made elsewhere, or that what it removes has been used."""
+    """Whether the owner has confirmed the undo, knowing the reasons against it."""
 
 
 async def list_history(edits: ConfigEdits, request: web.Request) -> list[HistoryView]:
-    """GET /history?kind&name&since&until&limit&before: the entries, newest first; ``before`` is the number of
-    an entry.
+    """GET /history?kind&name&since&until&limit&before: the entries, newest first. With ``before``, only those with
+    smaller numbers.
     """
     types = {"kind": tuple, "name": tuple, "since": int, "until": int, "limit": int, "before": int}
-    asked = query(request.query, types)
-    kinds, names, limit = asked.get("kind", ()), asked.get("name", ()), asked.get("limit", 100)
+    params = query(request.query, types)
+    kinds, names, limit = params.get("kind", ()), params.get("name", ()), params.get("limit", 100)
     if not set(kinds) <= set(KNOWN_KINDS):
         raise BadRequest(f"kind: must be one of {', '.join(KNOWN_KINDS)}", param="kind")
     if not 1 <= limit <= 1000:
         raise BadRequest("limit: must be from 1 to 1000", param="limit")
-    since, until, before = asked.get("since", 0), asked.get("until", FOREVER), asked.get("before", FOREVER)
+    since, until, before = params.get("since", 0), params.get("until", FOREVER), params.get("before", FOREVER)
     entries = edits.history
     undone = undone_entries(entries)
     selected = [
@@ -70,29 +70,29 @@ async def list_history(edits: ConfigEdits, request: web.Request) -> list[History
 
 async def show_entry(edits: ConfigEdits, request: web.Request) -> HistoryView:
     """GET /history/{id}: one entry."""
-    entry, entries = edits.chosen(_number(request)), edits.history
+    entry, entries = edits.find_entry(_entry_number(request)), edits.history
     return await asyncio.to_thread(view_of, entry, entries, undone_entries(entries))
 
 
 async def undo(edits: ConfigEdits, request: web.Request) -> UndoView:
     """POST /undo {id?, accept?}: undo a change.
 
-    Raises Conflict ``needs_confirmation`` with the reasons, unless they are accepted.
+    Raises Conflict ``needs_confirmation`` if there are reasons to confirm it first, unless ``accept`` is set.
     """
-    return await _undone(edits, request, redo=False)
+    return await _revert(edits, request, redo=False)
 
 
 async def redo(edits: ConfigEdits, request: web.Request) -> UndoView:
-    """POST /redo {id?, accept?}: redo what was undone; see ``undo``."""
-    return await _undone(edits, request, redo=True)
+    """POST /redo {id?, accept?}: redo a change that was undone; see ``undo``."""
+    return await _revert(edits, request, redo=True)
 
 
-async def _undone(edits: ConfigEdits, request: web.Request, *, redo: bool) -> UndoView:
-    asked = await read_body(request, UndoBody)
-    entry = edits.chosen(asked.id, redo=redo)
+async def _revert(edits: ConfigEdits, request: web.Request, *, redo: bool) -> UndoView:
+    body = await read_body(request, UndoBody)
+    entry = edits.find_entry(body.id, redo=redo)
     plan = edits.plan(entry)
-    if not asked.accept:
-        reasons = await _reasons(edits, entry, plan)
+    if not body.accept:
+        reasons = await _reasons_to_ask(edits, entry, plan)
         if reasons:
             entries = edits.history
             view = await asyncio.to_thread(view_of, entry, entries, undone_entries(entries))
@@ -101,12 +101,12 @@ async def _undone(edits: ConfigEdits, request: web.Request, *, redo: bool) -> Un
                 code="needs_confirmation",
                 details=msgspec.to_builtins(UndoDoubt(view, reasons)),
             )
-        plan = edits.plan(edits.chosen(entry.id))  # another request may have changed the history meanwhile
+        plan = edits.plan(edits.find_entry(entry.id))  # another request may have changed the history in the meantime
     return await edits.undo(entry, plan)
 
 
 async def clear_history(edits: ConfigEdits, _: web.Request) -> dict[str, str]:
-    """DELETE /history: forget all changes. Then none of them can be undone, and no removed key is kept."""
+    """DELETE /history: forget all changes. None of them can be undone then, and no removed key is kept."""
     try:
         edits.engine.store.history.clear()
     except OSError as exc:
@@ -114,7 +114,8 @@ async def clear_history(edits: ConfigEdits, _: web.Request) -> dict[str, str]:
     return {"done": "history deleted"}
 
 
-def _number(request: web.Request) -> int:
+def _entry_number(request: web.Request) -> int:
+    """Returns the number in the path; -1, which no entry has, if it is not a number."""
     text = request.match_info["id"]
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 and int(text) else -1
 
@@ -130,33 +131,33 @@ def _concerns(entry: HistoryEntry, kinds: Collection[str], names: Collection[str
 
 
 def _names(change: EntityChange) -> set[str]:
-    """Returns all names under which the owner may know an entity, former ones included."""
+    """Returns the names of a changed entity, before and after the change, and its key."""
     former = [fields["name"] for fields in (change.before, change.after) if fields and "name" in fields]
     return {change.name, change.key, *map(str, former)}
 
 
-async def _reasons(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> list[str]:
-    """Returns the reasons to ask the owner first."""
+async def _reasons_to_ask(edits: ConfigEdits, entry: HistoryEntry, plan: UndoPlan) -> list[str]:
+    """Returns the reasons to ask the owner before an undo; empty if there are none."""
     reasons = [*plan.reasons, *revivals(plan.changes, edits.registry, plan.registry, edits.now)]
     expiring = edits.expiring_records(plan.registry.settings.keep_days)
     if expiring.records:
         days = count_text(plan.registry.settings.keep_days, "day")
-        reasons.append(f"Records are kept for {days} then: {expiring.text} are deleted for good.")
+        reasons.append(f"Records are then kept for {days} only, and {expiring.text} are deleted for good.")
     if edits.source.elsewhere(entry.source):
         reasons.append(f"It was made by {entry.source.text(edits.source)}, {ago(edits.now - entry.time)}.")
     before, books = edits.registry, edits.engine.store.books
-    counts = await asyncio.to_thread(_counts, edits.engine, entry.time)
+    counts = await asyncio.to_thread(_call_counts, edits.engine, entry.time)
     for change in plan.changes:
-        reasons += _uses(before, plan.registry, change, counts)
-    taken = before.granted - plan.registry.granted
-    if taken > 0 and any(counts["group"].values()):
-        left = dollars(books.balance() - taken)
-        reasons.append(f"Calls were made since then. Without these {dollars(taken)} the balance is {left}.")
+        reasons += _use_reasons(before, plan.registry, change, counts)
+    lost = before.granted - plan.registry.granted
+    if lost > 0 and any(counts["group"].values()):
+        left = dollars(books.balance() - lost)
+        reasons.append(f"Calls were made since then. Without these {dollars(lost)} the balance is {left}.")
     return reasons
 
 
-def _counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
-    """Returns how many calls have begun since then or are running, by dimension and value."""
+def _call_counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
+    """Returns the number of calls that began since then or are running, by dimension and value."""
     by_dimension: dict[str, dict[str, int]] = {}
     running = list(engine.store.books.running.values())
     for dimension in _DIMENSIONS.values():
@@ -168,15 +169,15 @@ def _counts(engine: Engine, since: Millis) -> dict[str, dict[str, int]]:
     return by_dimension
 
 
-def _uses(before: Registry, after: Registry, change: Change, counts: dict[str, dict[str, int]]) -> Iterator[str]:
-    """Yields how many calls used what would be removed: an entity, or the key of a token."""
+def _use_reasons(before: Registry, after: Registry, change: Change, counts: dict[str, dict[str, int]]) -> Iterator[str]:
+    """Yields a sentence with the number of calls that used the entity or the token's key that the change removes."""
     current = entity_of(before, change.table, change.key)
     if change.table not in _DIMENSIONS or current is None:
         return
     rotated = isinstance(current, Token) and isinstance(change.value, Token) and current.digest != change.value.digest
     key = current.id if isinstance(current, Group) else change.key
     if isinstance(current, Group) and key in {group.id for group in after.groups.values()}:
-        return  # it only gets its former name back
+        return  # the group is not removed, it only gets its former name back
     count = counts[_DIMENSIONS[change.table]].get(key, 0)
     if count and (change.value is None or rotated):
         name = plain(str(getattr(current, "name", "") or change.key))

@@ -1,7 +1,7 @@
-"""Amounts of the price list as a price: dollars per million tokens of each kind, by length, day, hour and variant.
+"""List amounts: converts a row of the price list, with prices by length, day, hour and variant, to a price.
 
-A row has standard prices, each from a day on or in some hours, of which the last one that applies counts. It also has
-partial prices for variants such as ``flex``, which replace single amounts.
+A row has standard prices, each of which applies from some day on or in some hours; of those that apply, the last one
+counts. It also has partial prices for variants such as ``flex``, which replace single amounts.
 """
 
 import re
@@ -43,50 +43,52 @@ _EXTRAS = {
     "citations": "output_citation_mtok",
 }
 _THOUSANDS = {"searches": "web_searches_kcount", "file_searches": "storage_searches_kcount"}
-"""Rates that the list has for a thousand units."""
+"""Rates that the list states per thousand units."""
 _PER_CALL = "requests_kcount"
 _CHECKED = re.compile(r"(?:verified|checked)[^.]{0,40}?(20\d\d-\d\d-\d\d)", re.IGNORECASE)
 _WORKDAYS = re.compile(r"all day at weekends|weekends\b.{0,60}off-peak all day|monday to friday", re.IGNORECASE)
-"""Matches the comment of a row which says that its hours are those of working days; no field of the row says so."""
+"""Matches a comment which says that a row's hours apply on working days only. The row has no field for that."""
 
 
-class _Part(msgspec.Struct, frozen=True):
-    """One of a row's standard prices that may apply at some time from now on."""
+class _StandardPrice(msgspec.Struct, frozen=True):
+    """One of a row's standard prices that applies at some time from now on."""
 
     since: Millis
+    """When it begins; 0 if it has begun."""
     during: tuple[PriceHours, ...]
+    """The hours in which it applies; empty means always."""
     amounts: Mapping[str, Any]
 
 
 def list_price(model: str, row: "ModelInfo", source: str, now: Millis, upstream_model: str = "") -> Price | None:
-    """Returns the price of a row from now on; None if it has none for input and output.
+    """Returns the price of a row from now on; None if it lacks a price for input or output.
 
     The price is zero if the row has no amounts but says that the model is free of charge.
     """
-    said = row.price_comments or ""
-    says_free = row.id.endswith(":free") or "free of charge" in said.lower()
+    comments = row.price_comments or ""
+    says_free = row.id.endswith(":free") or "free of charge" in comments.lower()
     if says_free and not isinstance(row.prices, list) and not _amounts_in(row.prices):
         return Price(model=model, input=Nanos(0), output=Nanos(0), source=source, updated=now)
-    first, *later = _parts(row, now, said)
+    first, *later = _standard_prices(row, now, comments)
     price = price_of(model, first.amounts, source, now, upstream_model)
     if price is None:
         return None
-    rules = [_rule(part.amounts, part.since, part.during, "", upstream_model or model) for part in later]
+    rules = [_rule(other.amounts, other.since, other.during, "", upstream_model or model) for other in later]
     for variant, changes in _variants(row, now).items():
-        for part in (first, *later):
+        for standard in (first, *later):
             for since, amounts in changes:
-                merged = {**part.amounts, **amounts}
-                rules.append(_rule(merged, max(since, part.since), part.during, variant, upstream_model or model))
-    known = [rule for rule in rules if rule is not None]
-    if not price.per_call and not any(rule.per_call for rule in known):
-        known = [msgspec.structs.replace(rule, per_call=None) for rule in known]
-    return msgspec.structs.replace(price, rules=tuple(known))
+                merged, start = {**standard.amounts, **amounts}, max(since, standard.since)
+                rules.append(_rule(merged, start, standard.during, variant, upstream_model or model))
+    complete = [rule for rule in rules if rule is not None]
+    if not price.per_call and not any(rule.per_call for rule in complete):
+        complete = [msgspec.structs.replace(rule, per_call=None) for rule in complete]
+    return msgspec.structs.replace(price, rules=tuple(complete))
 
 
 def price_of(
     model: str, listed: "ModelPrice | Mapping[str, Any]", source: str, now: Millis, upstream_model: str = ""
 ) -> Price | None:
-    """Returns the list's dollars per million tokens as our price; None if it has none for input and output.
+    """Returns a price of the list as our price; None if it lacks a price for input or output.
 
     Embeddings have no output, so their models need no output price.
     """
@@ -95,56 +97,57 @@ def price_of(
 
 
 def list_date(rows: "Iterable[ModelInfo]", now: Millis) -> Millis:
-    """Returns when a price of the list was last checked, by the list's notes; without notes, the latest day up to now
-    from which a price of the list applies.
+    """Returns the latest day on which a price was checked, by the list's comments. If there are no such comments,
+    returns the latest day up to now from which a price applies.
     """
     checked = [day for row in rows for day in _CHECKED.findall(row.price_comments or "")]
     starts = {
-        _moment(day)
+        _midnight(day)
         for row in rows
         if isinstance(row.prices, list)
         for price in row.prices
         if (day := getattr(price.constraint, "start_date", None)) is not None
     }
     if checked:
-        return _moment(date.fromisoformat(max(checked)))
+        return _midnight(date.fromisoformat(max(checked)))
     return max((day for day in starts if day <= now), default=Millis(0))
 
 
-def _parts(row: "ModelInfo", now: Millis, comments: str) -> list[_Part]:
-    """Returns the standard prices, without those that have ended; the first one applies where no other does."""
+def _standard_prices(row: "ModelInfo", now: Millis, comments: str) -> list[_StandardPrice]:
+    """Returns the standard prices, except for those that have ended. The first one applies where no other does."""
     if not isinstance(row.prices, list):
-        return [_Part(Millis(0), (), _amounts_in(row.prices))]
+        return [_StandardPrice(Millis(0), (), _amounts_in(row.prices))]
     days = DAYS[:5] if _WORKDAYS.search(comments) else DAYS
-    parts: list[_Part] = []
+    prices: list[_StandardPrice] = []
     for price in row.prices:
         since = _start(price.constraint)
         during = _hours(price.constraint, days)
         if since <= now and not during:
-            parts = []  # it replaces all earlier ones
-        parts.append(_Part(Millis(0) if since <= now else since, during, _amounts_in(price.prices)))
-    return parts
+            prices = []  # it replaces all earlier ones
+        prices.append(_StandardPrice(Millis(0) if since <= now else since, during, _amounts_in(price.prices)))
+    return prices
 
 
 def _variants(row: "ModelInfo", now: Millis) -> dict[str, list[tuple[Millis, dict[str, Any]]]]:
-    """Returns the amounts that each variant replaces, and since when, oldest first."""
+    """Returns the amounts that each variant replaces, by start, oldest first; the start is 0 if it is past."""
     by_variant: dict[str, list[tuple[Millis, dict[str, Any]]]] = {}
     for variant in row.price_variants or ():
         names = [*variant.when.values()] if len(variant.when) == 1 and variant.when.keys() <= _SELECTORS else []
         if names and names[0] in VARIANTS:
             by_variant.setdefault(names[0], []).append((_start(variant.constraint), _amounts_in(variant.prices)))
-    out = {}
+    timelines = {}
     for name, changes in by_variant.items():
         starts = {Millis(0) if since <= now else since for since, _ in changes}
-        out[name] = [(start, _amounts_at(changes, max(start, now))) for start in sorted(starts)]
-    return out
+        timelines[name] = [(start, _amounts_at(changes, max(start, now))) for start in sorted(starts)]
+    return timelines
 
 
 _SELECTORS = frozenset({"processing", "service_tier", "speed"})
+"""The request parameters whose values select a variant."""
 
 
 def _amounts_at(changes: "Sequence[tuple[Millis, dict[str, Any]]]", moment: Millis) -> dict[str, Any]:
-    """Returns the amounts of a variant at a moment. If several changes have the same amount, the first one counts."""
+    """Returns the amounts of a variant at a time. If several changes have the same amount, the first one counts."""
     merged: dict[str, Any] = {}
     for since, amounts in changes:
         if since <= moment:
@@ -160,7 +163,7 @@ def _rule(
 
 
 def _fields(amounts: Mapping[str, Any], model: str) -> dict[str, Any] | None:
-    """Returns the fields of a price; None without input or output."""
+    """Returns the fields of a price; None if input or output is missing."""
     rates = {ours: amounts.get(theirs) for ours, theirs in _FIELDS.items()}
     base: dict[str, Any] = {ours: _nanos(rate, 0) for ours, rate in rates.items()}
     if base["output"] is None and is_embedding_model(model):
@@ -185,20 +188,23 @@ def _tier(start: int, rates: "Mapping[str, Rate]", more: "Mapping[str, Rate]", o
 
 
 def _amounts_in(listed: "ModelPrice | Mapping[str, Any]") -> dict[str, Any]:
-    given = listed if isinstance(listed, Mapping) else vars(listed)
-    return {name: rate for name, rate in given.items() if rate is not None}
+    """Returns the amounts of one of the list's prices by the list's own names, without those that are None."""
+    amounts = listed if isinstance(listed, Mapping) else vars(listed)
+    return {name: rate for name, rate in amounts.items() if rate is not None}
 
 
 def _start(constraint: object) -> Millis:
     day = getattr(constraint, "start_date", None)
-    return Millis(0) if day is None else _moment(day)
+    return Millis(0) if day is None else _midnight(day)
 
 
-def _moment(day: date) -> Millis:
+def _midnight(day: date) -> Millis:
+    """Returns the beginning of a day in UTC."""
     return Millis(round(datetime.combine(day, time(), UTC).timestamp() * 1000))
 
 
 def _hours(constraint: object, days: Any) -> tuple[PriceHours, ...]:
+    """Returns the hours of a constraint in UTC; empty if it has none."""
     start, end = (getattr(constraint, name, None) for name in ("start_time", "end_time"))
     if not isinstance(start, time) or not isinstance(end, time):
         return ()
@@ -207,16 +213,20 @@ def _hours(constraint: object, days: Any) -> tuple[PriceHours, ...]:
 
 
 def _offset(at: time) -> int:
+    """Returns the offset from UTC in minutes."""
     offset = datetime.combine(date(1970, 1, 1), at).utcoffset()
     return 0 if offset is None else round(offset.total_seconds() / 60)
 
 
 def _starts(rates: "Iterable[Rate]") -> list[int]:
+    """Returns the numbers of input tokens above which a rate changes."""
     return sorted({tier.start for rate in rates for tier in getattr(rate, "tiers", ())})
 
 
 def _nanos(rate: "Rate", input_tokens: int) -> Nanos | None:
-    """Returns the rate of calls with more than this many input tokens, in nano-dollars."""
+    """Returns the rate of calls with more than this many input tokens, in nano-dollars per million; None without a
+    rate.
+    """
     if rate is None:
         return None
     dollars = rate if isinstance(rate, Decimal) else rate.base

@@ -1,4 +1,6 @@
-"""Machine: checks of what the gateway needs on its machine: a port, a folder, disk space, open files."""
+"""Machine: checks that the gateway has what it needs on its machine: a port, a private folder, disk space, open
+files.
+"""
 
 import asyncio
 import os
@@ -19,47 +21,48 @@ from gateway.domain.views import Step
 
 
 async def list_machine_checks(edits: ConfigEdits, _: web.Request) -> list[Step]:
-    """GET /machine: run the checks, in a thread, because disks may be slow."""
-    checks = await asyncio.to_thread(look, edits.engine.config, edits.engine.address)
-    return [*checks, open_files(edits.engine.files, edits.registry.settings.connections)]
+    """GET /machine: run the checks, in a thread because disks may be slow."""
+    checks = await asyncio.to_thread(check_machine, edits.engine.config, edits.engine.address)
+    return [*checks, check_open_files(edits.engine.files, edits.registry.settings.connections)]
 
 
-def look(config: Config, address: str) -> list[Step]:
-    """Returns the checks. ``address`` is the base URL of /v1 if it is served."""
-    return [port(config, address), home(config.home), disk(config.home)]
+def check_machine(config: Config, address: str) -> list[Step]:
+    """Check port, folder and disk. ``address`` is the base URL of /v1, or empty if it is not served."""
+    return [check_port(config, address), check_home(config.home), check_disk(config.home)]
 
 
-def port(config: Config, address: str) -> Step:
-    """Returns whether the gateway has its port, or could have it."""
+def check_port(config: Config, address: str) -> Step:
+    """Check that the gateway listens on its port, or could do so."""
     if address:
         return Step(name="the port", result="ok", text=f"this gateway listens at {address}")
-    place = f"{config.host}:{config.port}"
+    where = f"{config.host}:{config.port}"
     try:
         with socket.socket(socket.AF_INET6 if ":" in config.host else socket.AF_INET) as probe:
             if os.name != "nt":
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((config.host, config.port))
     except OSError as exc:
-        text = f"cannot listen on {place}: {exc.strerror or exc}"
-        fix = "another program uses it: stop that program, or 'tollkeeper serve --port 8656'"
+        text = f"cannot listen on {where}: {exc.strerror or exc}"
+        fix = "another program uses it: stop that program, or use another port: 'tollkeeper serve --port 8656'"
         return Step(name="the port", result="fail", text=text, fix=fix)
-    return Step(name="the port", result="ok", text=f"{place} is free")
+    return Step(name="the port", result="ok", text=f"{where} is free")
 
 
-def home(folder: Path) -> Step:
-    """Returns whether only their owner can read the folder and its files."""
+def check_home(folder: Path) -> Step:
+    """Check that only the user can read the folder and its files."""
     if sys.platform == "win32":
         return Step(name="the home", result="ok", text=f"{folder}: as private as your user folder")
     if not os.access(folder, os.W_OK | os.X_OK):
         text = f"{folder} cannot be written to: it belongs to another user, or its file system is read-only"
         fix = f"sudo chown -R $(id -u) {word(str(folder))}, or mount its file system writable"
         return Step(name="the home", result="fail", text=plain(text, 500), fix=fix)
-    open_to_others = [path for path in (folder, *_files(folder)) if _rights(path) & 0o077]
-    strangers = [path for path in (folder, *_files(folder)) if _is_foreign(path)]
-    if not open_to_others and not strangers:
+    paths = [folder, *_files(folder)]
+    open_to_others = [path for path in paths if _permissions(path) & 0o077]
+    foreign = [path for path in paths if _is_foreign(path)]
+    if not open_to_others and not foreign:
         return Step(name="the home", result="ok", text=f"{folder}: only you can read it")
     names = ", ".join(
-        str(folder if path == folder else path.relative_to(folder)) for path in (open_to_others or strangers)[:3]
+        str(folder if path == folder else path.relative_to(folder)) for path in (open_to_others or foreign)[:3]
     )
     if open_to_others:
         text, fix = f"other users can read {names}", f"chmod -R go-rwx {word(str(folder))}"
@@ -68,18 +71,18 @@ def home(folder: Path) -> Step:
     return Step(name="the home", result="fail", text=plain(text, 500), fix=fix)
 
 
-def disk(folder: Path, usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage) -> Step:
-    """Returns whether the disk has room for more calls."""
+def check_disk(folder: Path, usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage) -> Step:
+    """Check that the disk has room for more calls. ``usage`` returns total, used and free bytes."""
     free = usage(folder)[2]
-    text = f"{free / 1e9:.1f} GB are free where {folder} lies"
-    if free < 256 << 20:  # less is soon too little for a day's calls
+    text = f"{free / 1e9:.1f} GB are free on the disk of {folder}"
+    if free < 256 << 20:  # a day of heavy use can write that much
         fix = "free some disk space: calls that cannot be recorded are rejected"
         return Step(name="the disk", result="fail", text=text, fix=fix)
     return Step(name="the disk", result="ok", text=text)
 
 
-def open_files(files: OpenFiles, connections: int) -> Step:
-    """Returns whether the system allows enough open files for the connections that the settings allow."""
+def check_open_files(files: OpenFiles, connections: int) -> Step:
+    """Check that the system allows enough open files for the connections that the settings allow."""
     if not files.short:
         return Step(name="open files", result="ok", text=f"enough for {connections or 'any number of'} connections")
     clients = files.clients()
@@ -87,25 +90,27 @@ def open_files(files: OpenFiles, connections: int) -> Step:
     need = wanted_files(connections)
     fix = (
         f"raise the limit where the server is started ('ulimit -Hn {need}', in a systemd unit 'LimitNOFILE={need}'), "
-        f"or 'tollkeeper settings set --connections {clients}'"
+        f"or allow fewer connections: 'tollkeeper settings set --connections {clients}'"
     )
     return Step(name="open files", result="warning", text=text, fix=fix)
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for place, _, names in os.walk(folder):
-        if Path(place) != folder:
-            yield Path(place)
-        yield from (Path(place, name) for name in names)
+    """Yields everything in the folder, subfolders included."""
+    for parent, _, names in os.walk(folder):
+        if Path(parent) != folder:
+            yield Path(parent)
+        yield from (Path(parent, name) for name in names)
 
 
-def _rights(path: Path) -> int:
-    """Returns the mode bits; 0 for a link, and for a file that has been deleted meanwhile."""
+def _permissions(path: Path) -> int:
+    """Returns the permission bits; 0 for a link, and for a file that has just been deleted."""
     status = _status(path)
     return 0 if status is None or stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
 
 
 def _is_foreign(path: Path) -> bool:
+    """Returns whether the file belongs to another user."""
     status = _status(path)
     return status is not None and status.st_uid != os.getuid()
 

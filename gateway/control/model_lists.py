@@ -1,6 +1,6 @@
-"""Lists: the models that upstreams list, fetched when a channel is saved, on a schedule, and on request.
+"""Model lists: fetches the models that upstreams list, when a channel is saved, on a schedule, and on request.
 
-Fetching is free. The last good list is kept: its models stay offered while the upstream is down.
+Fetching is free of charge. The last good list is kept, so its models stay offered while the upstream is down.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamModels
 from gateway.domain.errors import BadRequest, GatewayError, UpstreamError
 from gateway.domain.history import ChangeSource
-from gateway.domain.human_values import first_of, plural
+from gateway.domain.human_values import count_text, first_of, plural
 from gateway.domain.patterns import is_pattern
 from gateway.domain.registry import Change, Registry
 from gateway.domain.text import plain
@@ -33,10 +33,11 @@ _log = logging.getLogger("tollkeeper")
 
 ALL = ("*",)
 RETRY_MS = 600_000
-"""The time after which a list that could not be fetched is tried again, in milliseconds."""
+"""The time after which a failed fetch is tried again, in milliseconds."""
 HOUR_MS = 3_600_000
 
-_PLACE = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
+_LIST_FIELDS = ("dialect", "base_url", "key", "keys", "headers", "preset", "proxy")
+"""The fields of a channel that decide which list is fetched."""
 
 
 async def save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits) -> list[Change]:
@@ -47,66 +48,70 @@ async def save_changes(channel: Channel, old: Channel | None, edits: ConfigEdits
     channel = separate_patterns(channel)
     if old is None and not channel.models and not channel.patterns:
         channel = msgspec.structs.replace(channel, patterns=ALL)
-    stays = old is not None and old.base_url == channel.base_url
-    before = _good(edits.registry.lists.get(channel.id)) if stays else None
-    listed, asks = before, old is None or _moved(old, channel)
+    same_url = old is not None and old.base_url == channel.base_url
+    before = _fetched_list(edits.registry.lists.get(channel.id)) if same_url else None
+    listed, needs_list = before, old is None or _has_other_list(old, channel)
     if channel.patterns:
-        chooses = asks or (old is not None and old.patterns != channel.patterns)
-        if asks or (chooses and before is None):
-            channel, listed = await _fetch_list(channel, before, edits, stays=stays)
-        if (good := _good(listed)) is not None:
-            channel = offered_models(channel, good.models, edits.now)
-            if chooses and not channel.models:
-                message = f"none of the models it lists ({len(good.models):,}) matches {', '.join(channel.patterns)}"
-                raise _no_list(channel, message)
+        selects = needs_list or (old is not None and old.patterns != channel.patterns)
+        if needs_list or (selects and before is None):
+            channel, listed = await _fetch_or_keep(channel, before, edits, same_url=same_url)
+        if (fetched := _fetched_list(listed)) is not None:
+            channel = offered_models(channel, fetched.models, edits.now)
+            if selects and not channel.models:
+                patterns = ", ".join(channel.patterns)
+                message = f"none of the models it lists ({len(fetched.models):,}) matches {patterns}"
+                raise _no_list_error(channel, message)
         if not channel.dialect.info.lists_models and channel.patterns == ALL:
-            channel = _frozen(channel)
-    elif asks and channel.dialect.info.lists_models and not _known_place(channel):
+            channel = _with_fixed_models(channel)
+    elif needs_list and channel.dialect.info.lists_models and not _is_known_root(channel):
         with suppress(UpstreamError, TimeoutError):
-            channel, listed = await _looked_for(channel, before, edits)
+            channel, listed = await _find_root(channel, before, edits)
             channel = offered_models(channel, listed.models, edits.now)
     changes = [Change("channels", channel.id, channel)]
     return changes if listed is before else [*changes, Change("lists", channel.id, listed)]
 
 
 async def refresh(edits: ConfigEdits, channel: Channel) -> None:
-    """Fetch the list and offer the models that match the patterns now.
+    """Fetch the list, and offer the models that now match the patterns.
 
-    Raises UpstreamError; then the last list stays, with the error noted on it.
+    If it cannot be fetched, notes that on the last list, which stays, and raises UpstreamError.
     """
     engine = edits.engine
     try:
         fetched = await engine.upstreams.fetch_models(channel)
-        models = _some(channel, fetched, engine.upstreams.unnamed.get(channel.id, 0))
+        models = _usable_models(channel, fetched, engine.upstreams.unnamed.get(channel.id, 0))
     except UpstreamError as error:
-        _note(engine, channel, error)
+        _note_failure(engine, channel, error)
         raise
     current, registry = engine.catalog.registry.channels.get(channel.id), engine.catalog.registry
-    if current is None or _moved(current, channel):
-        return
+    if current is None or _has_other_list(current, channel):
+        return  # it was edited in the meantime
     now = engine.now()
     unnamed = engine.upstreams.unnamed.get(channel.id, 0)
     listed = newly_listed(registry.lists.get(channel.id), channel, models, now, unnamed)
     channel = offered_models(current, models, now)
     changes = [Change("lists", channel.id, listed)]
     engine.change(changes if channel == current else [*changes, Change("channels", channel.id, channel)])
-    await _price_new_ones(edits, channel, current)
+    await _price_new_models(edits, channel, current)
     channel = engine.catalog.registry.channels.get(channel.id, channel)
     if names := _models_without_price(channel, current, engine.catalog):
-        name, new = plain(channel.name), first_of([plain(model, 80) for model in names], 5)
-        _log.warning("channel '%s' lists new models without a price, which no budget stops: %s", name, new)
+        models_text = first_of([plain(model, 80) for model in names], 5)
+        _log.warning(
+            "channel '%s' lists new models without a price, which no budget stops: %s", plain(channel.name), models_text
+        )
 
 
 def _models_without_price(channel: Channel, before: Channel | None, catalog: Catalog) -> list[str]:
-    """Returns the new models of a channel that have no price; those of the demo need none."""
-    known = {model.name for model in before.models} if before is not None else ()
-    new = [model for model in channel.models if model.name not in known and channel.dialect is not Dialect.MOCK]
-    prices = catalog.registry.prices
-    return [model.name for model in new if channel_price(channel, model, prices) is None]
+    """Returns the models without a price that the channel did not have before. The demo's models need none."""
+    if channel.dialect is Dialect.MOCK:
+        return []
+    old_names = {model.name for model in before.models} if before is not None else ()
+    new_models = [model for model in channel.models if model.name not in old_names]
+    return [model.name for model in new_models if channel_price(channel, model, catalog.registry.prices) is None]
 
 
-async def _price_new_ones(edits: ConfigEdits, channel: Channel, before: Channel) -> None:
-    """Give the new models of a channel their known prices if they have none, as a change in the history."""
+async def _price_new_models(edits: ConfigEdits, channel: Channel, before: Channel) -> None:
+    """Set the known prices of a channel's new models that have none, as a change in the history."""
     names = {model.name for model in channel.models} - {model.name for model in before.models}
     if not names or not channel.known_prices:
         return
@@ -124,7 +129,7 @@ async def _price_new_ones(edits: ConfigEdits, channel: Channel, before: Channel)
 
 
 async def keep_fresh(engine: Engine) -> None:
-    """Fetch the lists that are due, every minute, until it is cancelled."""
+    """Every minute, fetch the lists that are due, until it is cancelled."""
     while True:
         await refresh_due(engine)
         await asyncio.sleep(60.0)
@@ -134,32 +139,32 @@ async def refresh_due(engine: Engine) -> None:
     """Fetch all lists that are due, concurrently."""
     edits = ConfigEdits(engine).by(ChangeSource(via="gateway"))
     async with asyncio.TaskGroup() as group:
-        for channel in due(engine.catalog.registry, engine.now()):
+        for channel in channels_due(engine.catalog.registry, engine.now()):
             group.create_task(_try_refresh(edits, channel))
 
 
-def due(registry: Registry, now: Millis) -> list[Channel]:
+def channels_due(registry: Registry, now: Millis) -> list[Channel]:
     """Returns the channels with patterns whose list is old, or whose last fetch failed some time ago."""
-    span = registry.settings.refresh_models_h * HOUR_MS
+    interval = registry.settings.refresh_models_h * HOUR_MS
     channels = []
     for channel in registry.channels.values():
         listed = registry.lists.get(channel.id)
-        if not span or not channel.enabled or not channel.patterns or not channel.dialect.info.lists_models:
+        if not interval or not channel.enabled or not channel.patterns or not channel.dialect.info.lists_models:
             continue
-        if listed is None or now >= max(listed.time + span, listed.tried + RETRY_MS if listed.error else 0):
+        if listed is None or now >= max(listed.time + interval, listed.tried + RETRY_MS if listed.error else 0):
             channels.append(channel)
     return channels
 
 
 def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView:
-    """Returns the last list, with the models that are offered of it."""
+    """Returns the view of the last list, which says which models are offered."""
     listed = catalog.registry.lists.get(channel.id)
-    span = catalog.registry.settings.refresh_models_h * HOUR_MS
+    interval = catalog.registry.settings.refresh_models_h * HOUR_MS
     return ListingView(
         channel=channel.name,
         patterns=list(channel.patterns),
         time_ms=(listed.time or None) if listed else None,
-        stale=listed is not None and bool(listed.error or (span and now - listed.time > 2 * span)),
+        stale=listed is not None and bool(listed.error or (interval and now - listed.time > 2 * interval)),
         error=listed.error if listed else "",
         models=_rows(channel, listed, catalog) if listed else [],
         unnamed=listed.unnamed if listed else 0,
@@ -168,20 +173,22 @@ def listing_view(channel: Channel, catalog: Catalog, now: Millis) -> ListingView
 
 
 def _rows(channel: Channel, listed: UpstreamModels, catalog: Catalog) -> list[ListedModel]:
-    """Returns the listed models in their order, then those that are gone."""
+    """Returns the listed models in the order of the list, then those that have disappeared from it."""
     offered: dict[str, list[ServedModel]] = {}
     for model in channel.models:
         offered.setdefault(model.upstream_name, []).append(model)
-    there = {model.name for model in listed.models}
-    gone = [ServedModel(name=name) for name in listed.gone if name not in there]
-    gone += [ours[0] for name, ours in offered.items() if name not in there and name not in listed.gone]
+    listed_names = {model.name for model in listed.models}
+    gone = [ServedModel(name=name) for name in listed.gone if name not in listed_names]
+    gone += [models[0] for name, models in offered.items() if name not in listed_names and name not in listed.gone]
     rows = [(model, offered.get(model.name, []), "new" if model.name in listed.new else "") for model in listed.models]
     rows += [(model, offered.get(model.upstream_name, []), "gone") for model in gone]
     return [_row(*row, catalog) for row in rows]
 
 
 def _row(model: ServedModel, offered: list[ServedModel], state: str, catalog: Catalog) -> ListedModel:
-    """Returns one row. ``offered`` are the channel's models for it, which may have several names."""
+    """Returns the row of a model. ``offered`` are the channel's models that stand for it, under one or several
+    names.
+    """
     names = sorted((served.name for served in offered), key=lambda name: name != model.upstream_name)
     name = names[0] if names else model.name
     return ListedModel(
@@ -202,8 +209,8 @@ async def _try_refresh(edits: ConfigEdits, channel: Channel) -> None:
         await refresh(edits, channel)
 
 
-def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
-    """Note on the list that it could not be fetched. If patterns have no list yet, add one without models."""
+def _note_failure(engine: Engine, channel: Channel, error: UpstreamError) -> None:
+    """Note on the list that it could not be fetched. If the channel has patterns but no list, add an empty one."""
     listed = engine.catalog.registry.lists.get(channel.id)
     if listed is None and channel.patterns:
         listed = UpstreamModels(channel=channel.id, time=Millis(0))
@@ -212,29 +219,30 @@ def _note(engine: Engine, channel: Channel, error: UpstreamError) -> None:
         engine.change([Change("lists", channel.id, msgspec.structs.replace(listed, tried=engine.now(), error=text))])
 
 
-async def _fetch_list(
-    channel: Channel, before: UpstreamModels | None, edits: ConfigEdits, *, stays: bool
+async def _fetch_or_keep(
+    channel: Channel, before: UpstreamModels | None, edits: ConfigEdits, *, same_url: bool
 ) -> tuple[Channel, UpstreamModels]:
-    """Returns the channel at the root that was found, and its list; if it cannot be fetched now, the last good one.
+    """Returns the channel at the root that was found, with its list; or unchanged with its last list, if no list can be
+    fetched.
 
-    A channel that keeps its address and has no list yet continues to wait for its first one. Raises BadRequest for a
-    new address without a list.
+    At a new address there must be a list, else BadRequest is raised. With ``same_url`` the channel may go on without a
+    list, and wait for its first one.
     """
     try:
-        return await _looked_for(channel, before, edits)
+        return await _find_root(channel, before, edits)
     except UpstreamError as exc:
         edits.engine.upstreams.forget(channel.id)
         text = plain(reason_of(channel, exc), 500)
-        if before is None and not stays:
-            raise _no_list(channel, text, _field_at_fault(channel, exc), busy=exc.code in _BUSY) from exc
-        kept = before or UpstreamModels(channel=channel.id, time=Millis(0))
-        return channel, msgspec.structs.replace(kept, tried=edits.now, error=text, key_refused=refuses_key(exc))
+        if before is None and not same_url:
+            raise _no_list_error(channel, text, _field_at_fault(channel, exc), busy=exc.code in _BUSY) from exc
+        last = before or UpstreamModels(channel=channel.id, time=Millis(0))
+        return channel, msgspec.structs.replace(last, tried=edits.now, error=text, key_refused=refuses_key(exc))
 
 
-async def _looked_for(
+async def _find_root(
     channel: Channel, before: UpstreamModels | None, edits: ConfigEdits
 ) -> tuple[Channel, UpstreamModels]:
-    """Find the root and fetch the list; returns the channel at that root, and the list.
+    """Find the root of the API and fetch its list. Returns the channel at that root, and the list.
 
     Raises UpstreamError, and TimeoutError if the owner has named the models.
     """
@@ -243,25 +251,29 @@ async def _looked_for(
     async with asyncio.timeout(None if channel.patterns else 5.0):
         root, fetched = await upstreams.discover_root(channel)
     channel, unnamed = msgspec.structs.replace(channel, base_url=root), upstreams.unnamed.get(channel.id, 0)
-    return channel, newly_listed(before, channel, _some(channel, fetched, unnamed), edits.now, unnamed)
+    return channel, newly_listed(before, channel, _usable_models(channel, fetched, unnamed), edits.now, unnamed)
 
 
-def _some(channel: Channel, fetched: Iterable[ServedModel], unnamed: int = 0) -> tuple[ServedModel, ...]:
-    """Returns the listed models whose names can be shown, each once. Raises UpstreamError if none is left."""
+def _usable_models(channel: Channel, fetched: Iterable[ServedModel], unnamed: int = 0) -> tuple[ServedModel, ...]:
+    """Returns the listed models with valid names, each once. Raises UpstreamError if there are none.
+
+    ``unnamed`` is the number of models without an id, which are not in ``fetched``.
+    """
     usable: dict[str, ServedModel] = {}
     for served in fetched:
         with suppress(BadRequest):
             validation.check_served((served,))
             usable.setdefault(served.name, served)
     if not usable:
-        lack = f"its list of models says no id for {'any of them' if unnamed > 1 else 'its only one'} ({unnamed:,})"
-        why = lack if unnamed else "its list of models is empty"
-        raise UpstreamError(f"channel '{channel.name}': {why}", param="models")
+        reason = "its list of models is empty"
+        if unnamed:
+            reason = f"its list of models has no ids ({count_text(unnamed, 'model')})"
+        raise UpstreamError(f"channel '{channel.name}': {reason}", param="models")
     return tuple(usable.values())
 
 
 def separate_patterns(channel: Channel) -> Channel:
-    """Returns the channel after moving the patterns among its models to its patterns."""
+    """Returns the channel with the patterns that are among its models moved to its patterns."""
     patterns = tuple(m.name for m in channel.models if is_pattern(m.name) and not m.upstream)
     if not patterns:
         return channel
@@ -270,54 +282,57 @@ def separate_patterns(channel: Channel) -> Channel:
     return msgspec.structs.replace(channel, models=models, patterns=merged)
 
 
-def _frozen(channel: Channel) -> Channel:
-    """Returns the channel with its built-in models as fixed ones."""
+def _with_fixed_models(channel: Channel) -> Channel:
+    """Returns the channel with its present models as fixed ones, and without patterns."""
     models = tuple(msgspec.structs.replace(model, live=False) for model in channel.models)
     return msgspec.structs.replace(channel, models=models, patterns=())
 
 
 def refuses_key(error: UpstreamError) -> bool:
-    """Returns whether the upstream rejects the key; a key that may not list models may still make calls."""
+    """Returns whether the upstream rejects the key. Status 403 does not count: the key may still make calls."""
     return error.kind is FailureKind.AUTH and error.status != 403
 
 
 def reason_of(channel: Channel, error: UpstreamError) -> str:
-    """Returns an upstream's failure as a part of a sentence that already names the channel."""
+    """Returns the reason of an upstream's failure, without the channel's name, to be a part of another sentence."""
     return error.message.removeprefix(f"channel '{channel.name}': ").removesuffix(".")
 
 
-def _good(listed: UpstreamModels | None) -> UpstreamModels | None:
+def _fetched_list(listed: UpstreamModels | None) -> UpstreamModels | None:
+    """Returns the list if it has ever been fetched, else None."""
     return listed if listed is not None and listed.time else None
 
 
-def _moved(old: Channel, new: Channel) -> bool:
-    return any(getattr(old, field) != getattr(new, field) for field in _PLACE)
+def _has_other_list(old: Channel, new: Channel) -> bool:
+    """Returns whether the list may differ, because the channel has another upstream or key."""
+    return any(getattr(old, field) != getattr(new, field) for field in _LIST_FIELDS)
 
 
 def _field_at_fault(channel: Channel, error: UpstreamError) -> str:
-    """Returns the field to correct if the list cannot be fetched: the key if it is rejected, the address if it has no
-    list, or the models, which must be named if the address is known to be right.
+    """Returns the field to correct if the list cannot be fetched: the key if it is rejected, the models if the address
+    is right but has no list, else the address.
     """
     if error.kind in (FailureKind.AUTH, FailureKind.UNSET):
         return "key"
     vendor = vendor_of("", channel.base_url)
-    known = vendor.base_url == channel.base_url or (error.status or 0) >= 500 or error.code in _BUSY
-    return "models" if known or error.param == "models" else "base_url"
+    right_url = vendor.base_url == channel.base_url or (error.status or 0) >= 500 or error.code in _BUSY
+    return "models" if right_url or error.param == "models" else "base_url"
 
 
-def _known_place(channel: Channel) -> bool:
-    """Returns whether the root is known: the dialect has only one, or the vendor's own documentation names this one."""
+def _is_known_root(channel: Channel) -> bool:
+    """Returns whether the root is certain: the dialect has only one, or it is the one of a known vendor."""
     row = vendor_of("", channel.base_url)
     return not channel.dialect.info.root_may_vary or (bool(row.key_variable) and row.base_url == channel.base_url)
 
 
 _BUSY = ("upstream_rate_limited", "upstream_overloaded")
+"""Error codes of an upstream that works, but has no time now."""
 
 
-def _no_list(channel: Channel, why: str, param: str = "models", *, busy: bool = False) -> BadRequest:
+def _no_list_error(channel: Channel, why: str, param: str = "models", *, busy: bool = False) -> BadRequest:
     advice = "" if "Check " in why else f"check its {'address' if param == 'base_url' else 'address and its key'}; "
     advice = "try again in a minute; " if busy else advice
-    names = "without a list, name them: 'tollkeeper channel add NAME --models a,b,c'"
+    names = "if it has no list, name its models: 'tollkeeper channel add NAME --models a,b,c'"
     return BadRequest(
         f"no list of models from channel '{channel.name}': {why}" + ("" if param == "key" else f"; {advice}{names}"),
         code="no_model_list",

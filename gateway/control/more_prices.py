@@ -1,10 +1,11 @@
-"""More prices: those that the price list lacks or has wrong, by vendor; they take precedence over its rows.
+"""More prices: prices that the price list lacks or has wrong, by vendor. They take precedence over its rows.
 
-Each line has dollars for a million tokens of input, output and cached input (``-`` without one), then the vendor's
-names of the models, at Bedrock after the regions where they cost that, if these are not the USA's. Cache writes, and
-those that are kept for an hour, follow cached input after ``/``. The amounts are
-those of the public price files of LiteLLM (November 2026) and models.dev (October 2026), which Azure's Retail Prices
-API confirms for its models. A model on whose price these sources differ is left out.
+Each line has the dollars for a million tokens of input, output and cached input (``-`` if there is no such price), then
+the vendor's names of the models. The prices of cache writes, and of those kept for an hour, follow cached input after
+``/``. At Bedrock, regions before a name say where the price applies; without them it applies in the USA.
+
+The amounts are those of the public price files of LiteLLM (November 2026) and models.dev (October 2026); Azure's Retail
+Prices API confirms those for Azure. A model is left out if these sources differ on its price.
 """
 
 from collections.abc import Mapping
@@ -64,8 +65,8 @@ SAME_PRICE = {
         "grok-latest": "",
     },
 }
-"""Models that a vendor charges like another one, or answers with it, and that one's name; it is empty if the list has
-the price of an older model for a name, and the price of the present one is not known."""
+"""Models that a vendor charges like another one or answers with it, and the name of that one, by vendor. The name is
+empty if the list has only the price of an older model by that name."""
 
 _ROWS = {
     "fireworks": """
@@ -340,17 +341,18 @@ _FIELDS = ("input", "output", "cached_input", "cache_write", "cache_write_long")
 
 @lru_cache(maxsize=16)
 def more_prices(vendor: str) -> Mapping[str, dict[str, Nanos]]:
-    """Returns amounts in nano-dollars by the fields of a price, by names in lower case."""
+    """Returns a vendor's prices by the lower-case name of the model, as nano-dollars by the fields of a price."""
     prices: dict[str, dict[str, Nanos]] = {}
     for line in _ROWS.get(vendor, "").splitlines():
         if line.strip():
-            first, second, cached, *names = line.split()
-            amounts = zip(_FIELDS, (first, second, *cached.split("/")), strict=False)
-            known = {name: Nanos(int(Decimal(amount) * DOLLAR)) for name, amount in amounts if amount != "-"}
-            prices |= dict.fromkeys(chain(*map(_each, names)), known)
+            input_, output, cached, *names = line.split()
+            columns = zip(_FIELDS, (input_, output, *cached.split("/")), strict=False)
+            amounts = {name: Nanos(int(Decimal(amount) * DOLLAR)) for name, amount in columns if amount != "-"}
+            prices |= dict.fromkeys(chain(*map(_expand, names)), amounts)
     return prices
 
 
-def _each(name: str) -> list[str]:
-    places, slash, models = name.partition("/")
-    return [f"{place}{slash}{model}" for place in places.split(",") for model in models.split(",")]
+def _expand(name: str) -> list[str]:
+    """Returns all names that ``eu-west-1,eu-west-2/model-a,model-b`` stands for."""
+    prefixes, slash, models = name.partition("/")
+    return [f"{prefix}{slash}{model}" for prefix in prefixes.split(",") for model in models.split(",")]

@@ -1,4 +1,4 @@
-"""News about prices: the price list and the upstreams' own lists, compared with the prices in use."""
+"""Price news: what the price list and the upstreams publish, compared with the prices in use."""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,12 +25,12 @@ MOST = 500
 
 
 async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
-    """GET /prices/news: the news, which are made once an hour for each configuration."""
+    """GET /prices/news: the news. They are computed once an hour, and after a change of the configuration."""
     query(request.query, {})
     registry, hour = edits.registry, edits.now // 3_600_000
-    kept = edits.price_news.get("now")
-    if kept is not None and kept[0] is registry and kept[1] == hour:
-        return kept[2]
+    cached = edits.price_news.get("now")
+    if cached is not None and cached[0] is registry and cached[1] == hour:
+        return cached[2]
     try:
         price_list = await load()
     except Unavailable:
@@ -41,16 +41,18 @@ async def show_news(edits: ConfigEdits, request: web.Request) -> PriceNews:
 
 
 def price_news(registry: Registry, price_list: PriceList, now: Millis) -> PriceNews:
-    """Returns the news about a configuration's prices at a moment."""
+    """Returns the news about a configuration's prices. Prices that the owner set are left out of the counts."""
     counts = {"up": 0, "down": 0, "new": 0}
     for channel, served, price in known_prices(registry.channels.values(), registry, price_list, now):
         before = channel_price(channel, served, registry.prices)
         if differs(before, price) and not set_by_owner(before):
-            word = change_of(before, price)
-            counts["up" if word == "same" else word] += 1
+            direction = change_of(before, price)
+            counts["up" if direction == "same" else direction] += 1
     as_of = price_list.as_of(now)
-    known = {(rise.model, rise.since_ms): rise for price in _in_use(registry) for rise in _rises(price, now)}
-    rises = sorted(known.values(), key=lambda rise: rise.since_ms)
+    distinct_rises = {
+        (rise.model, rise.since_ms): rise for price in _charged_prices(registry) for rise in _rises(price, now)
+    }
+    rises = sorted(distinct_rises.values(), key=lambda rise: rise.since_ms)
     return PriceNews(
         as_of_ms=as_of,
         as_of=_day(as_of),
@@ -65,7 +67,7 @@ def price_news(registry: Registry, price_list: PriceList, now: Millis) -> PriceN
 
 
 def _rises(price: Price, now: Millis) -> Iterator[PriceRise]:
-    """Yields the first known rise of a price, for calls without a variant, and not in some hours only."""
+    """Yields the next known rise of a price, if there is one. Rules for variants or for some hours are ignored."""
     current = in_force(price, now)
     for rule in price.rules:
         later = rule.since > now and not rule.variant and not rule.during
@@ -82,7 +84,7 @@ def _rises(price: Price, now: Millis) -> Iterator[PriceRise]:
             return
 
 
-def _in_use(registry: Registry) -> Iterator[Price]:
+def _charged_prices(registry: Registry) -> Iterator[Price]:
     """Yields the prices at which models are charged, with the public names of the models."""
     for channel in registry.channels.values():
         for served in channel.models:
@@ -91,24 +93,25 @@ def _in_use(registry: Registry) -> Iterator[Price]:
 
 
 def _published_prices(registry: Registry) -> Iterator[PublishedPrice]:
-    """Yields prices that upstreams publish and that clearly differ from those in use."""
+    """Yields the prices that upstreams publish and that differ clearly from those in use."""
     for channel in registry.channels.values():
         for served in channel.models:
-            told, price = served.told, channel_price(channel, served, registry.prices)
-            if told is None or price is None or set_by_owner(price):
+            published, price = served.told, channel_price(channel, served, registry.prices)
+            if published is None or price is None or set_by_owner(price):
                 continue
-            if _apart(told.input, price.input) or _apart(told.output, price.output):
+            if _differ_clearly(published.input, price.input) or _differ_clearly(published.output, price.output):
                 yield PublishedPrice(
                     model=served.name,
                     channel=channel.name,
                     input_nanos=price.input,
                     output_nanos=price.output,
-                    published_input_nanos=told.input,
-                    published_output_nanos=told.output,
+                    published_input_nanos=published.input,
+                    published_output_nanos=published.output,
                 )
 
 
 def _hints(registry: Registry, price_list: PriceList) -> Iterator[PriceHint]:
+    """Yields why the price list has no price for models without one."""
     for channel in registry.channels.values():
         for served in channel.models if channel.dialect is not Dialect.MOCK else ():
             unpriced = channel_price(channel, served, registry.prices) is None
@@ -116,8 +119,8 @@ def _hints(registry: Registry, price_list: PriceList) -> Iterator[PriceHint]:
                 yield PriceHint(model=served.name, channel=channel.name, text=text)
 
 
-def _apart(rate: int, other: int) -> bool:
-    # prices that differ by less than 5 % are not reported
+def _differ_clearly(rate: int, other: int) -> bool:
+    """Returns whether the rates differ by more than 5%."""
     return abs(rate - other) > 0.05 * max(rate, other)
 
 

@@ -1,7 +1,7 @@
-"""Prices: set, import and remove them; and the public models with their prices."""
+"""Prices: list, set, import and remove them."""
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from aiohttp import web
@@ -9,47 +9,40 @@ from aiohttp import web
 from gateway.control import validation
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import fields, members, query, read_body
-from gateway.control.usage import tallies
 from gateway.control.vendor_prices import known_prices, load
-from gateway.control.views import model_views, price_view
-from gateway.core.catalog import ModelEntry, answering
-from gateway.core.channel_health import HealthState
-from gateway.core.engine import Engine
+from gateway.control.views import price_view
 from gateway.core.model_prices import channel_price, in_order, set_by_owner, with_price
 from gateway.core.price_change import change_of, differs, guard_of
-from gateway.core.quota import known_limit
-from gateway.core.routing import place
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, NotFound
-from gateway.domain.human_values import count_text, first_of, pause_text
-from gateway.domain.patterns import near_names
+from gateway.domain.human_values import count_text, first_of
 from gateway.domain.price import LIKE, Price
 from gateway.domain.price_view import PriceView
 from gateway.domain.registry import Change
 from gateway.domain.text import plain, word
 from gateway.domain.units import ChannelId, Millis
-from gateway.domain.upstream_views import ModelDetail, ModelRoute, PriceProposal
-from gateway.domain.views import ModelView
+from gateway.domain.upstream_views import PriceProposal
 from gateway.upstream.vendors import vendor_of
 
 
-class PriceBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of an import from the price list and the upstreams' lists."""
+class ImportPricesBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of an import of known prices."""
 
     apply: bool = False
+    """Whether to import the prices instead of only listing them."""
     models: list[str] | None = None
     """The models to import prices for; None means all."""
     channel: str = ""
-    """The name of a channel or a preset; empty means all."""
+    """The name of a channel or of a vendor; empty means all."""
     accept: bool = False
-    """Whether to import steep rises too, and prices that look like another unit."""
+    """Whether to import steep rises too, and prices that look as if they were in another unit."""
 
 
 class LikeBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of a request that copies a price."""
+    """The body that copies a price instead of naming amounts."""
 
     like: str
-    """The model to copy from: one with a price here, or one of the price list: ``gpt-4o``,
+    """The model whose price to copy: one that has a price here, or one of the price list, such as ``gpt-4o`` or
     ``groq/llama-3.1-8b-instant``."""
 
 
@@ -69,7 +62,7 @@ EDITABLE = (
 
 
 async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
-    """GET /prices: the prices of models and their prices at single channels, sorted by model."""
+    """GET /prices: the prices of models, and those at single channels, sorted by model."""
     views = [price_view(price, edits.now) for price in edits.registry.prices.values()]
     views += [
         price_view(served.price, edits.now, served.name, channel=channel.name)
@@ -81,10 +74,10 @@ async def list_prices(edits: ConfigEdits, _: web.Request) -> list[PriceView]:
 
 
 async def put_price(edits: ConfigEdits, request: web.Request) -> PriceView:
-    """PUT /prices/{model}[?channel=REF]: set the whole price with ``input`` and ``output``, or copy another model's
-    with ``like``.
+    """PUT /prices/{model}[?channel=REF]: replace the price of a model. The body has the amounts, or ``like`` to copy
+    the price of another model.
 
-    With ``channel`` it applies only to the calls that this channel answers.
+    With ``channel``, the price applies only to calls that this channel answers.
     """
     model = request.match_info["model"]
     price = await _price_of(edits, model, await request.read())
@@ -106,12 +99,13 @@ def _require_model(channel: Channel, model: str) -> Channel:
 
 
 def _channel_param(edits: ConfigEdits, request: web.Request) -> Channel | None:
+    """Returns the channel that the URL names; None if it names none."""
     ref = query(request.query, {"channel": str}).get("channel")
     return edits.engine.catalog.channel(ref) if ref else None
 
 
 async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
-    """Returns a copy of another model's price: the one it has here, else the one in the price list.
+    """Returns a copy of another model's price: the price that it has here, or else the one in the price list.
 
     Raises NotFound or BadRequest: see ``_common_price``.
     """
@@ -120,7 +114,7 @@ async def _price_like(edits: ConfigEdits, model: str, other: str) -> Price:
         price = _common_price(other, (await load()).named(other, edits.now))
         source += f" in {price.source}"
     overrides = {"model": model, "updated": edits.now, "source": source, "as_of": Millis(0)}
-    # the context is the other model's
+    # the context length belongs to the other model and is not copied
     return msgspec.structs.replace(price, **overrides, context=None, context_source="")
 
 
@@ -139,19 +133,19 @@ def _common_price(name: str, by_vendor: Mapping[str, Price]) -> Price:
 
 
 async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceProposal]:
-    """POST /prices/import {apply, models?, channel?, accept}: what upstreams publish and vendors charge for the served
-    models, compared with the prices before the import.
+    """POST /prices/import {apply, models?, channel?, accept}: compare the prices of the served models with the known
+    ones, which upstreams publish or vendors charge.
 
-    With ``apply`` those that differ are imported in one change, except where the owner set a price by hand, and,
-    without ``accept``, where a price rises steeply or looks like another unit. ``models`` and ``channel`` restrict the
-    import.
+    With ``apply``, known prices that differ are imported in one change. Prices that the owner set are never replaced,
+    and without ``accept`` a price is not imported if it rises steeply or looks as if it were in another unit.
+    ``models`` and ``channel`` restrict the import.
     """
-    asked = await read_body(request, PriceBody)
+    body = await read_body(request, ImportPricesBody)
     registry, now = edits.registry, edits.now
-    channels = [c for c in registry.channels.values() if not asked.channel or asked.channel in _names(c)]
-    if asked.channel and not channels:
-        there = ", ".join(sorted({name for c in registry.channels.values() for name in _names(c)}))
-        msg = f"no channel or vendor '{plain(asked.channel)}'; there are: {there or 'none'}"
+    channels = [c for c in registry.channels.values() if not body.channel or body.channel in _names(c)]
+    if body.channel and not channels:
+        names = ", ".join(sorted({name for c in registry.channels.values() for name in _names(c)}))
+        msg = f"no channel or vendor '{plain(body.channel)}'; known are: {names or 'none'}"
         raise NotFound(msg, param="channel")
     price_list = await load()
     known = await asyncio.to_thread(lambda: list(known_prices(channels, registry, price_list, now)))
@@ -159,9 +153,9 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
     prices: dict[ChannelId, dict[str, Price | None]] = {}
     sources: dict[str, None] = {}
     for channel, served, price in known:
-        if asked.models is not None and served.name not in asked.models:
+        if body.models is not None and served.name not in body.models:
             continue
-        proposal = _proposal(edits, channel, served, price, asked)
+        proposal = _proposal(edits, channel, served, price, body)
         proposals.append(proposal)
         if proposal.applied:
             prices.setdefault(channel.id, {})[served.name] = price
@@ -177,13 +171,14 @@ async def import_prices(edits: ConfigEdits, request: web.Request) -> list[PriceP
 
 
 def _names(channel: Channel) -> Sequence[str]:
-    """Returns the channel's name, and its vendor's if that is known."""
+    """Returns the channel's name, and the name of its vendor if that is known."""
     return [name for name in (channel.name, vendor_of(channel.preset, channel.base_url).name) if name]
 
 
 def _proposal(
-    edits: ConfigEdits, channel: Channel, served: ServedModel, known: Price, asked: PriceBody
+    edits: ConfigEdits, channel: Channel, served: ServedModel, known: Price, body: ImportPricesBody
 ) -> PriceProposal:
+    """Returns the comparison of a model's price at a channel with the known one, and whether the import replaces it."""
     current = channel_price(channel, served, edits.registry.prices)
     by_owner, changed, guard = set_by_owner(current), differs(current, known), guard_of(current, known)
     return PriceProposal(
@@ -195,14 +190,14 @@ def _proposal(
         differs=changed,
         change=change_of(current, known),
         guard=guard,
-        applied=asked.apply and changed and not by_owner and (asked.accept or not guard),
+        applied=body.apply and changed and not by_owner and (body.accept or not guard),
     )
 
 
 async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /prices/{model}[?channel=REF]: remove the model's price, or only its own price at that channel.
+    """DELETE /prices/{model}[?channel=REF]: remove the model's price, or only its price at one channel.
 
-    Without ``channel``, a price that the owner set for a single channel stays.
+    Without ``channel``, prices that the owner set at single channels stay.
     """
     model = request.match_info["model"]
     if (channel := _channel_param(edits, request)) is not None:
@@ -216,13 +211,16 @@ async def remove_price(edits: ConfigEdits, request: web.Request) -> dict[str, st
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """Returns, for a batch, the model and the change that sets its price; without a body, the changes of a removal."""
+    """Returns, for a batch, the model and the change that sets its price, or the changes that remove it if the body is
+    None.
+    """
     if body is None:
         return ref, _removal_changes(edits, ref)
     return ref, [Change("prices", ref, await _price_of(edits, ref, body))]
 
 
 async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
+    """Returns the price that a body sets. Raises BadRequest or NotFound."""
     if "like" in members(body):
         price = await _price_like(edits, model, LikeBody(**fields(body, LikeBody, ("like",))).like)
     else:
@@ -232,9 +230,7 @@ async def _price_of(edits: ConfigEdits, model: str, body: bytes) -> Price:
 
 
 def _with_known_context(price: Price, before: Price | None) -> Price:
-    """Returns the price with the context length that the model had in the price list: it does not depend on
-    the price.
-    """
+    """Returns the price with the context length that came with the model's former price, because it does not change."""
     if before is None or before.context is None:
         return price
     source = before.context_source or before.source
@@ -242,8 +238,8 @@ def _with_known_context(price: Price, before: Price | None) -> Price:
 
 
 def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
-    """Returns the changes that remove the model's price, and those imported for channels. Raises NotFound
-    without any.
+    """Returns the changes that remove the model's price and its imported prices at channels. Raises NotFound if there
+    are none.
     """
     changes = [Change("prices", model, None)] if model in edits.registry.prices else []
     changes += [
@@ -252,97 +248,22 @@ def _removal_changes(edits: ConfigEdits, model: str) -> list[Change]:
         if any(served.name == model and served.price and not set_by_owner(served.price) for served in channel.models)
     ]
     if not changes:
-        raise NotFound(f"no price for '{plain(model)}'{_other_price(edits, model)}", param="model")
+        raise NotFound(f"no price for '{plain(model)}'{_remaining_price(edits, model)}", param="model")
     return changes
 
 
-def _other_price(edits: ConfigEdits, model: str) -> str:
-    """Returns the end of a message that names the price which a model still has: the owner's at one channel, or that of
-    another model. Empty if it has none.
+def _remaining_price(edits: ConfigEdits, model: str) -> str:
+    """Returns the end of a message that names the price which the model still has: one that the owner set at a channel,
+    or that of the model which it is an alias of. Empty if it has none.
     """
-    single = [
+    channels = [
         channel.name
         for channel in in_order(edits.registry.channels.values())
         if any(served.name == model and served.price is not None for served in channel.models)
     ]
-    if single:
-        command = f"tollkeeper price remove {word(model)} --channel {word(single[0])}"
-        names = first_of([f"'{plain(name)}'" for name in single], 3)
+    if channels:
+        command = f"tollkeeper price remove {word(model)} --channel {word(channels[0])}"
+        names = first_of([f"'{plain(name)}'" for name in channels], 3)
         return f" except at channel {names}: '{command}' removes that"
     target = edits.engine.catalog.price(model)
     return "" if target is None else f"; it is an alias of '{plain(target.model)}' and has its price"
-
-
-async def show_model(edits: ConfigEdits, request: web.Request) -> ModelDetail:
-    """GET /models/{model}: the channels that serve it, in order, the tokens that see it, and what it costs."""
-    engine, name = edits.engine, request.match_info["model"]
-    catalog, registry = engine.catalog, engine.catalog.registry
-    offers = [(c, m) for c in in_order(registry.channels.values()) for m in c.models if m.name == name]
-    in_groups = {group: catalog.group_models(group).get(name) for group in sorted(registry.groups)}
-    entries = {group: entry for group, entry in in_groups.items() if entry is not None}
-    if not entries and not offers:
-        raise _no_model(name, {m.name for c in registry.channels.values() for m in c.models})
-    (view,) = model_views(engine, await tallies(engine), only=name)
-    routes = [route for group, entry in entries.items() for route in _routes_in_order(engine, group, entry)]
-    used = {route.channel for route in routes}
-    routes += [_model_route(engine, channel, served) for channel, served in offers if channel.name not in used]
-    return ModelDetail(
-        **{field: getattr(view, field) for field in view.__struct_fields__},
-        max_output=next((answering(entry).max_output for entry in entries.values()), None),
-        fallbacks={group: [other.name for other in entry.fallbacks] for group, entry in entries.items()},
-        tokens=sorted(
-            token.name
-            for token in registry.tokens.values()
-            if name in catalog.visible(token) and not token.outlived(edits.now)
-        ),
-        routes=routes,
-    )
-
-
-def _no_model(name: str, known: Collection[str]) -> NotFound:
-    near = ", ".join(f"'{plain(other)}'" for other in near_names(name, known))
-    meant = f"did you mean {near}?" if near else "'tollkeeper model list' lists the models"
-    return NotFound(f"no model '{plain(name)}'; {meant}", param="model")
-
-
-def _routes_in_order(engine: Engine, group: str, entry: ModelEntry) -> Iterator[ModelRoute]:
-    """Yields the channels of a model in one group, in the order in which its policy tries them."""
-    tiers = sorted({route.rank.tier for route in entry.routes})
-    for route in entry.routes:
-        view = _model_route(engine, route.channel, route.served)
-        order, words = tiers.index(route.rank.tier) + 1, place(route, engine.health.pace)
-        yield msgspec.structs.replace(view, group=group, order=order, place=words)
-
-
-def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> ModelRoute:
-    state, missing_s = engine.channel_state(channel), engine.health.missing(channel.id).get(served.name, 0.0)
-    if state.name == "ok" and missing_s:
-        state = HealthState("cooling", f"does not have the model, retry in {pause_text(missing_s)}")
-    return ModelRoute(
-        group="",
-        order=0,
-        place="",
-        channel=channel.name,
-        dialect=channel.dialect.value,
-        upstream_model=served.upstream_name,
-        state=state.name,
-        reason=state.reason,
-        weight=channel.weight,
-        limits=channel.limits,
-        context=engine.catalog.context(served.name, served.context),
-        context_source=engine.catalog.context_source(served.name, served.context),
-        max_output=known_limit(channel, next(model for model in channel.models if model.name == served.name)),
-        price=_route_price(engine, channel, served),
-    )
-
-
-def _route_price(engine: Engine, channel: Channel, served: ServedModel) -> PriceView | None:
-    price = channel_price(channel, served, engine.catalog.registry.prices)
-    return None if price is None else price_view(price, engine.now(), served.name)
-
-
-async def list_models(edits: ConfigEdits, request: web.Request) -> list[ModelView]:
-    """GET /models[?token=REF]: all models, or those that one token sees, with the prices it pays and its own calls."""
-    engine, ref = edits.engine, query(request.query, {"token": str}).get("token")
-    token = engine.catalog.token(ref) if ref else None
-    return model_views(engine, await tallies(engine, token.id if token else None), token)

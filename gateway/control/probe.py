@@ -1,7 +1,8 @@
-"""Probe: tests of a channel. ``check_channel`` checks it step by step; ``probe`` lists models and makes one tiny call.
+"""Probe: tests of a channel. ``probe`` lists its models and makes one tiny call; ``check_channel`` checks it step by
+step.
 
-Both contact the channel directly, whatever its state, and nothing is booked. ``probe`` records which keys are rejected
-and which are accepted; ``check_channel`` changes nothing. The result of ``probe`` includes what the call used.
+Both contact the upstream whatever the channel's state is, and charge nothing. ``probe`` records which keys are rejected
+and which are accepted; ``check_channel`` changes nothing.
 """
 
 import asyncio
@@ -41,40 +42,42 @@ _CHAT = {"messages": [{"role": "user", "content": _QUESTION}], "max_tokens": 16,
 
 
 async def probe(engine: Engine, channel: Channel, model: str) -> Check:
-    """Returns the result. ``ms`` is the duration of the call if one was made, else of the list.
+    """Test a channel, and with a model make a call to it. Returns the result, with the duration of the call if one was
+    made, else that of the list.
 
-    With several keys each is tried. Accepted ones are put back into use, and the call is made with the first of them.
+    Each of several keys is tried. Accepted keys are put back into use, and the call is made with the first of them.
     Raises NotFound if the channel does not serve the model.
     """
     served = _served_model(channel, model)
-    began, whole, failed_keys = engine.clock.mono(), channel, 0
+    began, tested, failed_keys = engine.clock.mono(), channel, 0
     if channel.keys:
-        channel, ok, failed_keys, text = await _with_good_key(engine, channel)
+        tested, ok, failed_keys, text = await _with_good_key(engine, channel)
     else:
         ok, _, text = await _list(engine, channel, channel.id)
     if served is not None:
         listed, began = text, engine.clock.mono()
-        ok, text = await _call(engine, channel, served)
-        own = key_id(whole.id, whole.all_keys.index(channel.key) + 1) if whole.keys else whole.id
-        if ok and whole.keys and _has_key(engine, channel, own):
-            engine.health.clear(own)  # this also ends the pause of a key that lacked credit
-        failed, unlisted = text.removeprefix(NO_ANSWER), listed.removeprefix(NO_MODELS)
-        same = not ok and failed == unlisted
-        text = f"neither a call nor the list of models works: {failed}" if same else f"{text}; {listed}"
-    elif ok and any(engine.health.state_of(state_id).kind is FailureKind.QUOTA for state_id in _state_ids(whole)):
+        ok, text = await _call(engine, tested, served)
+        if ok and channel.keys:
+            state_id = key_id(channel.id, channel.all_keys.index(tested.key) + 1)
+            if _has_key(engine, tested, state_id):
+                engine.health.clear(state_id)  # this also ends the pause of a key that lacked credit
+        reason = text.removeprefix(NO_ANSWER)
+        same = not ok and reason == listed.removeprefix(NO_MODELS)
+        text = f"neither a call nor the list of models works: {reason}" if same else f"{text}; {listed}"
+    elif ok and any(engine.health.state_of(state_id).kind is FailureKind.QUOTA for state_id in _state_ids(channel)):
         text += f"; {CREDIT_UNKNOWN}"
     ms = Millis(round((engine.clock.mono() - began) * 1000))
     return Check(time=engine.now(), ok=ok, ms=ms, text=plain(text, 300), failed_keys=failed_keys)
 
 
 def _state_ids(channel: Channel) -> list[ChannelId]:
-    """Returns the ids of the health states of a channel, or of its keys if it has several."""
+    """Returns the ids of the health states of a channel's keys, or of the channel itself if it has only one key."""
     keys = [key_id(channel.id, number) for number in range(1, len(channel.all_keys) + 1)] if channel.keys else []
     return keys or [channel.id]
 
 
-async def look_at_key(engine: Engine, channel: Channel, number: int) -> None:
-    """Ask the upstream whether it accepts a new key: a rejected one needs attention immediately."""
+async def test_key(engine: Engine, channel: Channel, number: int) -> None:
+    """Ask the upstream whether it accepts a new key. A rejected one needs attention at once."""
     tested = msgspec.structs.replace(channel, key=channel.all_keys[number - 1], keys=())
     with suppress(TimeoutError):
         async with asyncio.timeout(5.0):
@@ -83,6 +86,7 @@ async def look_at_key(engine: Engine, channel: Channel, number: int) -> None:
 
 
 def _served_model(channel: Channel, model: str) -> ServedModel | None:
+    """Returns the channel's model with this name; None if the name is empty. Raises NotFound."""
     if not model:
         return None
     for served in channel.models:
@@ -93,9 +97,9 @@ def _served_model(channel: Channel, model: str) -> ServedModel | None:
 
 
 async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool, bool, str]:
-    """Returns whether the list could be fetched, whether the upstream rejects the key, and a text about the result.
+    """Returns whether the list could be fetched, whether the upstream rejects the key, and a sentence about it.
 
-    ``key`` is the id of the health state that fails if the upstream rejects the key.
+    A rejected key is recorded in the health state with the id ``key``.
     """
     try:
         models = await engine.upstreams.fetch_models(channel)
@@ -105,58 +109,65 @@ async def _list(engine: Engine, channel: Channel, key: ChannelId) -> tuple[bool,
         if refused and _has_key(engine, channel, key):
             engine.health.failed(key, error.kind, reason)
         return False, refused, NO_MODELS + reason
-    offered = {model.upstream_name for model in models}
-    missing = [m.name for m in channel.models if m.upstream_name not in offered]
-    gone = f"; missing: {', '.join(missing[:5])}" if missing else ""
-    return True, False, f"it lists {count_text(len(models), 'model')}{gone}"
+    listed = {model.upstream_name for model in models}
+    missing = [m.name for m in channel.models if m.upstream_name not in listed]
+    suffix = f"; missing: {', '.join(missing[:5])}" if missing else ""
+    return True, False, f"it lists {count_text(len(models), 'model')}{suffix}"
 
 
 def _has_key(engine: Engine, tested: Channel, key: ChannelId) -> bool:
-    """Returns whether the channel, or its key with that id, is unchanged since the test: it may have been edited."""
-    present = engine.catalog.registry.channels.get(tested.id)
-    if present is None or present.base_url != tested.base_url:
+    """Returns whether the channel still has the tested key and address: it may have been edited during the test.
+    ``key`` is the id of the key's health state.
+    """
+    current = engine.catalog.registry.channels.get(tested.id)
+    if current is None or current.base_url != tested.base_url:
         return False
-    keys = {key_id(present.id, number): text for number, text in enumerate(present.all_keys, start=1)}
-    return (keys | {present.id: present.key}).get(key) == tested.key
+    keys = {key_id(current.id, number): text for number, text in enumerate(current.all_keys, start=1)}
+    return (keys | {current.id: current.key}).get(key) == tested.key
 
 
 async def _with_good_key(engine: Engine, channel: Channel) -> tuple[Channel, bool, int, str]:
-    """Returns the channel with its best key, whether its list could be fetched, the number of rejected keys, and a
-    text.
+    """Try all keys of a channel. Returns the channel with its first accepted key, whether there is one, the number of
+    rejected keys, and a sentence about them. If no key is accepted, the first one that is not rejected is used.
     """
-    good: list[tuple[Channel, str]] = []
-    bad, refused = [], set[int]()
+    accepted: list[tuple[Channel, str]] = []
+    failures, rejected = [], set[int]()
     keys = [msgspec.structs.replace(channel, key=key, keys=()) for key in channel.all_keys]
     for number, tested in enumerate(keys, start=1):
-        own = key_id(channel.id, number)
-        ok, refuses, text = await _list(engine, tested, own)
+        state_id = key_id(channel.id, number)
+        ok, rejects, text = await _list(engine, tested, state_id)
         if ok:
-            if engine.health.state_of(own).kind is not FailureKind.QUOTA and _has_key(engine, tested, own):
-                engine.health.clear(own)
-            good.append((tested, text))
+            if engine.health.state_of(state_id).kind is not FailureKind.QUOTA and _has_key(engine, tested, state_id):
+                engine.health.clear(state_id)
+            accepted.append((tested, text))
         else:
-            bad.append(f"key {number}: {text}")
-            refused |= {number} if refuses else set()
-    results = [f"{len(good)} of {len(keys)} keys are accepted"]
-    if len(good) + len(refused) < len(keys):  # for some keys the result is unknown
-        results = [f"{len(refused)} of {len(keys)} keys are refused"] if refused else []
-    usable = next((tested for number, tested in enumerate(keys, start=1) if number not in refused), channel)
-    first, text = good[0] if good else (usable, "")
-    return first, bool(good), len(refused), "; ".join([*results, *([text] if text else []), *bad])
+            failures.append(f"key {number}: {text}")
+            if rejects:
+                rejected.add(number)
+    results = [f"{len(accepted)} of {len(keys)} keys are accepted"]
+    if len(accepted) + len(rejected) < len(keys):  # for some keys the result is unknown
+        results = [f"{len(rejected)} of {len(keys)} keys are refused"] if rejected else []
+    usable = next((tested for number, tested in enumerate(keys, start=1) if number not in rejected), channel)
+    first, text = accepted[0] if accepted else (usable, "")
+    return first, bool(accepted), len(rejected), "; ".join([*results, *([text] if text else []), *failures])
 
 
 async def _call(engine: Engine, channel: Channel, served: ServedModel) -> tuple[bool, str]:
+    """Call a model. Returns whether it answered, and a sentence about it."""
     try:
-        whole = await _exchange(engine, channel, served)
+        answer = await _exchange(engine, channel, served)
     except UpstreamError as error:
         return False, NO_ANSWER + reason_of(channel, error)
-    if whole.reported is None:
+    if answer.reported is None:
         return True, f"'{served.name}' answered, but reported no usage"
-    return True, f"'{served.name}' answered with {whole.reported.input} input, {whole.reported.output} output tokens"
+    return (
+        True,
+        f"'{served.name}' answered with {answer.reported.input} input and {answer.reported.output} output tokens",
+    )
 
 
 async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> WholeAnswer:
-    """Call a model by the API that fits it. Raises UpstreamError."""
+    """Returns the answer of a model to a tiny request, by the API that suits the model. Raises UpstreamError."""
     embeds, now = is_embedding_model(served.upstream_name), engine.now()
     api = engine.apis["embeddings" if embeds else CHAT_API]
     body = msgspec.json.encode({"model": served.name, **({"input": _QUESTION} if embeds else _CHAT)})
@@ -169,47 +180,52 @@ async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> Wh
 
 
 NO_LIST = (404, 405, 501)
-"""Statuses of upstreams that accept calls but list no models."""
+"""Statuses with which upstreams answer that accept calls but list no models."""
 
 
 async def check_channel(edits: ConfigEdits, request: web.Request) -> Checkup:
-    """GET /channels/{ref}/checkup: check it step by step."""
+    """GET /channels/{ref}/checkup: check a channel step by step."""
     channel = edits.engine.catalog.channel(request.match_info["ref"])
-    step, ahead = await _examine(edits.engine, channel)
-    return Checkup(step=step, ahead_ms=ahead)
+    step, ahead_ms = await _examine(edits.engine, channel)
+    return Checkup(step=step, ahead_ms=ahead_ms)
 
 
 async def _examine(engine: Engine, channel: Channel) -> tuple[Step, Millis | None]:
+    """Returns the first problem, or that all is well; and how far our clock is ahead, None if that is unknown."""
     name = plain(channel.name)
     if not channel.enabled:
         return Step(name=f"channel {name}", result="skipped", text="disabled"), None
     contact = await engine.upstreams.check_reachability(channel)
     if contact is not None and contact.failed is not None:
         return _unreached_step(name, contact), None
-    way = _way(contact, engine.now())
+    reached = _reached_text(contact, engine.now())
     models: list[ServedModel] = []
     for number, key in enumerate(channel.all_keys or ("",), start=1):
         try:
             models = await engine.upstreams.fetch_models(msgspec.structs.replace(channel, key=key, keys=()))
         except UpstreamError as error:
-            which = f"key {number}: " if channel.keys else ""
-            several = str(number) if channel.keys else ""
-            return _unlisted_step(name, way + which, error, several), _ahead(engine, channel)
+            prefix = f"{reached}key {number}: " if channel.keys else reached
+            return _unlisted_step(name, prefix, error, _key_number(channel, number)), _clock_ahead(engine, channel)
     listed = f"it lists {count_text(len(models), 'model')}"
     for number, state in enumerate(engine.key_states(channel), start=1):
         if state.name == "attention":
-            which = f"key {number}" if channel.keys else "its key"
-            said = f"{way}{listed}, but {which} was refused before: {reason_text(state.reason)}"
-            return _refused_step(name, said, str(number) if channel.keys else ""), _ahead(engine, channel)
-    text = f"{way}{_accepted_text(len(channel.all_keys))}{listed}"
-    return Step(name=f"channel {name}", result="ok", text=text), _ahead(engine, channel)
+            subject = f"key {number}" if channel.keys else "its key"
+            text = f"{reached}{listed}, but {subject} was refused before: {reason_text(state.reason)}"
+            return _rejected_step(name, text, _key_number(channel, number)), _clock_ahead(engine, channel)
+    text = f"{reached}{_accepted_text(len(channel.all_keys))}{listed}"
+    return Step(name=f"channel {name}", result="ok", text=text), _clock_ahead(engine, channel)
 
 
-def _refused_step(name: str, text: str, key: str) -> Step:
-    """Returns the step for a key that may list models but perhaps not make calls: an earlier request was rejected."""
-    real = f"'tollkeeper channel test {word(name)} --model M' makes a real call"
-    replaces = f"channel key rotate {word(name)} {key} --key KEY" if key else f"channel edit {word(name)} --key KEY"
-    fix = f"{real}; 'tollkeeper {replaces}' replaces the key"
+def _key_number(channel: Channel, number: int) -> str:
+    """Returns the number as commands write it; empty if the channel has only one key."""
+    return str(number) if channel.keys else ""
+
+
+def _rejected_step(name: str, text: str, key: str) -> Step:
+    """Returns the step for a key that lists models, but was rejected in an earlier request, perhaps a call."""
+    test = f"'tollkeeper channel test {word(name)} --model M' makes a real call"
+    replace = f"channel key rotate {word(name)} {key} --key KEY" if key else f"channel edit {word(name)} --key KEY"
+    fix = f"{test}; 'tollkeeper {replace}' replaces the key"
     return Step(name=f"channel {name}", result="warning", text=plain(text, 400), fix=fix)
 
 
@@ -218,18 +234,19 @@ def _accepted_text(keys: int) -> str:
 
 
 def _unreached_step(name: str, contact: Reachability) -> Step:
-    place = f"{contact.host}:{contact.port}"
+    """Returns the step for an upstream that cannot be reached."""
+    address = f"{contact.host}:{contact.port}"
     text, fix = {
         Stage.NAME: (
             f"the name {contact.host} is not found: {contact.text}",
-            f"is this machine online? Another address: 'tollkeeper channel edit {word(name)} --base-url URL'",
+            f"is this machine online? If the address is wrong: 'tollkeeper channel edit {word(name)} --base-url URL'",
         ),
         Stage.CONNECTION: (
-            f"no connection to {place}: {contact.text}",
-            f"does the upstream run there? Another address: 'tollkeeper channel edit {word(name)} --base-url URL'",
+            f"no connection to {address}: {contact.text}",
+            f"is the upstream running? If the address is wrong: 'tollkeeper channel edit {word(name)} --base-url URL'",
         ),
         Stage.CERTIFICATE: (
-            f"no TLS with {place}: {contact.text}",
+            f"no TLS with {address}: {contact.text}",
             "check this machine's clock, and whether something intercepts TLS",
         ),
     }[contact.failed or Stage.NAME]
@@ -237,41 +254,41 @@ def _unreached_step(name: str, contact: Reachability) -> Step:
     return Step(name=f"channel {name}", result="fail", text=plain(text, 400), fix=fix, code=code, status=status)
 
 
-def _unlisted_step(name: str, way: str, error: UpstreamError, key: str) -> Step:
+def _unlisted_step(name: str, prefix: str, error: UpstreamError, key: str) -> Step:
     """Returns the step for a list that could not be fetched.
 
-    A rejected key is a failure, and so is a failing server; a server without a list may still accept calls. ``key`` is
-    the number of the key that was tried; empty if the channel has only one.
+    A server without a list may still accept calls, so that is no failure. ``key`` is the number of the key that was
+    tried; empty if the channel has only one.
     """
-    message = way + plain(error.record_message.removeprefix(f"channel '{name}': "), 400)
+    message = prefix + plain(error.record_message.removeprefix(f"channel '{name}': "), 400)
     if (status := error.status) in NO_LIST:
-        unproven = (
-            f"it lists no models (HTTP {status}), so only a real call can test it: "
+        text = (
+            f"{prefix}it lists no models (HTTP {status}), so only a real call can test it: "
             f"'tollkeeper channel test {word(name)} --model M'"
         )
-        return Step(name=f"channel {name}", result="ok", text=way + unproven)
+        return Step(name=f"channel {name}", result="ok", text=text)
     fix = f"'tollkeeper channel test {word(name)}' tries it again"
     if error.kind in (FailureKind.AUTH, FailureKind.UNSET):
         fix = advice(error, channel=name, key=key)
     return Step(name=f"channel {name}", result="fail", text=message, fix=fix, code=error.code, status=error.http_status)
 
 
-def _way(contact: Reachability | None, now: Millis) -> str:
-    """Returns what has succeeded so far, as the start of a text."""
+def _reached_text(contact: Reachability | None, now: Millis) -> str:
+    """Returns how the upstream was reached, as the start of a sentence; empty if it needs no connection."""
     if contact is None:
         return ""
     where = f"{contact.host} is {', '.join(contact.addresses[:2])}" if contact.addresses else contact.host
     if not contact.tls:
         return f"{where}; connected; "
     left_s = contact.expires_s - now / 1000 if contact.expires_s is not None else None
-    soon = left_s is not None and left_s < 7 * 86_400
-    ends = f", its certificate ends in {(left_s or 0) / 86_400:.0f} days" if soon else ""
-    return f"{where}; {contact.tls}{ends}; "
+    expires_soon = left_s is not None and left_s < 7 * 86_400
+    expiry = f", its certificate expires in {(left_s or 0) / 86_400:.0f} days" if expires_soon else ""
+    return f"{where}; {contact.tls}{expiry}; "
 
 
-def _ahead(engine: Engine, channel: Channel) -> Millis | None:
-    """Returns how far our clock is ahead, in milliseconds, by the ``Date`` of the latest answer; None if that is
-    unknown.
+def _clock_ahead(engine: Engine, channel: Channel) -> Millis | None:
+    """Returns how far our clock is ahead of the ``Date`` header of the upstream's latest response; None if it is not
+    known.
     """
     try:
         theirs = parsedate_to_datetime(engine.upstreams.dates.get(channel.id, ""))

@@ -1,6 +1,6 @@
-"""Request bodies: strict patches and query parameters. The domain's structs define what a body may contain.
+"""Request bodies: reads bodies, patches and query parameters strictly. The domain's structs define their fields.
 
-Nothing is guessed or ignored: the error for an unknown name lists the known ones, and that for a wrong type says
+Nothing is guessed or ignored: the error for an unknown name lists the known ones, and the error for a wrong type says
 where it is.
 """
 
@@ -23,7 +23,7 @@ _DECODER_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?P<place>.*)`)?", re.DOT
 
 
 def members(data: bytes) -> dict[str, msgspec.Raw]:
-    """Returns the members of a JSON object, undecoded; an empty body is an empty object. Raises BadRequest."""
+    """Returns the members of a JSON object, not decoded yet; an empty body counts as ``{}``. Raises BadRequest."""
     if not data.strip():
         return {}
     try:
@@ -35,9 +35,10 @@ def members(data: bytes) -> dict[str, msgspec.Raw]:
 def fields(
     data: bytes, struct: type[msgspec.Struct], allowed: Collection[str], required: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Returns the values of a body. Its names must be ``allowed`` fields of the struct, and have their types.
+    """Returns the values of a body by name. Each must be an ``allowed`` field of the struct, and have its type.
 
-    Raises BadRequest with ``param`` set to the field at fault, or to one of the ``required`` ones that is missing.
+    Raises BadRequest with ``param`` set to the field at fault: an unknown one, a wrong one, or a ``required`` one that
+    is missing.
     """
     raw = members(data)
     require_known(raw, allowed)
@@ -49,7 +50,7 @@ def fields(
 
 
 def missing(name: str) -> BadRequest:
-    """Returns the error of a body without a field."""
+    """Returns the error for a body that lacks a field."""
     return BadRequest(f"the field '{name}' is missing", code="missing_required_parameter", param=name)
 
 
@@ -59,7 +60,7 @@ def _hints(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def patch(entity: AnyStruct, data: bytes, allowed: Collection[str], *required: str) -> AnyStruct:
-    """Returns the entity, changed by the fields of a body. Raises BadRequest."""
+    """Returns the entity with the fields of a body. Raises BadRequest as ``fields`` does."""
     return msgspec.structs.replace(entity, **fields(data, type(entity), allowed, required))
 
 
@@ -73,7 +74,7 @@ async def read_body(request: web.Request, struct: type[AnyStruct]) -> AnyStruct:
 
 
 def require_known(names: Mapping[str, object], allowed: Collection[str], where: str = "") -> None:
-    """Check that all names are allowed. Raises BadRequest."""
+    """Check that all names are allowed. ``where`` is the path of the object that has them. Raises BadRequest."""
     for name in names:
         if name not in allowed:
             place = f"{where}.{plain(name, 64)}" if where else plain(name, 64)
@@ -84,45 +85,47 @@ def require_known(names: Mapping[str, object], allowed: Collection[str], where: 
             )
 
 
-def query(given: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]:
-    """Returns the parameters of a URL. ``types`` has the type of each name: ``str``, ``int`` or ``bool``, or ``tuple``
-    for texts that may be repeated. Raises BadRequest.
+def query(params: Mapping[str, str], types: Mapping[str, type]) -> dict[str, Any]:
+    """Returns the parameters of a URL, converted to their ``types``: ``str``, ``int``, ``bool``, or ``tuple`` for texts
+    that may be repeated. Raises BadRequest.
     """
-    require_known(given, types)
+    require_known(params, types)
     values: dict[str, Any] = {}
-    for name in given:
-        texts = [text for key, text in given.items() if key == name and text != ""]
+    for name in params:
+        texts = [text for key, text in params.items() if key == name and text != ""]
         if types[name] is tuple:
             values |= {name: tuple(dict.fromkeys(texts))} if texts else {}
         elif len(texts) > 1:
-            raise BadRequest(f"'{name}' is given {len(texts)} times; give it once", param=name)
+            raise BadRequest(f"'{name}' is given {len(texts)} times, but may be given only once", param=name)
         elif texts:
-            values[name] = _parameter(name, texts[0], types[name])
+            values[name] = _convert(name, texts[0], types[name])
     return values
 
 
-def _parameter(name: str, text: str, wanted: type) -> object:
-    if wanted is str:
+def _convert(name: str, text: str, kind: type) -> object:
+    if kind is str:
         return text
     try:
-        return msgspec.convert(text.lower() if wanted is bool else text, wanted, strict=False)
+        return msgspec.convert(text.lower() if kind is bool else text, kind, strict=False)
     except msgspec.ValidationError as exc:
-        kind = "true or false" if wanted is bool else "a whole number"
-        raise BadRequest(f"'{name}' must be {kind}, not '{plain(text, 64)}'", param=name) from exc
+        description = "true or false" if kind is bool else "a whole number"
+        raise BadRequest(f"'{name}' must be {description}, not '{plain(text, 64)}'", param=name) from exc
 
 
 def _decode(name: str, raw: msgspec.Raw, hint: Any) -> object:
     try:
         value = msgspec.json.decode(raw, type=hint)
-        loose = msgspec.json.decode(raw)
+        untyped = msgspec.json.decode(raw)  # has the unknown fields too, which typed decoding drops
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise _type_error(name, str(exc), hint) from exc
-    _check_inside(name, loose, hint)
+    _check_nested(name, untyped, hint)
     return value
 
 
 def _type_error(name: str, text: str, hint: Any) -> BadRequest:
-    """Returns a decoder's complaint ``Expected `int`, got `str` - at `$[0].nanos``` as an error about the field."""
+    """Returns the error for a field, from the decoder's message, such as ``Expected `int`, got `str` - at
+    `$[0].nanos```.
+    """
     match = _DECODER_MESSAGE.fullmatch(text)
     what, place = (match["what"], match["place"] or "$") if match else (text, "$")
     choices = "; known: " + ", ".join(_choices(hint)) if "enum" in what.lower() and any(_choices(hint)) else ""
@@ -130,7 +133,7 @@ def _type_error(name: str, text: str, hint: Any) -> BadRequest:
 
 
 def _choices(hint: Any) -> Iterator[str]:
-    """Yields the values of every enum in a hint."""
+    """Yields the values of every enum in a type."""
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         yield from (str(member.value) for member in hint)
     elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
@@ -140,19 +143,19 @@ def _choices(hint: Any) -> Iterator[str]:
         yield from _choices(inner)
 
 
-def _check_inside(place: str, value: object, hint: Any) -> None:
-    """Check that structs inside a value have only known fields, which the decoder alone would silently drop, and that
-    numbers are within bounds.
+def _check_nested(place: str, value: object, hint: Any) -> None:
+    """Check that structs inside a value have only known fields, because the decoder drops unknown ones silently, and
+    that numbers are within bounds. Raises BadRequest.
     """
     inner = next((h for h in (hint, *get_args(hint)) if isinstance(h, type) and issubclass(h, msgspec.Struct)), None)
     if isinstance(value, list):
         for number, item in enumerate(value):
-            _check_inside(f"{place}[{number}]", item, inner)
+            _check_nested(f"{place}[{number}]", item, inner)
     elif isinstance(value, dict):
         if inner is not None:
             require_known(value, inner.__struct_fields__, place)
         for name, item in value.items():
-            _check_inside(f"{place}.{name}", item, None if inner is None else _hints(inner)[name])
+            _check_nested(f"{place}.{name}", item, None if inner is None else _hints(inner)[name])
     elif isinstance(value, int | float) and not -MOST <= value <= MOST:
         message = f"{place}: must be from -{MOST} to {MOST}"
         raise BadRequest(message, param=place.partition(".")[0].partition("[")[0])

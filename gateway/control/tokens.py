@@ -1,4 +1,4 @@
-"""Tokens: create, edit, rotate and remove them. A key is shown once."""
+"""Tokens: add, edit, rotate and remove them. A key is shown only once, when it is made."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -24,8 +24,8 @@ from gateway.domain.views import NewToken, TokenView
 
 DEFAULT_GROUP = "default"
 OUTLIVED_MS = 3 * 86_400_000
-"""The time to keep the token of an ended program, in milliseconds: it can be shown, and late calls are refused by its
-name."""
+"""The time for which the token of an ended program is kept, in milliseconds. It can still be shown, and errors of late
+calls name it."""
 
 
 async def list_tokens(edits: ConfigEdits, _: web.Request) -> list[TokenView]:
@@ -52,13 +52,13 @@ async def add_token(edits: ConfigEdits, request: web.Request) -> NewToken:
     )
     token = patch(blank, await request.read(), TokenFields.__struct_fields__, "name")
     _check(token, edits.registry)
-    changes = [Change("tokens", token.id, token), *(_long_ended(edits) if token.temporary else ())]
+    changes = [Change("tokens", token.id, token), *(_expired_removals(edits) if token.temporary else ())]
     await edits.commit(f"added token '{token.name}'", f"token '{token.name}' is removed", *changes)
     return NewToken(key=key, token=token_view(edits.engine, token))
 
 
 async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
-    """PATCH /tokens/{ref}: edit it."""
+    """PATCH /tokens/{ref}: edit a token."""
     old, body = _token_of(edits, request), await request.read()
     token, changes = _edit_changes(edits, old, body)
     edits.accepts = REVIVES_KEY  # enabling a token, or a later expiry, is meant to make its key work again
@@ -67,15 +67,15 @@ async def edit_token(edits: ConfigEdits, request: web.Request) -> TokenView:
 
 
 async def remove_token(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """DELETE /tokens/{ref}: remove it; its calls stay in the records. ``note`` in the answer says what ends with it."""
+    """DELETE /tokens/{ref}: remove a token. Its records stay. ``note`` in the answer says what else stops working."""
     token = _token_of(edits, request)
-    note = keyless_end(edits.registry, token.name)
+    note = keyless_note(edits.registry, token.name)
     done = f"removed token '{token.name}'" + (f": {note}" if note else "")
     return {**await edits.commit(done, f"token '{token.name}' is back", *_removal_changes(edits, token)), "note": note}
 
 
 async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) -> tuple[str, Sequence[Change]]:
-    """Returns, for a batch, the token's name and the changes of an edit; without a body, those of its removal."""
+    """Returns, for a batch, the token's name and the changes of an edit, or of its removal if the body is None."""
     token = edits.engine.catalog.token(ref)
     return token.name, _removal_changes(edits, token) if body is None else _edit_changes(edits, token, body)[1]
 
@@ -83,20 +83,20 @@ async def plan_batch_change(edits: ConfigEdits, ref: str, body: bytes | None) ->
 def _edit_changes(edits: ConfigEdits, old: Token, body: bytes) -> tuple[Token, list[Change]]:
     token = patch(old, body, TokenFields.__struct_fields__)
     _check(token, edits.registry)
-    return token, [Change("tokens", token.id, token), *_without_key(edits, old.name, token.name)]
+    return token, [Change("tokens", token.id, token), *_keyless_changes(edits, old.name, token.name)]
 
 
 async def delete_ended(engine: Engine) -> None:
-    """Delete the tokens of programs that ended some days ago, regularly, until it is cancelled."""
+    """Delete the tokens of programs that ended some days ago, every ten minutes, until it is cancelled."""
     edits = ConfigEdits(engine)
     while True:
-        if changes := list(_long_ended(edits)):
-            with suppress(Unavailable):  # it is tried again later
+        if changes := list(_expired_removals(edits)):
+            with suppress(Unavailable):  # the next round tries again
                 edits.change(*changes)
         await asyncio.sleep(600.0)
 
 
-def _long_ended(edits: ConfigEdits) -> Iterator[Change]:
+def _expired_removals(edits: ConfigEdits) -> Iterator[Change]:
     """Yields the changes that remove the tokens of programs that ended some days ago."""
     for token in edits.registry.tokens.values():
         if token.outlived(Millis(edits.now - OUTLIVED_MS)):
@@ -104,11 +104,11 @@ def _long_ended(edits: ConfigEdits) -> Iterator[Change]:
 
 
 def _removal_changes(edits: ConfigEdits, token: Token) -> list[Change]:
-    return [Change("tokens", token.id, None), *_without_key(edits, token.name, "")]
+    return [Change("tokens", token.id, None), *_keyless_changes(edits, token.name, "")]
 
 
 async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
-    """POST /tokens/{ref}/rotate: give it a new key; the old one is rejected from now on."""
+    """POST /tokens/{ref}/rotate: give a token a new key. The old one is rejected from now on."""
     key = new_key()
     old = _token_of(edits, request)
     token = msgspec.structs.replace(old, digest=digest(key), hint=hint(key))
@@ -118,7 +118,7 @@ async def rotate_token(edits: ConfigEdits, request: web.Request) -> NewToken:
 
 
 async def give_pass(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
-    """POST /tokens/{ref}/pass: issue a key for one minute, with which the owner can make a call as this token."""
+    """POST /tokens/{ref}/pass: issue a key that is valid for one minute, for a call of the owner as this token."""
     return {"key": edits.engine.passes.issue(_token_of(edits, request).id, edits.now)}
 
 
@@ -129,7 +129,7 @@ async def show_key(edits: ConfigEdits, request: web.Request) -> KeyOwner:
     if owner is None:
         shown = plain(shown_part(ref) or ref, 64)
         raise NotFound(
-            f"{shown} is not a key of a token or channel, nor a former one that is remembered", param="handle"
+            f"{shown} is neither a present nor a remembered former key of a token or channel", param="handle"
         )
     return owner
 
@@ -138,8 +138,10 @@ def _token_of(edits: ConfigEdits, request: web.Request) -> Token:
     return edits.engine.catalog.token(request.match_info["ref"])
 
 
-def _without_key(edits: ConfigEdits, name: str, new: str) -> list[Change]:
-    """Returns the change of settings that is needed if the token for programs without a key is renamed or removed."""
+def _keyless_changes(edits: ConfigEdits, name: str, new: str) -> list[Change]:
+    """Returns the change of the settings if the token of programs without a key is renamed, or removed if ``new`` is
+    empty; an empty list for other tokens.
+    """
     settings = edits.registry.settings
     if name == new or settings.ollama_token != name:
         return []
@@ -147,17 +149,18 @@ def _without_key(edits: ConfigEdits, name: str, new: str) -> list[Change]:
     return [Change("settings", "", msgspec.structs.replace(settings, ollama_token=new, ollama_port=port))]
 
 
-def keyless_end(registry: Registry, name: str) -> str:
-    """Returns what ends for programs without a key when this token is removed; empty if nothing does."""
+def keyless_note(registry: Registry, name: str) -> str:
+    """Returns what stops working for programs without a key when this token is removed; empty if nothing does."""
     settings = registry.settings
     if settings.ollama_token != name:
         return ""
     if settings.ollama_port:
-        return f"Ollama's port {settings.ollama_port}, which used it, is closed"
+        return f"port {settings.ollama_port} for Ollama, which used it, is closed"
     return "requests to /api/... without a key, which used it, are rejected"
 
 
 def _check(token: Token, registry: Registry) -> None:
+    """Check the token's fields, and that no other token has its name. Raises BadRequest or Conflict."""
     validation.token(token, registry)
     for other in registry.tokens.values():
         if other.id != token.id and token.name in (other.name, other.id):
@@ -165,7 +168,7 @@ def _check(token: Token, registry: Registry) -> None:
 
 
 def default_group(registry: Registry) -> str:
-    """Returns the group of a token without one: ``default`` if it exists or no group does, else the only group.
+    """Returns the group of a new token that names none: ``default`` if it exists or no group does, else the only group.
 
     Raises BadRequest if there are several.
     """
@@ -173,5 +176,5 @@ def default_group(registry: Registry) -> str:
         return DEFAULT_GROUP
     if len(registry.groups) == 1:
         return next(iter(registry.groups))
-    there = ", ".join(sorted(registry.groups))
-    raise BadRequest(f"the field 'group' is missing; the groups are: {there}", param="group")
+    names = ", ".join(sorted(registry.groups))
+    raise BadRequest(f"the field 'group' is missing; the groups are: {names}", param="group")

@@ -1,6 +1,4 @@
-"""Usage: sums over calls, for the owner's tables and charts; computed in a thread, because a long history
-takes time.
-"""
+"""Usage: sums over calls, for the owner's tables and charts, computed in a thread because a long history takes time."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -9,7 +7,7 @@ from typing import Literal, get_args
 import msgspec
 from aiohttp import web
 
-from gateway.control.calls import PICKING, pick_calls
+from gateway.control.calls import CALL_FILTERS, calls_query
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.core.engine import Engine
@@ -25,7 +23,7 @@ from gateway.store.search import SearchDeadline
 from gateway.store.sums import FOREVER, Step, Sums
 
 By = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
-"""What the rows of a summary are about. The keys and names of the last one join both with a vertical bar."""
+"""What the rows of a summary stand for. The keys and names of ``token|model`` are joined with a vertical bar too."""
 TOKEN_AND_MODEL: By = "token|model"
 
 _PARAMETERS: dict[str, type] = {"by": str, "since": int, "until": int, "step": str, "percentiles": bool}
@@ -33,7 +31,7 @@ _NO_COUNTS = Counts()
 
 
 class Tallies(msgspec.Struct, frozen=True):
-    """The sums of all calls ever made, or of all calls of one token, by channel id and by model."""
+    """The sums of all calls ever made, by channel id and by model; or of one token's calls, by model only."""
 
     channels: Mapping[str, Counts]
     models: Mapping[str, Counts]
@@ -48,30 +46,29 @@ class Tallies(msgspec.Struct, frozen=True):
 
 
 async def tallies(engine: Engine, token: TokenId | None = None) -> Tallies:
-    """Returns the sums that the tables of channels and models show; for one token, those of its calls by model."""
+    """Returns the sums that the tables of channels and models show, or with ``token`` those of its calls."""
     return await asyncio.to_thread(_tallies, engine.store.calls, token)
 
 
 async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
     """GET /usage?by&since&until&step&percentiles: sums of calls with ``since <= start < until``, in milliseconds.
 
-    With ``token``, ``group``, ``model``, ``channel``, ``app``, ``api``, ``failed`` or the ``words`` of a query, sums
-    only of matching calls whose records are kept.
+    With any of ``token``, ``group``, ``model``, ``channel``, ``app``, ``api``, ``failed`` and ``words``, the words of a
+    query, only matching calls count, and only those whose records have not been deleted.
     """
-    asked = query(request.query, {**_PARAMETERS, **PICKING})
-    by, step = asked.get("by", ""), asked.get("step", "")
-    for name, given, known in (("by", by, ("", *get_args(By))), ("step", step, get_args(Step))):
-        if given not in known:
-            raise BadRequest(f"{name}: must be one of {', '.join(filter(None, known))}", param=name)
+    params = query(request.query, {**_PARAMETERS, **CALL_FILTERS})
+    by, step = params.get("by", ""), params.get("step", "")
+    for name, value, choices in (("by", by, ("", *get_args(By))), ("step", step, get_args(Step))):
+        if value not in choices:
+            raise BadRequest(f"{name}: must be one of {', '.join(filter(None, choices))}", param=name)
     if by == TOKEN_AND_MODEL and step:
         raise BadRequest(f"step: there are no sums by {TOKEN_AND_MODEL} over time", param="step")
-    since, until = Millis(asked.get("since", 0)), Millis(asked.get("until", FOREVER))
-    span = SummarySpan(since, until, step, edits.now, asked.get("percentiles", False))
-    picking = {name: value for name, value in asked.items() if name in PICKING}
-    if not picking:
+    since, until = Millis(params.get("since", 0)), Millis(params.get("until", FOREVER))
+    span = SummarySpan(since, until, step, edits.now, params.get("percentiles", False))
+    filters = {name: value for name, value in params.items() if name in CALL_FILTERS}
+    if not filters:
         return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span)
-    wanted = pick_calls(edits, {**picking, "since": since, "until": until})
-    selection = CallSelection(wanted, SearchDeadline())
+    selection = CallSelection(calls_query(edits, {**filters, "since": since, "until": until}), SearchDeadline())
     async with edits.summing:
         try:
             return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span, selection)
@@ -80,7 +77,7 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
 
 
 class SummarySpan(msgspec.Struct, frozen=True):
-    """The calls that are summed up, and how."""
+    """The time span of a summary, and how it is divided."""
 
     since: Millis
     until: Millis
@@ -141,7 +138,7 @@ def _series(sums: Sums, names: Mapping[str, str], table: LatencyTable) -> list[P
 
 
 def _whole_series(sums: Sums, table: LatencyTable) -> list[Point]:
-    """Returns the series of the total: the sum of all values of each hour or day."""
+    """Returns the series of the total: the sums over all rows for each hour or day."""
     spans: dict[int, Counts] = {}
     for bucket in sums.series:
         spans.setdefault(bucket.start, Counts()).merge(bucket.counts)
@@ -163,7 +160,9 @@ def _merge(parts: Iterable[LatencyCounts]) -> LatencyCounts:
 
 
 def _names(calls: CallLog, registry: Registry, by: str, ids: Iterable[str]) -> dict[str, str]:
-    """Returns the names of tokens, groups and channels by id; for removed ones, the names in their last calls."""
+    """Returns the names of tokens, groups or channels by id. For removed ones, they are the names in their last
+    calls.
+    """
     if by == TOKEN_AND_MODEL:
         pairs = {key: key.partition("|") for key in ids}
         tokens = _names(calls, registry, "token", {token for token, _, _ in pairs.values()})

@@ -1,4 +1,4 @@
-"""Validation: what a value must satisfy beyond its type. Each check raises BadRequest with the field at fault."""
+"""Validation: checks of values beyond their types. Each check raises BadRequest, which names the field at fault."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ from gateway.upstream import mock
 from gateway.upstream.vendors import PRESETS
 
 MANY = 10_000
-"""The maximum number of entries in one list; more are a mistake."""
+"""The maximum number of entries in one list. More can only be a mistake."""
 
 MULTIPLIER_LIMIT = MOST_TIMES * MILLION
 
@@ -45,8 +45,8 @@ _ORIGIN = re.compile(
     r"null|https?://[A-Za-z0-9._-]{1,253}(?::[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]{2,45}\](?::[0-9]{1,5})?"
     r"|(?!https?:)[a-z][a-z0-9+.-]{0,30}://[A-Za-z0-9._~:@%-]{0,250}"
 )
-"""Matches the origin of a browser or app: a scheme and a host without a path, or ``null``. Apps have schemes of their
-own."""
+"""Matches the origin of a web page or an app: a scheme and a host without a path, or ``null``. Apps have their own
+schemes."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,100}")
 
 
@@ -56,12 +56,14 @@ def account(value: Account) -> None:
 
 
 def settings(value: Settings) -> None:
-    """Check numbers, hosts (without a path) and origins (with a scheme, without a path)."""
+    """Check the numbers, host names and origins of the settings."""
     for field in SETTINGS:
         number = getattr(value, field.name)
         if isinstance(field.kind, Number):
-            _demand(field.kind.allows(number), field.name, f"{number} must be {field.kind.bounds}")
-    _demand(value.ollama_token or not value.ollama_port, "ollama_port", "needs a token for its calls: --ollama-token")
+            _demand(field.kind.allows(number), field.name, f"{number} is out of range; it must be {field.kind.bounds}")
+    _demand(
+        value.ollama_token or not value.ollama_port, "ollama_port", "needs a token for its calls; set --ollama-token"
+    )
     for host in value.hosts:
         _demand(_HOST_NAME.fullmatch(host), "hosts", f"'{plain(host)}' is not a host name")
     for origin in value.origins:
@@ -96,14 +98,14 @@ def group(value: Group) -> None:
 
 
 def fallbacks(values: tuple[Fallback, ...]) -> None:
-    """Check that each pattern occurs once and has fallbacks."""
+    """Check that each model or pattern occurs once and has fallbacks."""
     _demand(len(values) <= MANY, "fallbacks", f"has more than {MANY} models")
     seen: set[str] = set()
     for value in values:
         model_name(value.model, "fallbacks")
         _demand(value.model not in seen, "fallbacks", f"'{value.model}' is listed twice")
         seen.add(value.model)
-        _demand(0 < len(value.to) <= 10, "fallbacks", f"'{value.model}' needs 1 to 10 models")
+        _demand(0 < len(value.to) <= 10, "fallbacks", f"'{value.model}' must have 1 to 10 fallbacks")
         for other in value.to:
             model_name(other, "fallbacks")
 
@@ -141,19 +143,17 @@ def channel(value: Channel, registry: Registry) -> None:
 
 
 def preset(value: str) -> None:
-    """Check that a preset is known, or empty."""
+    """Check that a preset is known or empty."""
     if value and value not in PRESETS:
         near = get_close_matches(value, PRESETS, 1)
-        meant = f" Did you mean '{near[0]}'?" if near else ""
-        known = ", ".join(PRESETS)
-        msg = (
-            f"unknown preset '{plain(value, 60)}'.{meant} Presets are {known}; 'tollkeeper channel presets' shows them"
-        )
+        suggestion = f" Did you mean '{near[0]}'?" if near else ""
+        names = ", ".join(PRESETS)
+        msg = f"unknown preset '{plain(value, 60)}'.{suggestion} The presets are: {names}"
         raise BadRequest(msg, code="unknown_preset", param="preset")
 
 
 def price(value: Price) -> None:
-    """Check that amounts are not negative, tiers grow, and rules have conditions that can hold."""
+    """Check that amounts are not negative, that tiers are in order, and that rules have conditions that can be met."""
     model_name(value.model, "model")
     _check_amounts(value)
     for rule in value.rules:
@@ -162,9 +162,9 @@ def price(value: Price) -> None:
         _demand(rule.since or rule.during or rule.variant, "rules", "must have a day, hours or a variant")
         _demand(rule.since % 60_000 == 0, "since", "must be a whole minute")
         for hours in rule.during:
-            fits = 0 <= hours.start < DAY_MINUTES and 0 <= hours.end <= DAY_MINUTES and hours.days
-            _demand(fits, "during", f"'{plain(str(hours), 60)}' is not a span of a day")
-            parse_price_hours(str(hours))
+            within_day = 0 <= hours.start < DAY_MINUTES and 0 <= hours.end <= DAY_MINUTES and hours.days
+            _demand(within_day, "during", f"'{plain(str(hours), 60)}' is not a span of a day")
+            parse_price_hours(str(hours))  # raises BadRequest for hours that commands cannot write
 
 
 def _check_amounts(value: Price | PriceRule) -> None:
@@ -179,12 +179,14 @@ def _check_amounts(value: Price | PriceRule) -> None:
 
 def _check_extras(extras: Mapping[str, int]) -> None:
     for name, amount in extras.items():
-        _demand(name in RATE_NAMES, "extras", f"unknown rate '{plain(name, 40)}'; there are {', '.join(RATE_NAMES)}")
+        _demand(
+            name in RATE_NAMES, "extras", f"unknown rate '{plain(name, 40)}'; the rates are: {', '.join(RATE_NAMES)}"
+        )
         _not_negative(amount, name)
 
 
 def name(value: str, field: str = "name") -> None:
-    """Check that a name can be shown and typed: 1 to 64 printable characters, without a blank at either end."""
+    """Check that a name can be shown and typed: 1 to 64 printable characters, without a space at either end."""
     _demand(0 < len(value) <= 64, field, "a name must have 1 to 64 characters")
     _demand(
         plain(value) == value and value.isprintable(), field, "a name must not contain control or invisible characters"
@@ -194,7 +196,7 @@ def name(value: str, field: str = "name") -> None:
 
 
 def model_name(value: str, field: str) -> None:
-    """Check a model's name: slashes and colons are allowed, but nothing that cannot be shown."""
+    """Check a model's name: 1 to 200 visible characters, slashes and colons included."""
     _demand(0 < len(value) <= 200, field, "a model's name must have 1 to 200 characters")
     demand_no_url(value)
     _demand(
@@ -205,7 +207,7 @@ def model_name(value: str, field: str) -> None:
 
 
 def patterns(values: Iterable[str]) -> None:
-    """Check patterns by the rule of model names."""
+    """Check patterns like names of models, which they may contain."""
     listed = list(values)
     _demand(len(listed) <= MANY, "models", f"has more than {MANY} patterns")
     for value in listed:
@@ -214,7 +216,7 @@ def patterns(values: Iterable[str]) -> None:
 
 
 def check_served(values: tuple[ServedModel, ...]) -> None:
-    """Check that each public name occurs once."""
+    """Check a channel's models: each public name must occur once."""
     _demand(len(values) <= MANY, "models", f"has more than {MANY} models")
     seen: set[str] = set()
     for model in values:
@@ -223,7 +225,7 @@ def check_served(values: tuple[ServedModel, ...]) -> None:
         if model.price is not None:
             price(model.price)
         _demand(model.name not in seen, "models", f"'{model.name}' is listed twice")
-        _demand((model.max_output or 1) > 0, "models", f"the max_output of '{model.name}' must be above 0")
+        _demand((model.max_output or 1) > 0, "models", f"max_output of '{model.name}' must be above 0")
         seen.add(model.name)
 
 
@@ -239,7 +241,7 @@ def budgets(values: tuple[Budget, ...]) -> None:
 
 
 def limits(value: Limits) -> None:
-    """Check that limits are above zero: leaving a limit out means no limit."""
+    """Check that limits are above zero. A limit that is left out does not apply."""
     for field in ("rpm", "tpm", "rpd", "tpd", "concurrent", "streams"):
         number = getattr(value, field)
         _demand(number is None or number > 0, "limits", f"{field} must be above 0; leave it out for no limit")
@@ -255,9 +257,9 @@ def timeouts(value: Timeouts) -> None:
 
 
 def secret(value: str, field: str = "key") -> None:
-    """Check that a key fits into one header line, or refers to a variable of the environment."""
+    """Check that a key or header value fits into one header line. A reference must name an environment variable."""
     if value.startswith(REFERENCE):
-        _demand(_ENV_NAME.fullmatch(value[4:]), field, "'env:' must be followed by the name of a variable")
+        _demand(_ENV_NAME.fullmatch(value[4:]), field, "'env:' must be followed by the name of an environment variable")
     printable = value.isascii() and value.isprintable()
     _demand(printable and value == value.strip(), field, "must be printable ASCII, without spaces at its ends")
     _demand(len(value) <= 8192, field, "is longer than 8192 characters")
@@ -267,27 +269,29 @@ def keys(values: tuple[str, ...]) -> None:
     """Check that no key is empty or occurs twice."""
     _demand(len(values) <= 50, "keys", "has more than 50 keys")
     for value in values:
-        _demand(value, "keys", "a key is empty; the first one is 'key', the others are 'keys'")
+        _demand(value, "keys", "a key is empty; the first key belongs in 'key', the others in 'keys'")
         secret(value)
     _demand(len(set(values)) == len(values), "keys", "a key is given twice")
 
 
 def headers(values: dict[str, str]) -> None:
-    """Check that headers have HTTP names, each once, do not frame a request, and have values of one line."""
+    """Check that headers have valid names, each once, have one-line values, and do not replace those that the gateway
+    sets.
+    """
     seen: set[str] = set()
     for header, value in values.items():
         _demand(_HEADER_NAME.fullmatch(header), "headers", f"'{plain(header)}' is not a valid header name")
         _demand(header.lower() not in _OWN_HEADERS, "headers", f"'{header}' is set by the gateway itself")
-        _demand(header.lower() not in _KEY_HEADERS, "headers", f"'{header}' carries the key; give it with --key")
+        _demand(header.lower() not in _KEY_HEADERS, "headers", f"'{header}' carries the key; set the key with --key")
         _demand(header.lower() not in seen, "headers", f"'{header}' is given twice; header names ignore case")
         seen.add(header.lower())
         secret(value, "headers")
 
 
 def proxy(value: str, dialect: Dialect) -> None:
-    """Check that a proxy is a URL, or a reference to one."""
+    """Check that a proxy is a URL, or a reference to an environment variable that has one."""
     if value:
-        _demand(dialect.info.needs_url, "proxy", f"the {dialect} dialect needs none")
+        _demand(dialect.info.needs_url, "proxy", f"the {dialect} dialect makes no connections and needs no proxy")
         secret(value, "proxy")
     if value and not value.startswith(REFERENCE):
         parse_proxy(value)
@@ -301,8 +305,8 @@ def note(value: str) -> None:
 def group_exists(group_name: str, registry: Registry, field: str = "group") -> None:
     """Check that the group exists."""
     if group_name not in registry.groups:
-        there = ", ".join(sorted(registry.groups)) or "none yet"
-        message = f"no group '{plain(group_name, 64)}'; the groups are: {there}; 'tollkeeper group add' creates one"
+        names = ", ".join(sorted(registry.groups)) or "none yet"
+        message = f"no group '{plain(group_name, 64)}'; the groups are: {names}; 'tollkeeper group add' adds one"
         raise BadRequest(message, code="unknown_group", param=field)
 
 
@@ -316,6 +320,7 @@ def _not_negative(value: int | None, field: str) -> None:
     _demand(value is None or value >= 0, field, "must not be negative")
 
 
-def _demand(holds: object, field: str, text: str) -> None:
-    if not holds:
+def _demand(condition: object, field: str, text: str) -> None:
+    """Raise BadRequest about the field, unless the condition is true."""
+    if not condition:
         raise BadRequest(f"{field}: {text}", param=field)

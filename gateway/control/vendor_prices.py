@@ -1,7 +1,7 @@
-"""Known prices: what vendors charge, by the data in the package ``genai-prices``, and what upstreams publish.
+"""Known prices: what vendors charge, by the data of the package ``genai-prices``, and what upstreams publish.
 
-Nothing is fetched. A channel's vendor is known by its base URL, or by its preset if the URL is another one; a model by
-the vendor's name for it. The package loads slowly, so it is loaded when it is needed, and searched in a thread.
+Nothing is fetched. A channel's vendor is recognized by the base URL, or by the preset if the URL is not a vendor's; a
+model by the vendor's name for it. The package loads slowly, so it is loaded only when needed, and used in a thread.
 """
 
 import asyncio
@@ -26,39 +26,45 @@ from gateway.upstream.vendors import vendor_of
 if TYPE_CHECKING:
     from genai_prices.types import Provider
 
-Find = Callable[[Channel, ServedModel, Millis], Price | None]
-"""Returns the list price of a channel's model at a moment; None if the list does not have it."""
+PriceSearch = Callable[[Channel, ServedModel, Millis], Price | None]
+"""Returns the list price of a channel's model at a time; None if the list has none."""
 
 
 async def load() -> "PriceList":
-    """Returns the price list. Raises Unavailable if the package is missing."""
+    """Returns the price list. Raises Unavailable if its package is not installed."""
     return await asyncio.to_thread(_load)
 
 
 def known_prices(
-    channels: Iterable[Channel], registry: Registry, find: Find, now: Millis
+    channels: Iterable[Channel], registry: Registry, find: PriceSearch, now: Millis
 ) -> Iterator[tuple[Channel, ServedModel, Price]]:
-    """Yields the known prices of all models that channels serve, except for local servers, which charge nothing."""
+    """Yields the known prices of all models that the channels serve. Local servers are left out: they charge
+    nothing.
+    """
     for channel in in_order(channels):
         for served in () if is_free_server(channel) else channel.models:
             if (price := known_price(channel, served, registry, find, now)) is not None:
                 yield channel, served, price
 
 
-def known_price(channel: Channel, served: ServedModel, registry: Registry, find: Find, now: Millis) -> Price | None:
-    """Returns what the upstream publishes for a channel's model today, else the list price of the channel's vendor.
+def known_price(
+    channel: Channel, served: ServedModel, registry: Registry, find: PriceSearch, now: Millis
+) -> Price | None:
+    """Returns the price that the upstream publishes for a channel's model, else the list price of the channel's vendor.
 
-    Some upstreams publish zeros for what they do not sell by the token, so a price of the list takes precedence over
-    zeros. A relay on the internet whose vendor is unknown is assumed to charge what the model costs at another channel;
-    the source says so.
+    Some upstreams publish zeros for what they do not sell by the token, so a list price takes precedence over zeros. A
+    relay on the internet with an unknown vendor is assumed to charge what the model costs at another channel, and the
+    source says so. Returns None if no price is known.
     """
     published = upstream_price(channel, served, registry.lists, now)
     if published is not None and not published.free:
         return published
-    return find(channel, served, now) or published or _elsewhere(channel, served, registry, find, now)
+    return find(channel, served, now) or published or _price_at_other_channel(channel, served, registry, find, now)
 
 
-def _elsewhere(channel: Channel, served: ServedModel, registry: Registry, find: Find, now: Millis) -> Price | None:
+def _price_at_other_channel(
+    channel: Channel, served: ServedModel, registry: Registry, find: PriceSearch, now: Millis
+) -> Price | None:
     if vendor_of(channel.preset, channel.base_url).name or not channel.base_url or is_near(channel.base_url):
         return None
     for other in in_order(registry.channels.values()):
@@ -70,31 +76,31 @@ def _elsewhere(channel: Channel, served: ServedModel, registry: Registry, find: 
 
 
 async def with_known_prices(channel: Channel, names: Collection[str], registry: Registry, now: Millis) -> Channel:
-    """Returns the channel with known prices for its models that are in ``names`` and have none, unless the prices look
-    wrong.
+    """Returns the channel with known prices for those of its models in ``names`` that have none. Prices that look wrong
+    are left out.
 
-    Without the price list, only what the upstream itself publishes is known.
+    If the price list cannot be loaded, only prices that the upstream publishes are known.
     """
-    wanted = [
+    unpriced = [
         served
         for served in channel.models
         if served.name in names
         and served.price is None
         and not set_by_owner(channel_price(channel, served, registry.prices))
     ]
-    if not wanted:
+    if not unpriced:
         return channel
     try:
-        find: Find = await load()
+        find: PriceSearch = await load()
     except Unavailable:
-        find = lambda _channel, _served, _now: None  # noqa: E731 - no list, no price
-    part = msgspec.structs.replace(channel, models=tuple(wanted))
+        find = lambda _channel, _served, _now: None  # noqa: E731 - a list without prices
+    part = msgspec.structs.replace(channel, models=tuple(unpriced))
     known = await asyncio.to_thread(lambda: list(known_prices([part], registry, find, now)))
     return with_price(channel, {served.name: price for _, served, price in known if not guard_of(None, price)})
 
 
 def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
-    """Returns the imported prices that a channel has and did not have before, with the public names of its models."""
+    """Returns the imported prices that a channel has but did not have before, with the public names of its models."""
     before = [served.price for served in old.models] if old is not None else []
     return [
         msgspec.structs.replace(price, model=served.name)
@@ -106,7 +112,7 @@ def new_prices(channel: Channel, old: Channel | None) -> list[Price]:
 def upstream_price(
     channel: Channel, served: ServedModel, lists: Mapping[ChannelId, UpstreamModels], now: Millis
 ) -> Price | None:
-    """Returns the price in the upstream's own list of models; None without one."""
+    """Returns the price in the upstream's own list of models; None if the list has none."""
     if served.told is None:
         return None
     listed = lists.get(channel.id)
@@ -119,16 +125,17 @@ def upstream_price(
     )
 
 
-def _with_rate(at: Any, name: str, nanos: int | None) -> Any:
-    return msgspec.structs.replace(at, extras={**at.extras, name: Nanos(nanos)}) if nanos else at
+def _with_rate(price: Any, name: str, nanos: int | None) -> Any:
+    """Returns a price, or one of its tiers or rules, with an extra rate, unless that is 0 or None."""
+    return msgspec.structs.replace(price, extras={**price.extras, name: Nanos(nanos)}) if nanos else price
 
 
-_CHANGES: Mapping[str, Callable[[Any], Any]] = {
-    "openai": lambda at: _with_rate(at, LONGEST_WRITE, 2 * (at.cache_write or 0)),
-    "azure": lambda at: _with_rate(at, "searches", at.extras.get("searches") and 14_000_000),
+_CORRECTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "openai": lambda price: _with_rate(price, LONGEST_WRITE, 2 * (price.cache_write or 0)),
+    "azure": lambda price: _with_rate(price, "searches", price.extras.get("searches") and 14_000_000),
 }
-"""What the list lacks: OpenAI charges twice as much for what is kept in the cache for 12 hours; Azure has its own fee
-for a search."""
+"""Corrections of list prices by vendor: OpenAI charges twice as much for cache writes that are kept for 12 hours, and
+Azure has its own fee for a search."""
 
 
 class PriceList:
@@ -141,21 +148,21 @@ class PriceList:
         self._source = f"genai-prices {version}"
 
     def __call__(self, channel: Channel, served: ServedModel, now: Millis) -> Price | None:
-        """Returns the list price of a channel's model; None if the list does not have it."""
+        """Returns the list price of a channel's model; None if the list has none."""
         name = served.upstream_name
         vendor = self._vendor(channel, name)
         return None if vendor is None else self._price(vendor, name, name, now, channel.base_url)
 
     def hint(self, channel: Channel, upstream: str) -> str:
-        """Returns why a channel's model has no list price, and the closest names that have one; empty for an unknown
-        vendor.
+        """Returns why a channel's model has no list price, and the closest names that have one; empty if the vendor is
+        unknown.
         """
         vendor, why = self._vendor(channel, upstream), "the price depends on the vendor that the router chooses"
         near = self._names.routed(channel.base_url, upstream)
         if vendor is not None:
             why = self._names.row(vendor, upstream, channel.base_url).why or f"not in the list of {vendor.name}"
-            known = self._names.near(vendor, upstream)
-            near = [name for name in known if not self._names.row(vendor, name, channel.base_url).why]
+            similar = self._names.near(vendor, upstream)
+            near = [name for name in similar if not self._names.row(vendor, name, channel.base_url).why]
         if near is None:
             return ""
         return f"{why}; closest: {', '.join(near)}" if near else why
@@ -167,15 +174,16 @@ class PriceList:
         return self._as_of
 
     def _vendor(self, channel: Channel, model: str) -> "Provider | None":
+        """Returns the vendor at the channel's address, else that of its preset; None if neither is in the list."""
         for url in (channel.base_url, vendor_of(channel.preset, "").base_url):
             if (vendor := self._names.vendor(url, model)) is not None:
                 return vendor
         return None
 
     def named(self, name: str, now: Millis) -> dict[str, Price]:
-        """Returns the list prices of a model by its name alone, by vendor; for ``vendor/model`` only that vendor's.
+        """Returns the list prices of a model by vendor, without a channel; for ``vendor/model`` only that vendor's.
 
-        If a vendor makes the model itself, only that vendor's price counts.
+        If one of the vendors is the model's maker, only the maker's price counts.
         """
         maker, _, short = name.partition("/")
         named = self._names.named(maker) if short else []
@@ -188,21 +196,22 @@ class PriceList:
         return {}
 
     def _price(self, vendor: "Provider", upstream: str, model: str, now: Millis, base_url: str = "") -> Price | None:
-        listed = self._names.row(vendor, upstream, base_url)
+        """Returns a vendor's price of the model that the vendor calls ``upstream``, with the name ``model``."""
+        entry = self._names.row(vendor, upstream, base_url)
         as_of = self.as_of(now)
-        if amounts := dict[str, Any](listed.amounts):
-            source = f"{vendor.name}'s price {listed.rule}"
-            plain = Price(model=model, **amounts, source=source, updated=now, as_of=as_of)
-            return multiply(plain, listed.factor)
-        if listed.row is None:
+        if amounts := dict[str, Any](entry.amounts):
+            source = f"{vendor.name}'s price {entry.rule}"
+            price = Price(model=model, **amounts, source=source, updated=now, as_of=as_of)
+            return multiply(price, entry.factor)
+        if entry.row is None:
             return None
-        source = f"{self._source}, {listed.maker}'s own price" if listed.maker else self._source
-        price = list_price(model, listed.row, source, now, upstream)
-        if price is None:
+        source = f"{self._source}, {entry.maker}'s own price" if entry.maker else self._source
+        list_row_price = list_price(model, entry.row, source, now, upstream)
+        if list_row_price is None:
             return None
-        price = msgspec.structs.replace(price, as_of=as_of, context=listed.row.context_window)
-        price = multiply(price, listed.factor)
-        return map_parts(price, _CHANGES[vendor.id]) if vendor.id in _CHANGES else price
+        dated = msgspec.structs.replace(list_row_price, as_of=as_of, context=entry.row.context_window)
+        price = multiply(dated, entry.factor)
+        return map_parts(price, _CORRECTIONS[vendor.id]) if vendor.id in _CORRECTIONS else price
 
 
 def _load() -> PriceList:

@@ -1,7 +1,7 @@
-"""Views: what the owner's API shows, built from the configuration, the books, the health of channels and the totals
-of calls.
+"""Views: what the owner's API shows, built from the configuration, the books, the health of channels and the sums of
+calls.
 
-Keys, digests and header values are left out or masked here: no view contains a secret.
+Keys, digests and header values are masked or left out here, so no view contains a secret.
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ from gateway.upstream.learned_params import NOTHING
 
 
 def account_view(engine: Engine) -> AccountView:
-    """Returns the account as it is now."""
+    """Returns the view of the account."""
     registry, books = engine.catalog.registry, engine.store.books
     return AccountView(
         **_copy_fields(registry.account, AccountFields, "budgets"),
@@ -57,7 +57,7 @@ def account_view(engine: Engine) -> AccountView:
 
 
 def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> TokenView:
-    """Returns the view of a token. ``sees`` are the models that it sees, if the caller has them already."""
+    """Returns the view of a token. ``sees`` are the models that it sees, if the caller knows them already."""
     scope: Scope = ("token", token.id)
     spent = engine.store.books.spent(scope)
     return TokenView(
@@ -79,19 +79,19 @@ def token_view(engine: Engine, token: Token, sees: list[str] | None = None) -> T
 
 
 def token_views(engine: Engine) -> list[TokenView]:
-    """Returns all tokens, by name."""
-    seen: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    """Returns the views of all tokens, by name."""
+    models_seen: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     views = []
     for token in sorted(engine.catalog.registry.tokens.values(), key=lambda t: t.name):
-        alike = (token.group, token.models)
-        if alike not in seen:
-            seen[alike] = list(engine.catalog.visible(token))
-        views.append(token_view(engine, token, seen[alike]))
+        visibility = (token.group, token.models)  # tokens that agree in both see the same models
+        if visibility not in models_seen:
+            models_seen[visibility] = list(engine.catalog.visible(token))
+        views.append(token_view(engine, token, models_seen[visibility]))
     return views
 
 
 def group_view(engine: Engine, group: Group) -> GroupView:
-    """Returns a group with its tokens and channels."""
+    """Returns the view of a group."""
     registry, now = engine.catalog.registry, engine.now()
     scope: Scope = ("group", group.id)
     spent = engine.store.books.spent(scope)
@@ -111,20 +111,20 @@ def group_view(engine: Engine, group: Group) -> GroupView:
 
 
 def group_views(engine: Engine) -> list[GroupView]:
-    """Returns all groups, by name."""
+    """Returns the views of all groups, by name."""
     return [
         group_view(engine, group) for group in sorted(engine.catalog.registry.groups.values(), key=lambda g: g.name)
     ]
 
 
 def channel_views(engine: Engine, tallies: Tallies) -> list[ChannelView]:
-    """Returns all channels, by name."""
+    """Returns the views of all channels, by name."""
     channels = sorted(engine.catalog.registry.channels.values(), key=lambda c: c.name)
     return [channel_view(engine, channel, tallies) for channel in channels]
 
 
 def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelView:
-    """Returns one channel."""
+    """Returns the view of a channel."""
     state, sums = engine.channel_state(channel), tallies.of_channel(channel.id)
     listed = engine.catalog.registry.lists.get(channel.id)
     return ChannelView(
@@ -166,13 +166,13 @@ def _marks_refused(engine: Engine, channel: Channel) -> bool:
     return marks_cache(channel, NOTHING) and not all(marks_cache(channel, params) for params in learned)
 
 
-def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *but: str) -> dict[str, Any]:
-    """Returns the entity's values of ``fields``, except those that the view shows in another form."""
-    return {name: getattr(entity, name) for name in fields.__struct_fields__ if name not in but}
+def _copy_fields(entity: msgspec.Struct, fields: type[msgspec.Struct], *omit: str) -> dict[str, Any]:
+    """Returns the values of an entity's fields, except for those that the view shows in another form."""
+    return {name: getattr(entity, name) for name in fields.__struct_fields__ if name not in omit}
 
 
 def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
-    """Returns the keys with their states; a channel's only key has the state of the channel."""
+    """Returns the views of a channel's keys. An only key has the state of the channel."""
     views = []
     states = engine.key_states(channel)
     for number, (key, state) in enumerate(zip(channel.all_keys, states, strict=True), start=1):
@@ -182,19 +182,19 @@ def _key_views(engine: Engine, channel: Channel) -> tuple[KeyView, ...]:
 
 
 def until_ms(engine: Engine, state: HealthState) -> Millis | None:
-    """Returns when the pause ends; None if there is none."""
+    """Returns when the pause ends, by the wall clock; None if there is no pause."""
     return Millis(engine.now() + round(state.left_s * 1000)) if state.left_s else None
 
 
 def _waiting(engine: Engine, kind: str, key: str) -> int:
-    """Returns how many calls wait for a slot of a token, group or channel."""
-    lines = engine.limiter.lines
-    return lines.waiting((kind, key)) + lines.waiting((f"{kind} streams", key))
+    """Returns the number of calls that wait for a slot of a token, group or channel."""
+    queues = engine.limiter.lines
+    return queues.waiting((kind, key)) + queues.waiting((f"{kind} streams", key))
 
 
 def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "") -> PriceView:
-    """Returns the view of a price. ``model`` is the model to show it for: its own, or another one with the
-    same price.
+    """Returns the view of a price. ``model`` is the model to show it for, if that is another one with the same price;
+    ``channel`` the only channel where it applies, if there is one.
     """
     model = model or price.model
     amounts: dict[str, Any] = {f"{name}_nanos": getattr(price, name) for name in AMOUNTS}
@@ -217,10 +217,9 @@ def price_view(price: Price, now: Millis, model: str = "", *, channel: str = "")
 
 
 def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *, only: str = "") -> list[ModelView]:
-    """Returns every model that a channel serves or that is another name in a group, or only what one token sees, or
-    one of them, by name.
+    """Returns the views of all models, by name: those that channels serve, and aliases in groups.
 
-    The prices for a token are those that it pays.
+    With ``token`` these are only the models that it sees, at the prices that it pays; with ``only``, one model.
     """
     registry, catalog = engine.catalog.registry, engine.catalog
     groups: dict[str, list[str]] = {}
@@ -239,18 +238,16 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *,
     for name in [only] if only else sorted(names):
         target = aliases.get(name, "")
         offers = served.get(target or name, [])
-        price = catalog.price(target or name)
-        if token is not None:
-            price = catalog.price_for(entries[name], token)
-        listed = next((model.context for _, model in offers if model.context), None)
+        price = catalog.price(target or name) if token is None else catalog.price_for(entries[name], token)
+        context = next((model.context for _, model in offers if model.context), None)
         prices = answering(entries[name]).effects.prices if name in entries else ()
         view = ModelView(
             name=name,
             channels=[] if target else [channel.name for channel, _ in offers],
             stands_for=target,
             groups=groups.get(name, []),
-            context=catalog.context(target or name, listed),
-            context_source=catalog.context_source(target or name, listed),
+            context=catalog.context(target or name, context),
+            context_source=catalog.context_source(target or name, context),
             told=next((model.told for _, model in offers if model.told), None),
             price=price_view(price, engine.now(), name) if price is not None else None,
             prices=[price_view(other, engine.now(), name) for other in different_prices(prices, payer)],
@@ -262,14 +259,12 @@ def model_views(engine: Engine, tallies: Tallies, token: Token | None = None, *,
 
 
 def budget_views(engine: Engine, scope: Scope, budgets: Iterable[Budget]) -> tuple[BudgetView, ...]:
-    """Returns the budgets with the amounts that are used in their current windows."""
+    """Returns the views of budgets, with the amounts used in their current windows."""
     return tuple(budget_use(engine.store.books, scope, budgets, engine.now()))
 
 
 def _served_by_name(channels: Iterable[Channel]) -> dict[str, list[tuple[Channel, ServedModel]]]:
-    """Returns the channels that serve each public name, in the order in which they are tried, with the served
-    models.
-    """
+    """Returns the channels that serve each public name, in the order in which they are tried, with their models."""
     served: dict[str, list[tuple[Channel, ServedModel]]] = {}
     for channel in sorted(channels, key=lambda c: (-c.priority, c.name)):
         for model in channel.models:

@@ -35,32 +35,33 @@ from gateway.upstream.credentials import unset_text
 
 
 async def explain(edits: ConfigEdits, request: web.Request) -> Why:
-    """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]: how a call would be handled. The
-    token is an id, a name or a key.
+    """GET /why?token&model[&api][&prompt_tokens][&max_tokens][&stream]: how a call would be handled. ``token`` is the
+    id, the name or the key of a token.
     """
     types = {"token": str, "model": str, "api": str, "prompt_tokens": int, "max_tokens": int, "stream": bool}
-    asked = query(request.query, types)
+    params = query(request.query, types)
     for name in ("token", "model"):
-        if not asked.get(name):
+        if not params.get(name):
             raise BadRequest(f"'{name}' is missing", code="missing_required_parameter", param=name)
     for name in ("prompt_tokens", "max_tokens"):
-        if not 0 < asked.get(name, 1) <= MAX_OUTPUT:
+        if not 0 < params.get(name, 1) <= MAX_OUTPUT:
             raise BadRequest(f"'{name}' must be from 1 to {MAX_OUTPUT}", param=name)
     apis = edits.engine.apis
-    if (api := asked.get("api", CHAT_API)) not in apis:
+    if (api := params.get("api", CHAT_API)) not in apis:
         raise BadRequest(f"unknown API '{plain(api, 40)}'; use {', '.join(apis)}", param="api")
-    wanted = PlannedCall(
-        token=_token(edits.engine, asked["token"]),
-        model=asked["model"],
-        prompt_tokens=asked.get("prompt_tokens", 1000),
-        max_tokens=asked.get("max_tokens"),
-        stream=asked.get("stream", False),
+    call = PlannedCall(
+        token=_token_of(edits.engine, params["token"]),
+        model=params["model"],
+        prompt_tokens=params.get("prompt_tokens", 1000),
+        max_tokens=params.get("max_tokens"),
+        stream=params.get("stream", False),
         api=apis[api],
     )
-    return _why(edits.engine, wanted)
+    return _why(edits.engine, call)
 
 
-def _token(engine: Engine, ref: str) -> Token:
+def _token_of(engine: Engine, ref: str) -> Token:
+    """Returns the token. Raises InvalidToken for a former or unknown key, and NotFound for an unknown name."""
     owner = find_owner(engine.catalog.registry, ref)
     if owner is not None and owner.since is not None:
         raise InvalidToken(f"{owner.text(engine.now())}; calls with it are rejected", param="token")
@@ -72,6 +73,7 @@ def _token(engine: Engine, ref: str) -> Token:
 
 
 def _dry_run_state(engine: Engine) -> DryRunState:
+    """Returns the state of the gateway that a dry run reads."""
     return DryRunState(
         catalog=engine.catalog,
         limiter=engine.limiter,
@@ -84,42 +86,43 @@ def _dry_run_state(engine: Engine) -> DryRunState:
     )
 
 
-def _why(engine: Engine, wanted: PlannedCall) -> Why:
+def _why(engine: Engine, call: PlannedCall) -> Why:
+    """Returns the explanation of a call that the dry run makes now."""
     catalog, now = engine.catalog, engine.now()
-    outcome = dry_run(wanted, _dry_run_state(engine), now)
-    token, group = wanted.token, group_of(wanted.token, catalog)
-    visibility = visibility_of(wanted.model, token, group, catalog)
+    outcome = dry_run(call, _dry_run_state(engine), now)
+    token, group = call.token, group_of(call.token, catalog)
+    visibility = visibility_of(call.model, token, group, catalog)
     hold_plan = outcome.admission.hold_plan if outcome.admission is not None else None
-    entry = outcome.admission.entry if outcome.admission is not None else catalog.visible(token).get(wanted.model)
-    price = _price(outcome, entry, wanted.model, catalog)
+    entry = outcome.admission.entry if outcome.admission is not None else catalog.visible(token).get(call.model)
+    price = _price(outcome, entry, call.model, catalog)
     need = outcome.need
     tickets = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
     routes = list(_routes(engine, entry, outcome, tickets)) if entry is not None else []
     routes = _with_conversion(
-        engine, wanted, [*routes, *_unused_routes(engine, wanted, {route.channel for route in routes})]
+        engine, call, [*routes, *_unused_routes(engine, call, {route.channel for route in routes})]
     )
     error = outcome.error or _store_error(engine) or _unset_error(engine, routes)
     return Why(
         token=token.name,
         group=group.name,
-        model=wanted.model,
-        prompt_tokens=wanted.prompt_tokens,
-        max_tokens=wanted.max_tokens,
-        stream=wanted.stream,
-        api=wanted.api.name,
+        model=call.model,
+        prompt_tokens=call.prompt_tokens,
+        max_tokens=call.max_tokens,
+        stream=call.stream,
+        api=call.api.name,
         works=error is None,
         status=200 if error is None else error.http_status,
         code=error.code if error is not None else "",
-        message=_message(error) if error is not None else _success_text(outcome, sticky=_is_sticky(wanted, group)),
-        fix=_fix(error, visibility, wanted, routes) if error is not None else "",
+        message=_message(error) if error is not None else _success_text(outcome, sticky=_is_sticky(call, group)),
+        fix=_fix(error, visibility, call, routes) if error is not None else "",
         retry_after_s=error.retry_after_s if error is not None else None,
-        then=_next_obstacle(outcome.quota_error, wanted),
+        then=_next_obstacle(outcome.quota_error, call),
         visible=visibility.visible,
         rule=visibility.rule,
         price_state=_price_state(price),
         refuses_unpriced=catalog.registry.settings.refuse_unpriced,
-        price=price_view(in_force(price, now), now, wanted.model) if price is not None else None,
-        prices=[price_view(price, now, wanted.model) for price in _different_prices(entry, now)],
+        price=price_view(in_force(price, now), now, call.model) if price is not None else None,
+        prices=[price_view(price, now, call.model) for price in _different_prices(entry, now)],
         multiplier=group.multiplier,
         hold_nanos=hold_plan.nanos if hold_plan is not None else None,
         hold_tokens=hold_plan.tokens if hold_plan is not None else None,
@@ -128,21 +131,21 @@ def _why(engine: Engine, wanted: PlannedCall) -> Why:
         available_nanos=engine.store.books.available(),
         parties=list(_parties(engine, token, group)),
         fallbacks=[other.name for other in entry.fallbacks if other.name not in outcome.unaffordable] if entry else [],
-        unused_fallbacks=_unused_fallbacks(wanted, outcome, group, catalog),
-        sticky=_is_sticky(wanted, group),
+        unused_fallbacks=_unused_fallbacks(call, outcome, group, catalog),
+        sticky=_is_sticky(call, group),
         routes=routes,
     )
 
 
-def _unused_fallbacks(wanted: PlannedCall, outcome: DryRun, group: Group, catalog: Catalog) -> list[UnusedFallback]:
-    """Returns the fallbacks that can never answer this token, then those that its remaining money cannot pay for."""
-    token = wanted.token
+def _unused_fallbacks(call: PlannedCall, outcome: DryRun, group: Group, catalog: Catalog) -> list[UnusedFallback]:
+    """Returns the fallbacks that can never answer a call of this token, then those that it cannot afford now."""
+    token = call.token
     return [
-        *unused_fallbacks(wanted.model, token, group, catalog),
+        *unused_fallbacks(call.model, token, group, catalog),
         *(
             UnusedFallback(
                 model=model,
-                rule=f"too little is left for it: {error.state}",
+                rule=f"what is left does not pay for it: {error.state}",
                 fix=advice(error, token=token.name, group=group.name),
             )
             for model, error in outcome.unaffordable.items()
@@ -150,17 +153,19 @@ def _unused_fallbacks(wanted: PlannedCall, outcome: DryRun, group: Group, catalo
     ]
 
 
-def _with_conversion(engine: Engine, wanted: PlannedCall, routes: list[RouteView]) -> list[RouteView]:
-    """Returns the routes, each with whether the API's requests are translated there."""
-    native = native_channels(wanted, engine.catalog, engine.now(), engine.pipeline.attempts.is_native)
+def _with_conversion(engine: Engine, call: PlannedCall, routes: list[RouteView]) -> list[RouteView]:
+    """Returns the routes, each with the conversion of the API's requests there, if they are translated."""
+    native = native_channels(call, engine.catalog, engine.now(), engine.pipeline.attempts.is_native)
     return [
-        msgspec.structs.replace(route, conversion=conversion(wanted.api.name, native=route.channel in native))
+        msgspec.structs.replace(route, conversion=conversion(call.api.name, native=route.channel in native))
         for route in routes
     ]
 
 
 def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None:
-    """Returns the error of a call if no channel is usable and at least one lacks an environment variable."""
+    """Returns the error of a call if every channel is passed over, one of them because of a missing variable; else
+    None.
+    """
     tried = [route for route in routes if route.place]
     if all(route.passed for route in tried):
         for route in tried:
@@ -172,21 +177,21 @@ def _unset_error(engine: Engine, routes: list[RouteView]) -> GatewayError | None
 
 
 def _message(error: GatewayError) -> str:
-    """Returns the error's message without the advice to run ``why``."""
+    """Returns the error's message without its advice to run ``why``."""
     return error.message.partition("; 'tollkeeper why ")[0]
 
 
 def _store_error(engine: Engine) -> GatewayError | None:
-    """Returns the error if the store has failed. A real call would try to write again; a dry run does not."""
+    """Returns the error of a failed store, else None. A real call would try to write again; a dry run does not."""
     if engine.store.books.healthy:
         return None
     text = f"the store has failed, and calls are rejected: {engine.store.books.trouble.text}"
     return Unavailable(text, code="store_unavailable")
 
 
-def _is_sticky(wanted: PlannedCall, group: Group) -> bool:
-    """Returns whether a conversation stays at the channel that answered it."""
-    return group.sticky or wanted.api.sticky
+def _is_sticky(call: PlannedCall, group: Group) -> bool:
+    """Returns whether a conversation stays on the channel that answered it before."""
+    return group.sticky or call.api.sticky
 
 
 def _success_text(outcome: DryRun, *, sticky: bool) -> str:
@@ -199,8 +204,8 @@ def _success_text(outcome: DryRun, *, sticky: bool) -> str:
     return f"channel '{plain(outcome.choice.route.channel.name)}' would be tried first: {outcome.choice.why}{stays}"
 
 
-def _fix(error: GatewayError, visibility: Visibility, wanted: PlannedCall, routes: list[RouteView]) -> str:
-    """Returns what to do about an error."""
+def _fix(error: GatewayError, visibility: Visibility, call: PlannedCall, routes: list[RouteView]) -> str:
+    """Returns what the owner can do about an error."""
     if error.code == "model_not_found":
         return visibility.fix
     first = routes[0].channel if routes else ""
@@ -208,26 +213,28 @@ def _fix(error: GatewayError, visibility: Visibility, wanted: PlannedCall, route
         test = f"'tollkeeper channel test {word(first)}'"
         if routes[0].state == "attention":
             return f"fix channel '{plain(first)}', then {test}: if that succeeds, it accepts calls again"
-        real = f"'tollkeeper channel test {word(first)} --model {word(wanted.model)}' tries it"
-        return f"{real}, 'tollkeeper channel models {word(first)}' shows what it has"
-    return advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model, channel=first)
+        real = f"'tollkeeper channel test {word(first)} --model {word(call.model)}' makes a test call"
+        return f"{real}; 'tollkeeper channel models {word(first)}' lists the models that it has"
+    return advice(error, token=call.token.name, group=call.token.group, model=call.model, channel=first)
 
 
-def _next_obstacle(error: GatewayError | None, wanted: PlannedCall) -> Obstacle | None:
+def _next_obstacle(error: GatewayError | None, call: PlannedCall) -> Obstacle | None:
+    """Returns the error that would reject the call if the first one were fixed; None if there is none."""
     if error is None:
         return None
-    fix = advice(error, token=wanted.token.name, group=wanted.token.group, model=wanted.model)
+    fix = advice(error, token=call.token.name, group=call.token.group, model=call.model)
     return Obstacle(status=error.http_status, code=error.code, message=_message(error), fix=fix)
 
 
 def _price(outcome: DryRun, entry: ModelEntry | None, model: str, catalog: Catalog) -> Price | None:
-    """Returns the price of the model that would be tried first: a fallback has its own."""
+    """Returns the price of the model that would be tried first, which may be a fallback with its own price."""
     if outcome.choice is not None and outcome.choice.route is not None:
         return outcome.choice.route.served.price
     return catalog.price_shown(entry) if entry is not None else catalog.price(model)
 
 
 def _different_prices(entry: ModelEntry | None, now: Millis) -> list[Price]:
+    """Returns the prices of the model's channels if they differ."""
     prices = answering(entry).effects.prices if entry is not None else ()
     return different_prices([in_force(price, now) for price in prices], None)
 
@@ -239,7 +246,8 @@ def _price_state(price: Price | None) -> str:
 
 
 def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
-    bounds = {bound.key[0]: bound for bound in engine.catalog.parties(token)}
+    """Yields the budgets and limits of the account, the group and the token."""
+    scopes = {scope.key[0]: scope for scope in engine.catalog.parties(token)}
     account = engine.catalog.registry.account
     yield PartyView(
         kind="account", name="", budgets=list(budget_views(engine, ("account", ""), account.budgets)), limits=[]
@@ -248,33 +256,34 @@ def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
         ("group", group.name, budget_views(engine, ("group", group.id), group.budgets)),
         ("token", token.name, budget_views(engine, ("token", token.id), token.budgets)),
     ):
-        limits = list(_limits(engine, bounds[kind])) if kind in bounds else []
+        limits = list(_limits(engine, scopes[kind])) if kind in scopes else []
         yield PartyView(kind=kind, name=name, budgets=list(views), limits=limits)
 
 
-def _limits(engine: Engine, bound: RateScope) -> Iterator[LimitView]:
-    readings = engine.limiter.readings([bound])
+def _limits(engine: Engine, scope: RateScope) -> Iterator[LimitView]:
+    """Yields the limits of a token or group, with what is left of each."""
+    readings = engine.limiter.readings([scope])
     for name, reading in zip(("requests", "tokens"), readings, strict=True):
         if reading is not None:
-            whole = Millis(round(reading.reset_s * 1000))
-            yield LimitView(name=name, limit=reading.limit, left=reading.left, whole_in_ms=whole)
-    for name, gate in (("concurrent", bound.gate), ("streams", bound.stream_gate)):
+            reset_ms = Millis(round(reading.reset_s * 1000))
+            yield LimitView(name=name, limit=reading.limit, left=reading.left, whole_in_ms=reset_ms)
+    for name, gate in (("concurrent", scope.gate), ("streams", scope.stream_gate)):
         if gate is not None:
             left = max(0, gate.limit - engine.limiter.lines.taken(gate.key))
             yield LimitView(name=name, limit=gate.limit, left=left, whole_in_ms=Millis(0))
 
 
 def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
-    """Returns the model without the channels whose variables are not set, unless no others are left.
+    """Returns the model without the channels whose environment variables are not set, unless no others are left.
 
-    A call to such a channel sends nothing, and tries another one.
+    A call skips such a channel without sending anything.
     """
 
     def usable(routes: Iterable[Route]) -> tuple[Route, ...]:
         return tuple(route for route in routes if not engine.upstreams.variables.blocking(route.channel))
 
-    rest = [msgspec.structs.replace(fallback, routes=usable(fallback.routes)) for fallback in entry.fallbacks]
-    routes, fallbacks = usable(entry.routes), tuple(fallback for fallback in rest if fallback.routes)
+    candidates = [msgspec.structs.replace(fallback, routes=usable(fallback.routes)) for fallback in entry.fallbacks]
+    routes, fallbacks = usable(entry.routes), tuple(fallback for fallback in candidates if fallback.routes)
     if not (routes or fallbacks):
         return entry
     first_tier = usable(entry.first_tier) if len(routes) == len(entry.routes) else ()
@@ -282,7 +291,7 @@ def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
 
 
 def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, tickets: ChannelTickets) -> Iterator[RouteView]:
-    """Yields the channels for a model, then for its fallbacks, with the reasons for passing them over."""
+    """Yields the channels of a model, then those of its fallbacks, with why a channel would be passed over."""
     first = outcome.choice.route.served.name if outcome.choice is not None and outcome.choice.route is not None else ""
     for candidate in (entry, *entry.fallbacks):
         usable = _without_unset(engine, candidate).routes
@@ -299,33 +308,36 @@ def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, tickets: Channel
             )
 
 
-def _unused_routes(engine: Engine, wanted: PlannedCall, listed: set[str]) -> Iterator[RouteView]:
-    """Yields the other channels of the group, and those that offer the model to other groups."""
-    model, token = wanted.model, wanted.token
+def _unused_routes(engine: Engine, call: PlannedCall, listed: set[str]) -> Iterator[RouteView]:
+    """Yields the channels that are not ``listed``, if they are in the token's group or offer the model."""
+    model, token = call.model, call.token
     for channel in sorted(engine.catalog.registry.channels.values(), key=lambda c: (-c.priority, c.name)):
-        offered = next((served.upstream_name for served in channel.models if served.name == model), "")
-        if channel.name not in listed and (offered or token.group in channel.groups):
-            yield _route(engine, channel, model, offered, _exclusion_reason(channel, offered, wanted))
+        upstream_model = next((served.upstream_name for served in channel.models if served.name == model), "")
+        if channel.name not in listed and (upstream_model or token.group in channel.groups):
+            yield _route(engine, channel, model, upstream_model, _exclusion_reason(channel, upstream_model, call))
 
 
-def _exclusion_reason(channel: Channel, offered: str, wanted: PlannedCall) -> str:
-    """Returns why a channel is not among the model's routes."""
-    if wanted.token.group not in channel.groups:
-        return f"not in group '{plain(wanted.token.group)}'"
+def _exclusion_reason(channel: Channel, upstream_model: str, call: PlannedCall) -> str:
+    """Returns why a channel is not one of the model's routes for this token."""
+    if call.token.group not in channel.groups:
+        return f"not in group '{plain(call.token.group)}'"
     if not channel.enabled:
         return "disabled"
-    if not offered:
+    if not upstream_model:
         return "does not offer the model"
-    return f"cannot answer {wanted.api.name}" if wanted.api.selective else "the model is hidden from the token"
+    return f"cannot answer {call.api.name}" if call.api.selective else "the model is hidden from the token"
 
 
-def _route(engine: Engine, channel: Channel, model: str, offered: str, passed: str) -> RouteView:
+def _route(engine: Engine, channel: Channel, model: str, upstream_model: str, passed: str) -> RouteView:
+    """Returns a channel's view, without its place and chance. ``passed`` is why it is passed over; empty if it is
+    not.
+    """
     state = engine.channel_state(channel)
-    served = ServedModel(name=model, upstream=offered)
+    served = ServedModel(name=model, upstream=upstream_model)
     return RouteView(
         channel=channel.name,
         model=model,
-        upstream_model=offered,
+        upstream_model=upstream_model,
         priority=channel.priority,
         weight=channel.weight,
         place="",

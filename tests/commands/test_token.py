@@ -180,7 +180,7 @@ def test_what_cannot_be_undone_needs_a_confirmation(command: str) -> None:
 
 
 def test_what_ends_with_a_removed_token_is_reported() -> None:
-    done = "removed token 'laptop'; Ollama's port 11434, which used it, is closed"
+    done = "removed token 'laptop'; port 11434 for Ollama, which used it, is closed"
     control = Control({"GET /tokens/x": TOKEN, "POST /batch": {"done": done}})
     assert run("token", "remove", "x", "--yes", control=control).err == f"R{done[1:]}.\n"
     assert sent(control) is None

@@ -107,9 +107,9 @@ async def test_records_that_are_deleted_are_announced(owner: ControlClient, gate
     (oldest, *_) = gateway.engine.store.calls.log.segments
     oldest.gone = True  # as it is a little later
     undone = await owner.undo()
-    assert undone.notes == ["call records that were deleted meanwhile do not come back"]
+    assert undone.notes == ["call records that were deleted in the meantime do not come back"]
     oldest.gone = False
-    with pytest.raises(Conflict, match="kept for 10 days then: 3 records of 2 days are deleted for good"):
+    with pytest.raises(Conflict, match="then kept for 10 days only, and 3 records of 2 days are deleted for good"):
         await owner.redo()
     assert (await owner.settings()).keep_days == 400
 

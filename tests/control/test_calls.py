@@ -171,7 +171,7 @@ async def test_of_several_removed_ones_with_a_name_an_option_finds_none(owner: C
         gateway.token(f"ci{number}")
         await owner.edit_token(f"ci{number}", {"name": "ci"})
         await owner.remove_token("ci")
-    with pytest.raises(NotFound, match=r"the filter word tok:.* finds calls under an earlier name, without the option"):
+    with pytest.raises(NotFound, match=r"to find calls under a former name, use the filter word tok:"):
         await owner.calls(token="ci")
     assert (await owner.calls(words="tok:ci")).calls == []
 
@@ -346,12 +346,12 @@ async def test_ended_calls_are_reached_by_their_number(owner: ControlClient, pas
 
 @pytest.mark.parametrize("noun", ["token", "channel"])
 async def test_a_name_that_nothing_has_is_reported_with_those_there_are(owner: ControlClient, noun: str) -> None:
-    with pytest.raises(NotFound, match=f"no {noun} 'nope'; .*earlier name"):
+    with pytest.raises(NotFound, match=f"no {noun} 'nope'; .*former name"):
         await owner.calls(**{noun: "nope"})
 
 
 async def test_a_wrong_group_or_api_names_the_right_ones(owner: ControlClient, past: list[str]) -> None:
-    with pytest.raises(NotFound, match=r"no group 'nope'; there .*default, work; .* grp:nope finds"):
+    with pytest.raises(NotFound, match=r"no group 'nope'; there .*default, work; .* grp:nope instead"):
         await owner.calls(group="nope")
     with pytest.raises(BadRequest, match="unknown API 'nope'; use one of chat, "):
         await owner.calls(api="nope")

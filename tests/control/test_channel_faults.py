@@ -39,7 +39,7 @@ async def test_without_a_list_it_says_to_name_the_models(
     with pytest.raises(BadRequest, match="no list of models from channel") as caught:
         await owner.add_channel(body)
     assert (caught.value.code, caught.value.param) == ("no_model_list", wrong)
-    assert ("name them: 'tollkeeper channel add NAME --models a,b,c'" in caught.value.message) == (wrong != "key")
+    assert ("name its models: 'tollkeeper channel add NAME --models a,b,c'" in caught.value.message) == (wrong != "key")
     assert ".;" not in caught.value.message
     assert [channel.name for channel in await owner.channels()] == ["up"]
 

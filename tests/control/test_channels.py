@@ -509,7 +509,7 @@ async def test_the_incident_of_a_key_that_a_test_finds_refused_begins_then_not_w
 async def test_an_unknown_preset_names_the_known_ones(owner: ControlClient, preset: str, meant: str) -> None:
     with pytest.raises(BadRequest, match=f"unknown preset '{preset}'") as caught:
         await owner.add_channel({"name": "new", "preset": preset, "key": CANARY})
-    assert "Presets are openai, " in caught.value.message
+    assert "The presets are: openai, " in caught.value.message
     assert (f"Did you mean '{meant}'?" in caught.value.message) == bool(meant)
     with pytest.raises(BadRequest, match=f"unknown preset '{preset}'"):
         await owner.edit_channel("up", {"preset": preset})

@@ -106,7 +106,10 @@ async def test_no_text_at_all(owner: ControlClient) -> None:
 
 async def test_references_that_lead_nowhere_are_reported(owner: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
     text = 'format = 1\n[channels.new]\ndialect = "openai"\nbase_url = "http://127.0.0.1:9"\nkey = "env:TK_TEST_KEY"\n'
-    assert "channel 'new': TK_TEST_KEY is not set where the server runs" in (await owner.import_config(text)).notes
+    assert (
+        "channel 'new': the environment variable TK_TEST_KEY is not set where the server runs"
+        in (await owner.import_config(text)).notes
+    )
     monkeypatch.setenv("TK_TEST_KEY", "sk-x")
     assert (await owner.import_config(text)).notes == []
 
@@ -168,7 +171,9 @@ async def test_models_of_another_gateway_get_known_prices_and_those_without_are_
     text = json.dumps({"model_list": models})
     plan = await owner.import_config(text, origin=ConfigOrigin.LITELLM)
     assert "channel 'litellm-openai': 1 price known to the program" in plan.notes
-    assert any("no price is known for unheard-of: counted, not charged" in note for note in plan.notes)
+    assert any(
+        "no price is known for unheard-of: their calls are counted but not charged" in note for note in plan.notes
+    )
     await owner.import_config(text, apply=True, origin=ConfigOrigin.LITELLM)
     assert "gpt-4.1" in [price.model for price in await owner.prices()]
     await owner.remove_price("gpt-4.1")
@@ -211,5 +216,5 @@ async def test_a_stranger_s_text_that_makes_no_sense(
 
 
 async def test_a_stranger_s_text_never_removes(owner: ControlClient) -> None:
-    with pytest.raises(BadRequest, match="import without it"):
+    with pytest.raises(BadRequest, match="import this one without prune"):
         await owner.import_config(json.dumps(LITELLM), prune=True, origin=ConfigOrigin.LITELLM)

@@ -30,7 +30,7 @@ OWN = kit.registry(kit.channel("up", "m", groups=("home",)), tokens=(kit.token()
 
 def followed(text: str, registry: Registry = OWN, *, prune: bool = False) -> ImportPlan:
     plan = ImportPlan(registry, NOW)
-    plan.follow(tomllib.loads(text), prune=prune)
+    plan.plan(tomllib.loads(text), prune=prune)
     return plan
 
 
@@ -214,7 +214,7 @@ BAD = {
     "format = 1\n[channels]\nc = 5": "channels.c: must be a table",
     "format = 1\nsettings = true": "settings: must be a table",
     "format = 1\n[settings]\nkeep_day = 5": "settings.keep_day: is unknown",
-    "format = 1\n[settings]\nkeep_days = 0": "settings.keep_days: 0 must be at least 1",
+    "format = 1\n[settings]\nkeep_days = 0": "settings.keep_days: 0 is out of range; it must be at least 1",
     'format = 1\n[settings]\nkeep_days = "5"': "settings.keep_days: Expected `int`",
     'format = 1\n[settings]\ndurability = "never"': "settings.durability: Invalid enum value",
     'format = 1\n[settings]\nhosts = ["a b"]': "settings.hosts: 'a b' is not a host name",

@@ -2,7 +2,7 @@ import pytest
 
 from gateway.client.control import ControlClient
 from gateway.control import discovery
-from gateway.control.discovery import LOCAL, keys
+from gateway.control.discovery import LOCAL, key_offers
 from gateway.domain.urls import checked_base_url
 from gateway.upstream.vendors import PRESETS
 from tests.fakes.gateway import Gateway
@@ -69,12 +69,12 @@ async def test_a_key_in_the_environment_is_offered_by_its_name(
 
 
 def test_a_token_of_our_own_is_not_the_vendor_s() -> None:
-    assert keys({"OPENAI_API_KEY": "sk-tk-abc", "MISTRAL_API_KEY": " "}) == []
+    assert key_offers({"OPENAI_API_KEY": "sk-tk-abc", "MISTRAL_API_KEY": " "}) == []
 
 
 def test_what_is_offered_would_be_accepted() -> None:
     assert all(checked_base_url(url) == url for _, url in LOCAL)
-    offered = keys(dict.fromkeys(VARIABLES, "secret"))
+    offered = key_offers(dict.fromkeys(VARIABLES, "secret"))
     assert [offer.name for offer in offered] == [*VARIABLES.values()]
     assert all(checked_base_url(offer.base_url) == offer.base_url for offer in offered)
     assert all(offer.preset in ("", *PRESETS) for offer in offered)

@@ -22,7 +22,7 @@ def group(name: str, note: str = "") -> Change:
 
 
 async def undo(edits: ConfigEdits, number: int = 0, *, redo: bool = False) -> str:
-    entry = edits.chosen(number, redo=redo)
+    entry = edits.find_entry(number, redo=redo)
     return (await edits.undo(entry, edits.plan(entry))).text
 
 
@@ -50,7 +50,7 @@ async def test_a_new_change_ends_redoing(edits: ConfigEdits) -> None:
     await undo(edits)
     await edits.commit("two", "not two", group("b"))
     with pytest.raises(Conflict) as caught:
-        edits.chosen(redo=True)
+        edits.find_entry(redo=True)
     assert caught.value.code == "nothing_to_redo"
 
 

@@ -111,7 +111,8 @@ async def test_calls_are_reported_at_once_in_order_and_numbered(feed: WatcherStr
         Stopping(until_ms=Millis(9), running=[]),
     ]
     first, second, third, fourth = (
-        said(await feed.tell(Batch(notices=reported[:2])))[:2] + said(await feed.tell(Batch(notices=reported[2:])))[:2]
+        said(await feed.lines(Batch(notices=reported[:2])))[:2]
+        + said(await feed.lines(Batch(notices=reported[2:])))[:2]
     )
     assert (first, second) == (CallStarted(seq=1, call=running(1)), CallProgress(seq=2, call=running(1)))
     assert isinstance(third, CallSettled)
@@ -121,7 +122,7 @@ async def test_calls_are_reported_at_once_in_order_and_numbered(feed: WatcherStr
 
 async def test_a_store_that_fails_is_reported_with_the_reason(feed: WatcherStream, gateway: Gateway) -> None:
     gateway.engine.store.books.trouble.say(write="the disk is full")
-    event, incident = said(await feed.tell(Batch(notices=[StoreChanged(status=gateway.engine.status())])))
+    event, incident = said(await feed.lines(Batch(notices=[StoreChanged(status=gateway.engine.status())])))
     assert isinstance(incident, IncidentChanged)
     assert (incident.incident.channel, incident.incident.paused) == ("", True)
     gateway.engine.store.books.trouble.say(write="")
@@ -136,7 +137,7 @@ async def test_money_is_reported_at_most_four_times_a_second(feed: WatcherStream
         hand.now = 1000.0 + tick / 100
         gateway.grant(1)
         told += sum(
-            isinstance(e, Balance) for e in said(await feed.tell(Batch(notices=[CallStarted(call=running(tick))])))
+            isinstance(e, Balance) for e in said(await feed.lines(Batch(notices=[CallStarted(call=running(tick))])))
         )
     assert 3 <= told <= 4
 
@@ -146,19 +147,19 @@ async def test_the_last_movement_of_money_is_reported_when_its_time_comes(
 ) -> None:
     await feed.snapshot()
     gateway.grant(5)
-    first = said(await feed.tell(Batch(notices=[record()])))
+    first = said(await feed.lines(Batch(notices=[record()])))
     assert not any(isinstance(event, Balance) for event in first)
-    hand.now += feed.patience()
-    (balance,) = said(await feed.tell(Batch()))
+    hand.now += feed.next_due_s()
+    (balance,) = said(await feed.lines(Batch()))
     assert isinstance(balance, Balance)
     assert hand.now - 1000.0 <= 0.25
 
 
 async def test_money_that_did_not_move_is_not_told(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
-    await feed.tell(Batch(notices=[record()]))
+    await feed.lines(Batch(notices=[record()]))
     hand.now += 0.25
-    assert await feed.tell(Batch()) == b""
+    assert await feed.lines(Batch()) == b""
 
 
 async def test_tables_are_reported_after_a_change_but_not_for_each(feed: WatcherStream, hand: Hand) -> None:
@@ -166,39 +167,39 @@ async def test_tables_are_reported_after_a_change_but_not_for_each(feed: Watcher
     told = 0
     for tick in range(1000):
         hand.now = 1000.0 + tick / 1000
-        told += sum(isinstance(event, EntityChanged) for event in said(await feed.tell(Batch(changed=True))))
+        told += sum(isinstance(event, EntityChanged) for event in said(await feed.lines(Batch(changed=True))))
     assert 3 <= told <= 4
 
 
 async def test_a_lone_change_is_reported_soon(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
     hand.now += 60
-    (changed,) = said(await feed.tell(Batch(changed=True)))
+    (changed,) = said(await feed.lines(Batch(changed=True)))
     assert isinstance(changed, EntityChanged)
-    assert feed.patience() > 0.25
+    assert feed.next_due_s() > 0.25
 
 
 async def test_sums_in_the_tables_follow_the_calls_after_a_while(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
-    await feed.tell(Batch(notices=[record()]))
+    await feed.lines(Batch(notices=[record()]))
     hand.now += 3.0
-    assert [type(event) for event in said(await feed.tell(Batch()))] == [EntityChanged]
-    assert await feed.tell(Batch()) == b""
+    assert [type(event) for event in said(await feed.lines(Batch()))] == [EntityChanged]
+    assert await feed.lines(Batch()) == b""
 
 
 async def test_silence_is_broken_by_a_beat(feed: WatcherStream, hand: Hand) -> None:
     await feed.snapshot()
-    assert feed.patience() == 15.0
-    assert await feed.tell(Batch()) == b""
+    assert feed.next_due_s() == 15.0
+    assert await feed.lines(Batch()) == b""
     hand.now += 15.0
-    assert [type(event) for event in said(await feed.tell(Batch()))] == [Heartbeat]
-    assert feed.patience() == 15.0
+    assert [type(event) for event in said(await feed.lines(Batch()))] == [Heartbeat]
+    assert feed.next_due_s() == 15.0
 
 
 async def test_a_watcher_that_fell_behind_gets_everything_again(feed: WatcherStream) -> None:
     await feed.snapshot()
-    await feed.tell(Batch(notices=[CallStarted(call=running())]))
-    (snapshot,) = said(await feed.tell(Batch(behind=True)))
+    await feed.lines(Batch(notices=[CallStarted(call=running())]))
+    (snapshot,) = said(await feed.lines(Batch(behind=True)))
     assert isinstance(snapshot, Snapshot)
     assert snapshot.seq == 1
 

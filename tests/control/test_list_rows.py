@@ -125,9 +125,9 @@ async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, firs
 @pytest.mark.parametrize(
     ("url", "name", "hint"),
     [
-        (MISTRAL, "mistral-large-latest", "newer models of that name"),
+        (MISTRAL, "mistral-large-latest", "older model of that name"),
         (MISTRAL, "mistral-large-latest", "closest: mistral-large-4-0, mistral-large-4, mistral-large-2512"),
-        (MISTRAL, "magistral-small-latest", "newer models of that name"),
+        (MISTRAL, "magistral-small-latest", "older model of that name"),
         (MISTRAL, "mistral-small-3.1-24b-instruct", "only OpenRouter's price"),
         (BEDROCK, "eu.meta.llama3-2-1b-instruct-v1:0", "no price for the region 'eu'"),
         (BEDROCK, "apac.amazon.nova-premier-v1:0", "no price for the region 'apac'"),
@@ -150,7 +150,7 @@ async def test_a_name_has_the_price_of_the_model_it_is(url: str, name: str, firs
         (HUGGING_FACE, "openai/gpt-4.1:groq", "not in the list of HuggingFace (groq)"),
         (IOWA, "claude-sonnet-5-5", "regional ones cost more"),
         (AZURE, "us-gov/gpt-5.1", "no price for the region 'us-gov'"),
-        (XAI, "grok-latest", "newer models of that name"),
+        (XAI, "grok-latest", "older model of that name"),
         (FOUNDRY, "kimi-k3", "only the price of moonshotai, its maker"),
         (FOUNDRY, "gpt-oss-20b", "only the price of openai, its maker"),
         (VERTEX, "gemini-3.8-flash-cyber", "not for this one"),

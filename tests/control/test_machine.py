@@ -23,12 +23,12 @@ async def test_a_healthy_machine(owner: ControlClient, gateway: Gateway) -> None
 
 def test_a_port_that_another_program_has(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        step = machine.port(Config(home=tmp_path, port=other.getsockname()[1]), "")
+        step = machine.check_port(Config(home=tmp_path, port=other.getsockname()[1]), "")
     assert (step.result, "--port" in step.fix) == ("fail", True)
 
 
 def test_a_port_that_is_free(tmp_path: Path) -> None:
-    assert machine.port(Config(home=tmp_path, port=0), "").result == "ok"
+    assert machine.check_port(Config(home=tmp_path, port=0), "").result == "ok"
 
 
 @UNIX
@@ -37,9 +37,9 @@ def test_files_that_others_may_read_are_named(tmp_path: Path) -> None:
     inner = tmp_path / "usage" / "calls.json"
     inner.parent.mkdir(mode=0o700)
     inner.touch(0o600)
-    assert machine.home(tmp_path).result == "ok"
+    assert machine.check_home(tmp_path).result == "ok"
     inner.chmod(0o644)
-    step = machine.home(tmp_path)
+    step = machine.check_home(tmp_path)
     assert (step.result, step.text) == ("fail", "other users can read usage/calls.json")
     assert step.fix == f"chmod -R go-rwx {tmp_path}"
 
@@ -47,7 +47,7 @@ def test_files_that_others_may_read_are_named(tmp_path: Path) -> None:
 @UNIX
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
-    step = machine.home(tmp_path)
+    step = machine.check_home(tmp_path)
     assert (step.result, step.text) == (
         "fail",
         f"{tmp_path} cannot be written to: it belongs to another user, or its file system is read-only",
@@ -58,7 +58,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.
 def test_a_folder_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tmp_path.chmod(0o700)
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000)
-    step = machine.home(tmp_path)
+    step = machine.check_home(tmp_path)
     assert (step.result, "belongs to another user" in step.text) == ("fail", True)
 
 
@@ -66,12 +66,12 @@ def test_a_folder_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_where_a_link_leads_is_not_our_concern(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "link").symlink_to("/etc/hosts")
-    assert machine.home(tmp_path).result == "ok"
+    assert machine.check_home(tmp_path).result == "ok"
 
 
 @pytest.mark.parametrize(("free", "result"), [(256 << 20, "ok"), ((256 << 20) - 1, "fail")])
 def test_room_on_the_disk(tmp_path: Path, free: int, result: str) -> None:
-    assert machine.disk(tmp_path, lambda _: (10**12, 0, free)).result == result
+    assert machine.check_disk(tmp_path, lambda _: (10**12, 0, free)).result == result
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,6 @@ def test_room_on_the_disk(tmp_path: Path, free: int, result: str) -> None:
     ],
 )
 def test_open_files(limit: int, result: str, text: str) -> None:
-    step = machine.open_files(OpenFiles(Settings, lambda _: limit), 2048)
+    step = machine.check_open_files(OpenFiles(Settings, lambda _: limit), 2048)
     assert (step.result, step.text) == (result, text)
     assert ("LimitNOFILE=8320" in step.fix, "--connections 96" in step.fix) == (limit == 256, limit == 256)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.client.control import ControlClient
-from gateway.control.model_lists import HOUR_MS, RETRY_MS, due, refresh_due
+from gateway.control.model_lists import HOUR_MS, RETRY_MS, channels_due, refresh_due
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Dialect, ServedModel, UpstreamModels
 from gateway.domain.errors import BadRequest, UpstreamError
@@ -265,7 +265,7 @@ async def test_a_removed_channel_takes_its_list_along_and_fetches_it_when_it_is_
     assert gateway.engine.catalog.registry.lists == {}
     await owner.undo()
     assert (await owner.channel("new")).models == channel.models
-    assert [one.name for one in due(gateway.engine.catalog.registry, gateway.engine.now())] == ["new"]
+    assert [one.name for one in channels_due(gateway.engine.catalog.registry, gateway.engine.now())] == ["new"]
 
 
 async def test_a_first_list_that_fails_is_waited_for(
@@ -274,7 +274,7 @@ async def test_a_first_list_that_fails_is_waited_for(
     provider.on("/v1/models", fail(500))
     gateway.channel(provider.base_url, name="live", patterns=("*",))
     await refresh_due(gateway.engine)
-    assert due(gateway.engine.catalog.registry, gateway.engine.now()) == []
+    assert channels_due(gateway.engine.catalog.registry, gateway.engine.now()) == []
     assert (await owner.channel("live")).list_error
     assert (await owner.channel("live")).listed_ms is None
     with pytest.raises(UpstreamError):
@@ -321,9 +321,9 @@ def test_what_is_due(more: dict[str, Any], listed: dict[str, Any] | None, asked:
     channel = msgspec.structs.replace(LIVE, **more)
     there = {} if listed is None else {channel.id: UpstreamModels(channel=channel.id, **listed)}
     registry = msgspec.structs.replace(kit.registry(channel), lists=there)
-    assert due(registry, NOW) == ([channel] if asked else [])
+    assert channels_due(registry, NOW) == ([channel] if asked else [])
     never = msgspec.structs.replace(registry, settings=Settings(refresh_models_h=0))
-    assert due(never, NOW) == []
+    assert channels_due(never, NOW) == []
 
 
 async def test_all_that_is_due_is_fetched_and_a_dead_one_delays_no_other(gateway: Gateway, provider: Provider) -> None:

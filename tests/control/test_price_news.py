@@ -83,7 +83,7 @@ async def test_a_name_without_a_price_has_a_hint() -> None:
     one = channel(ServedModel(name="mistral-large-latest"), url="https://api.mistral.ai/v1")
     (hint,) = (await news(one)).hints
     assert (hint.model, hint.channel) == ("mistral-large-latest", "c")
-    assert "newer models of that name" in hint.text
+    assert "older model of that name" in hint.text
 
 
 async def test_a_list_grows_old() -> None:

@@ -168,7 +168,7 @@ async def test_an_unknown_token_is_reported(owner: ControlClient) -> None:
 
 
 async def test_a_wrong_channel_or_vendor_names_the_right_ones(owner: ControlClient) -> None:
-    with pytest.raises(NotFound, match="no channel or vendor 'nope'; there are: up"):
+    with pytest.raises(NotFound, match="no channel or vendor 'nope'; known are: up"):
         await owner.import_prices(channel="nope")
 
 

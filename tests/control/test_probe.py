@@ -35,7 +35,7 @@ async def test_the_free_check_is_made_alone(gateway: Gateway, provider: Provider
 async def test_a_real_call_reports_its_tokens(gateway: Gateway, provider: Provider, channel: Channel) -> None:
     check = await probe(gateway.engine, channel, "m")
     assert check.ok
-    assert check.text.startswith("'m' answered with 14 input, 2 output tokens")
+    assert check.text.startswith("'m' answered with 14 input and 2 output tokens")
     assert provider.last.json["stream"] is False
 
 
@@ -45,7 +45,7 @@ async def test_a_model_for_embeddings_is_tested_by_them(gateway: Gateway, provid
     provider.on("/v1/models", LIST)
     provider.on("text-embedding-m", upstream())
     check = await probe(gateway.engine, channel, name.partition("=")[0])
-    assert (check.ok, "answered with 9 input, 0 output tokens" in check.text) == (True, True)
+    assert (check.ok, "answered with 9 input and 0 output tokens" in check.text) == (True, True)
     assert (provider.last.path, "stream" in provider.last.json) == ("/v1/embeddings", False)
     assert gateway.records == []
     other = gateway.channel(provider.base_url, "text-embedding-m", dialect=Dialect.ANTHROPIC)

@@ -95,7 +95,7 @@ def test_tokens(more: dict[str, object], field: str | None) -> None:
 def test_a_missing_group_is_reported_with_those_there_are() -> None:
     with pytest.raises(BadRequest) as caught:
         validation.token(token(group="hoem"), REGISTRY)
-    assert caught.value.message.endswith("the groups are: default, home; 'tollkeeper group add' creates one")
+    assert caught.value.message.endswith("the groups are: default, home; 'tollkeeper group add' adds one")
 
 
 @pytest.mark.parametrize(

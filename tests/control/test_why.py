@@ -269,7 +269,7 @@ async def test_a_fallback_that_too_little_is_left_for_is_named_and_the_call_work
     assert found.hold_nanos == budget.nanos
     (one,) = found.unused_fallbacks
     assert one.model == "claude"
-    assert one.rule.startswith("too little is left for it: the budget of token 'laptop' has $")
+    assert one.rule.startswith("what is left does not pay for it: the budget of token 'laptop' has $")
     assert one.fix == "'tollkeeper token edit laptop --budget ever=AMOUNT' raises it"
     gateway.token(budgets=())
     assert (await owner.why("laptop", "m")).fallbacks == ["claude"]

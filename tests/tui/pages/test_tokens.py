@@ -170,9 +170,9 @@ async def test_deleting_asks_and_cancel_is_the_default() -> None:
 
 async def test_a_deletion_says_what_else_ends() -> None:
     async with shown("tokens") as (app, pilot, owner):
-        owner.removal_note = "Ollama's port 11434, which used it, is closed"
+        owner.removal_note = "port 11434 for Ollama, which used it, is closed"
         await press(app, pilot, "d", "y")
-        assert any("Also, Ollama's port 11434, which used it, is closed." in text for text in words(app))
+        assert any("Also, port 11434 for Ollama, which used it, is closed." in text for text in words(app))
 
 
 async def test_a_new_key_is_confirmed_and_shown() -> None:
