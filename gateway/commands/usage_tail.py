@@ -172,7 +172,7 @@ class EventFeed:
         self._shown.update(dict.fromkeys(call.id for call in new))
         while len(self._shown) > 2 * CATCH_UP:
             del self._shown[next(iter(self._shown))]
-        return [call for call in new if self._wanted.fits(call)]
+        return [call for call in new if self._wanted.matches(call)]
 
 
 def line_of(call: CallView, width: int | None = None) -> str:

@@ -22,7 +22,7 @@ from gateway.domain.money import dollars
 from gateway.domain.registry import Change
 from gateway.domain.settings import ExpiringRecords, Settings
 from gateway.domain.views import AccountView, Status
-from gateway.store.verify import check, take
+from gateway.store.verify import check, take_snapshot
 
 
 class StopBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
 
 async def verify_books(edits: ConfigEdits, _: web.Request) -> Verdict:
     """GET /verify: recompute every balance and sum from the call log."""
-    return await asyncio.to_thread(check, take(edits.engine.store))
+    return await asyncio.to_thread(check, take_snapshot(edits.engine.store))
 
 
 async def show_settings(edits: ConfigEdits, _: web.Request) -> Settings:

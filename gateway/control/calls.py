@@ -78,15 +78,15 @@ async def list_calls(edits: ConfigEdits, request: web.Request) -> web.Response:
     def search() -> bytes:
         """Returns the page as JSON: encoding takes as long as the search, so it is done in the thread too."""
         if order:
-            best = calls.best(selected, order, limit=limit, below=_number_below(calls, before), patience=deadline)
+            best = calls.best(selected, order, limit=limit, below=_number_below(calls, before), deadline=deadline)
             return _page(best.calls, best.progress)
         after = "" if before in running_ids else before  # ended calls follow after the last running one
         below = _number_below(calls, after)
-        result = calls.search(selected, limit=limit - len(running), below=below, patience=deadline)
+        result = calls.search(selected, limit=limit - len(running), below=below, deadline=deadline)
         views = []
         for record in result.records:
             views.append(call_view(record))
-            deadline.over()  # lets other threads run
+            deadline.passed()  # lets other threads run
         return _page(running + views, result)
 
     if len(running) == limit:
@@ -113,7 +113,7 @@ async def list_numbered(edits: ConfigEdits, request: web.Request) -> web.Respons
     ``status.records``.
     """
     params = query(request.query, {"at": int, "limit": int})
-    numbered = partial(edits.engine.store.calls.numbered, params.get("at", 0), _pop_limit(params))
+    numbered = partial(edits.engine.store.calls.by_number, params.get("at", 0), _pop_limit(params))
     return _json(await asyncio.to_thread(lambda: _encode([call_view(record) for record in numbered()])))
 
 
@@ -135,7 +135,7 @@ def _number_below(calls: CallLog, after: str) -> int:
     """Returns the number below which a search continues after a cursor or a call's id."""
     if not after:
         return FOREVER
-    return int(after) if after.isascii() and after.isdecimal() else calls.place(CallId(after))
+    return int(after) if after.isascii() and after.isdecimal() else calls.number_of(CallId(after))
 
 
 async def show_call(edits: ConfigEdits, request: web.Request) -> CallView:
@@ -256,5 +256,5 @@ def _running(engine: Engine, selected: Query, before: str, now: Millis) -> Itera
         return
     for call_id in sorted(calls, reverse=True):
         view = running_view(calls[call_id], now)
-        if (not before or call_id < before) and selected.fits(view):
+        if (not before or call_id < before) and selected.matches(view):
             yield view

@@ -73,7 +73,7 @@ async def summary(edits: ConfigEdits, request: web.Request) -> Summary:
         try:
             return await asyncio.to_thread(_summary, edits.engine.store.calls, edits.registry, by, span, selection)
         finally:
-            selection.patience.cancel()  # stops the search if the request is cancelled
+            selection.deadline.cancel()  # stops the search if the request is cancelled
 
 
 class SummarySpan(msgspec.Struct, frozen=True):

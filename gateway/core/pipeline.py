@@ -51,7 +51,7 @@ from gateway.domain.token import Token
 from gateway.domain.usage import COUNTED_HERE, UsageSource
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest, parse_large
 from gateway.store.books import Books
-from gateway.store.inflight import refusal
+from gateway.store.inflight import withheld_error
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.usage_marks import SUSPECT
 
@@ -295,7 +295,7 @@ class Pipeline:
         finally:
             self._deps.bus.settled(record)
         if record.code:
-            raise refusal(record)
+            raise withheld_error(record)
 
     def _settle_broken(self, call: Call) -> None:
         """Settle a call that did not end properly: the client is charged for what it got.
@@ -325,7 +325,7 @@ class Pipeline:
         """
         record = record_of(call, status, mono=self._deps.clock.mono())
         call.result.settled = True
-        record = self._deps.books.settle(record, soon=soon)
+        record = self._deps.books.settle(record, deferred=soon)
         if soon:
             if not self._soon:
                 asyncio.get_running_loop().call_soon(self._write)
@@ -342,9 +342,9 @@ class Pipeline:
         books, bus = self._deps.books, self._deps.bus
         books.write()
         for call, record in due:
-            stored = books.kept(record)
+            stored = books.final_record(record)
             if stored.code:
-                call.context.client.withhold(_explain(call, refusal(stored), self._deps.limiter))
+                call.context.client.withhold(_explain(call, withheld_error(stored), self._deps.limiter))
             bus.settled(stored)
 
 

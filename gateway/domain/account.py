@@ -31,7 +31,7 @@ class Account(AccountFields, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One top-up (or, negative, one correction). A grant is added, never edited."""
+    """One top-up or, if negative, one correction. Grants are added, never edited."""
 
     id: str
     nanos: Nanos

@@ -1,7 +1,7 @@
-"""Addresses: other spellings of a path, advice for unknown ones, and what may be recorded of them.
+"""Addresses: the paths of requests, their other spellings, and advice about unknown ones.
 
-Programs call what their vendor offers and this gateway does not, or were given a slightly wrong base URL. The user sees
-at most "404" in the program; the advice says what it means.
+Programs call paths of their vendor that this gateway does not have, or were given a slightly wrong base URL. The user
+sees at most "404" in the program; the advice says what it means.
 """
 
 import re
@@ -20,59 +20,65 @@ _TAILS: Final = "chat/completions|completions|embeddings|messages|responses|mode
 _VENDOR_ONLY: Final = "not supported: have the program call its vendor directly for that"
 
 
-class _Advice(msgspec.Struct, frozen=True):
+class _Rule(msgspec.Struct, frozen=True):
+    """What to do about requests for some unknown paths."""
+
     pattern: "re.Pattern[str]"
     """Matches the whole path, without a ``/v1`` at its beginning."""
-    text: str
+    advice: str
     """The advice. ``{base}`` is the base URL of /v1, ``{root}`` the same without ``/v1``."""
     harmless: bool = False
-    """Whether the program works without it."""
+    """Whether the program works without an answer."""
     foreign: bool = False
     """Whether it is another vendor's API, even if its paths look like paths of this gateway."""
 
 
-def _row(pattern: str, text: str, *, harmless: bool = False, foreign: bool = False) -> _Advice:
-    return _Advice(lazy_pattern(pattern), text, harmless, foreign)
+def _rule(pattern: str, advice: str, *, harmless: bool = False, foreign: bool = False) -> _Rule:
+    return _Rule(lazy_pattern(pattern), advice, harmless, foreign)
 
 
-def _foreign(pattern: str, owner: str) -> _Advice:
+def _foreign_api(pattern: str, owner: str) -> _Rule:
     advice = "choose an OpenAI-compatible provider in the program, with the base URL {base}"
-    return _row(pattern, f"this is {owner}'s API: {advice}", foreign=True)
+    return _rule(pattern, f"this is {owner}'s API: {advice}", foreign=True)
 
 
-_ROWS: Final = (
-    _row(
+_RULES: Final = (
+    _rule(
         rf"/(?:chat/completions|completions|embeddings|messages|responses)(?:/v1)?/(?:{_TAILS})(?:/.*)?",
         "the base URL has the path of one API at its end: set it to {base}",
     ),
-    _row(r"/messages/batches.*|/batches.*", "batches are " + _VENDOR_ONLY),
-    _row(
+    _rule(r"/messages/batches.*|/batches.*", "batches are " + _VENDOR_ONLY),
+    _rule(
         r"/(?:files|uploads|vector_stores|assistants|threads|containers|skills|conversations)(?:/.*)?",
         "files, threads and the like, which a vendor keeps, are " + _VENDOR_ONLY,
     ),
-    _row(r"/responses/.*", "of a response there are GET, DELETE, GET /input_items and POST /cancel"),
-    _row(
+    _rule(r"/responses/.*", "of a response there are GET, DELETE, GET /input_items and POST /cancel"),
+    _rule(
         r"/(?:images|audio|videos|realtime|moderations|fine_tuning|fine-tunes|rerank|ocr)(?:/.*)?",
         "this API is " + _VENDOR_ONLY,
     ),
-    _row(r"/complete", "this API is obsolete: have the program use /v1/messages"),
-    _foreign(r"(?:/v\d\w*)?/projects/.*|/publishers/.*", "Vertex AI"),
-    _foreign(r"/(?:v\d(?:beta|alpha)\d*)/.*|(?:/v\d)?/(?:models|tunedModels)/.+:(?:[a-z]+[A-Z]\w*|predict)", "Gemini"),
-    _foreign(r"/model/.+/(?:converse|converse-stream|invoke|invoke-with-response-stream)", "Bedrock"),
-    _foreign(r"/v2/(?:chat|embed|rerank)", "Cohere"),
-    _foreign(r"/api/(?:tags|show|chat|generate|embed|embeddings|ps|version|pull|create|copy|delete|push)", "Ollama"),
-    _row(
+    _rule(r"/complete", "this API is obsolete: have the program use /v1/messages"),
+    _foreign_api(r"(?:/v\d\w*)?/projects/.*|/publishers/.*", "Vertex AI"),
+    _foreign_api(
+        r"/(?:v\d(?:beta|alpha)\d*)/.*|(?:/v\d)?/(?:models|tunedModels)/.+:(?:[a-z]+[A-Z]\w*|predict)", "Gemini"
+    ),
+    _foreign_api(r"/model/.+/(?:converse|converse-stream|invoke|invoke-with-response-stream)", "Bedrock"),
+    _foreign_api(r"/v2/(?:chat|embed|rerank)", "Cohere"),
+    _foreign_api(
+        r"/api/(?:tags|show|chat|generate|embed|embeddings|ps|version|pull|create|copy|delete|push)", "Ollama"
+    ),
+    _rule(
         r"/(?:me|organizations|usage|dashboard|credits|key|account)(?:/.*)?|/api/(?:claude_cli|claude_code|oauth|"
         r"event_logging|organizations|hello|eval)(?:/.*)?|/(?:\.well-known|oauth|authorize|register|token)(?:/.*)?",
         "the program asks about an account at its vendor and works without an answer",
         harmless=True,
     ),
-    _row(
+    _rule(
         r"/(?:favicon\.ico|robots\.txt|apple-touch-icon.*|metrics|index\.html?)",
         "a browser or a monitor asked, and needs no answer",
         harmless=True,
     ),
-    _row(
+    _rule(
         rf"/.*?/(?:v1/)?(?:{_TAILS})(?:/count_tokens)?",
         "the base URL has a part too much: set it to {base}, or to {root} for Anthropic's",
     ),
@@ -95,7 +101,7 @@ PROGRAMS: Final = {
 
 _SLASHES: Final = lazy_pattern("//+")
 _ROOTS: Final = lazy_pattern(r"^(?:/v1)*/(?:v1beta/openai|openai|anthropic)(?=/)")
-"""Prefixes under which other vendors have OpenAI's or Anthropic's paths: Azure, Groq, Gemini, Foundry."""
+"""Matches prefixes under which Azure, Groq, Gemini and Foundry have the paths of OpenAI or Anthropic."""
 _DEPLOYMENT: Final = lazy_pattern(
     r"(?:/v1)*/(?:deployments|engines)/(.+?)"
     r"(/(?:chat/completions|completions|embeddings|responses|messages|(?:images|audio)/.+))"
@@ -103,33 +109,36 @@ _DEPLOYMENT: Final = lazy_pattern(
 
 
 def standard_path(path: str) -> tuple[str, str]:
-    """Returns the path as in OpenAI's and Anthropic's own APIs, and the model in it; empty if it has none."""
+    """Returns the path as OpenAI and Anthropic write it, and the model that was in it; empty if there was none."""
     inner = _ROOTS.sub("", _SLASHES.sub("/", path), count=1)
     match = _DEPLOYMENT.fullmatch(inner.rstrip("/"))
     return (match[2], match[1]) if match is not None else (inner, "")
 
 
 def address_advice(path: str, base: str) -> tuple[str, bool]:
-    """Returns what to do about a request for this path, and whether it needs doing. ``base``: URL of /v1."""
-    row = _row_of(path)
-    text = "check the program's base URL: it is {base} here, or {root} for Anthropic's" if row is None else row.text
-    told = text.replace("{base}", base).replace("{root}", base.removesuffix("/v1"))
-    return told, row is not None and row.harmless
+    """Returns advice about a request for an unknown path, and whether the request is harmless.
+
+    ``base`` is the URL of /v1.
+    """
+    rule = _rule_for(path)
+    text = "check the program's base URL: it is {base} here, or {root} for Anthropic's" if rule is None else rule.advice
+    advice = text.replace("{base}", base).replace("{root}", base.removesuffix("/v1"))
+    return advice, rule is not None and rule.harmless
 
 
 def is_foreign(path: str) -> bool:
     """Returns whether the path belongs to another vendor's API."""
-    row = _row_of(path)
-    return row is not None and row.foreign
+    rule = _rule_for(path)
+    return rule is not None and rule.foreign
 
 
-def _row_of(path: str) -> _Advice | None:
+def _rule_for(path: str) -> _Rule | None:
     inner = re.sub(r"^(?:/v1)+(?=/)", "", standard_path(path)[0].rstrip("/")) or "/"
-    return next((row for row in _ROWS if row.pattern.fullmatch(inner)), None)
+    return next((rule for rule in _RULES if rule.pattern.fullmatch(inner)), None)
 
 
 def request_text(method: str, path: str) -> str:
-    """Returns method and path for the record: short, harmless, and without what may be a key."""
+    """Returns method and path for the record: short, safe to display, and without what may be a key."""
     segments = [("…" if _may_be_key(segment) else segment) for segment in path.split("/")]
     return plain(f"{plain(method, 20)} {'/'.join(segments)}", 120)
 
@@ -140,5 +149,5 @@ def program(app: str) -> str:
 
 
 def _may_be_key(segment: str) -> bool:
-    """Returns whether a part of the path may be a key: apps without a field for a key put it into the base URL."""
+    """Returns whether a part of the path may be a key, which some users put into the base URL."""
     return PREFIX in segment or segment.startswith(("sk-", "AIza")) or len(re.sub(r"[^0-9A-Za-z_-]", "", segment)) > 32

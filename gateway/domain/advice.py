@@ -69,42 +69,42 @@ def advice(
 ) -> str:
     """Returns what to do about a failure, with names filled in; empty if nothing helps.
 
-    ``key`` is the number of the failing key if a channel has several: the others should stay. The error itself says
-    which budget, limit, setting or channel it is about.
+    ``key`` is the number of the failing key if a channel has several, so that only this one is replaced. The error
+    itself says which budget, limit, setting or channel it is about.
     """
-    named = channel or str(error.details.get("channel") or "NAME")
-    names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(named)}
     if error.message.endswith((WRONG_PATH_ADVICE, REDIRECT_ADVICE)):  # the message says what to do
         return ""
-    known = (find(error) for find in (_missing_model, _budget, _grant, _limit, _setting))
-    unknown_there = error.code == "not_found" and error.details.get("channel")  # the upstream meant names of its own
-    text = next(filter(None, known), "" if unknown_there else _BY_CODE.get(error.code, ""))
-    if key := key or _message_of(error, "key"):
+    channel = channel or str(error.details.get("channel") or "NAME")
+    names = {"token": word(token), "group": word(group), "model": word(model), "channel": word(channel)}
+    special = (advice_for(error) for advice_for in (_missing_model, _budget, _grant, _limit, _setting))
+    is_upstreams = error.code == "not_found" and error.details.get("channel")  # what is not found is not ours
+    text = next(filter(None, special), "" if is_upstreams else _BY_CODE.get(error.code, ""))
+    if key := key or _detail(error, "key"):
         text = text.replace("channel edit {channel} --key", f"channel key rotate {{channel}} {key} --key")
-    return re.sub(r"\{(token|group|model|channel)\}", lambda place: names[place[1]], text)
+    return re.sub(r"\{(token|group|model|channel)\}", lambda placeholder: names[placeholder[1]], text)
 
 
-def _message_of(error: GatewayError, name: str) -> str:
+def _detail(error: GatewayError, name: str) -> str:
     return str(error.details.get(name, ""))
 
 
 def _missing_model(error: GatewayError) -> str:
-    """Returns advice about a model that an upstream lacks: the gateway's lists still show it."""
+    """Returns advice about a model that an upstream lacks although the gateway lists it."""
     if error.code != "model_not_found" or not error.details.get("channel"):
         return ""
     return "'tollkeeper why {token} {model}' says when it is tried again, 'tollkeeper channel resume {channel}' does so"
 
 
 def _budget(error: GatewayError) -> str:
-    edit = _EDIT.get(_message_of(error, "budget_of"))
+    edit = _EDIT.get(_detail(error, "budget_of"))
     if edit is None:
         return ""
-    option = "--tokens-budget" if _message_of(error, "budget_unit") == "tokens" else "--budget"
-    return f"'tollkeeper {edit} {option} {word(_message_of(error, 'budget_window'))}=AMOUNT' raises it"
+    option = "--tokens-budget" if _detail(error, "budget_unit") == "tokens" else "--budget"
+    return f"'tollkeeper {edit} {option} {word(_detail(error, 'budget_window'))}=AMOUNT' raises it"
 
 
 def _grant(error: GatewayError) -> str:
-    """Returns the command for a grant of more than is missing: an account with nothing left is empty too."""
+    """Returns the command for a grant of more than is missing."""
     if error.code != "insufficient_quota":
         return ""
     missing = error.details.get("missing_nanos")
@@ -113,20 +113,20 @@ def _grant(error: GatewayError) -> str:
 
 
 def _limit(error: GatewayError) -> str:
-    edit, option = _EDIT.get(_message_of(error, "limit_of")), _LIMITS.get(_message_of(error, "limit_name"))
+    edit, option = _EDIT.get(_detail(error, "limit_of")), _LIMITS.get(_detail(error, "limit_name"))
     if not isinstance(error, RateLimited) or edit is None or option is None:
         return ""
-    first = {"request_too_large_for_limit": "ask for fewer tokens", "too_many_streams": "end some streams"}
-    return f"{first.get(error.code, 'wait')}, or 'tollkeeper {edit} --{option} COUNT' raises the limit"
+    remedies = {"request_too_large_for_limit": "ask for fewer tokens", "too_many_streams": "end some streams"}
+    return f"{remedies.get(error.code, 'wait')}, or 'tollkeeper {edit} --{option} COUNT' raises the limit"
 
 
 def _setting(error: GatewayError) -> str:
-    """Returns advice about a key, header or proxy that makes a channel unusable: no request was sent."""
-    change = {
+    """Returns advice about a key, header or proxy with which no request can be sent."""
+    command = {
         "key": "'tollkeeper channel edit {channel} --key KEY'",
         "header": "'tollkeeper channel edit {channel} --header NAME=VALUE' (it replaces all: give each)",
         "proxy": "'tollkeeper channel edit {channel} --proxy URL'",
-    }.get(_message_of(error, "setting"), "")
-    if change and error.details.get("variable"):
-        return f"set {word(_message_of(error, 'variable'))} where the server runs and restart that, or {change}"
-    return change
+    }.get(_detail(error, "setting"), "")
+    if command and error.details.get("variable"):
+        return f"set {word(_detail(error, 'variable'))} where the server runs and restart that, or {command}"
+    return command

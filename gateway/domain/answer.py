@@ -1,13 +1,13 @@
 """Events of an answer: what dialects read from their upstreams, and what renderers write for clients.
 
-A dialect's reader turns what its upstream sends into *parts*: pieces of text, of reasoning and of tool calls, media,
-citations, reports of usage, and the word it ended with. ``upstream.answer_state`` repairs them, keeps the counts of the
-answer, and gives renderers *events* in one order: ``AnswerBegan``; the blocks one after another, each with its pieces
-and ``BlockEnded``; ``AnswerFinished`` for each choice. A block is text, a refusal, reasoning, a tool call, or a medium.
-A tool call begins with ``ToolCallBegan``; reasoning may end with a ``ReasoningSeal``, or consist of one.
+The reader of a dialect turns what its upstream sends into *parts*: pieces of text, of reasoning and of tool calls,
+media, citations, usage reports, and the word with which the answer ended. ``upstream.answer_state`` repairs them,
+counts, and gives renderers *events* in a fixed order: ``AnswerBegan``; the blocks one after another, each with its
+pieces and ``BlockEnded``; ``AnswerFinished`` for each choice. A block is text, a refusal, reasoning, a tool call, or a
+medium. A tool call begins with ``ToolCallBegan``; reasoning may end with a ``ReasoningSeal``, or consist of one.
 
-Pieces of text are JSON strings as they came, with their quotes: they are copied into the client's JSON, so no escape
-changes, not even lone surrogates. ``join_strings`` makes one JSON string of several.
+Pieces of text are JSON strings as they were received, with their quotes. They are copied into the client's JSON, so no
+escape changes, not even lone surrogates. ``join_strings`` makes one JSON string of several.
 """
 
 import base64
@@ -18,13 +18,14 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain import rawjson
 from gateway.domain.usage import Usage
 
 Buffer = bytes | memoryview
 
 
 class BlockKind(StrEnum):
-    """What a block is."""
+    """What a block contains."""
 
     TEXT = "text"
     REFUSAL = "refusal"
@@ -34,7 +35,7 @@ class BlockKind(StrEnum):
 
 
 class SealKind(StrEnum):
-    """The vendor whose reasoning it is, which decides what the seal contains."""
+    """The vendor that made the reasoning, which decides what the seal contains."""
 
     ANTHROPIC = "a"
     """A JSON array of ``thinking`` and ``redacted_thinking`` blocks."""
@@ -45,21 +46,21 @@ class SealKind(StrEnum):
     COMPACTION = "c"
     """A JSON string: the summary that stands for a conversation."""
     PLAIN = "p"
-    """Nothing: the text is everything."""
+    """Nothing, because the vendor needs only the text of the reasoning."""
 
 
 class Seal(msgspec.Struct, frozen=True):
-    """What a vendor wants back with its reasoning.
+    """What a vendor must get back with its reasoning in the next request.
 
-    A client's API has a field for it. A seal of ours is ``tk1.``, a letter for the vendor, and for all but plain
-    reasoning a point and base64, for example ``tk1.g.eyJ…``. The gateway keeps nothing: a client that sends its whole
-    history sends the seals back. A value without the prefix was made by the vendor of the client's own API, and only
-    means something there. Nothing in a seal is secret or trusted.
+    The client keeps it in a field that its API has for such values, and sends it back with the history; the gateway
+    stores nothing. There it has the form ``tk1.g.eyJ…``: a prefix, a letter for the vendor, and, except for plain
+    reasoning, a point and base64. A value without the prefix was made by the vendor of the client's own API, and has a
+    meaning only there. Nothing in a seal is secret or trusted.
     """
 
     kind: SealKind
     content: bytes = b""
-    """JSON."""
+    """JSON, as described in ``SealKind``."""
 
 
 PLAIN_SEAL = Seal(SealKind.PLAIN)
@@ -67,14 +68,14 @@ SEAL_PREFIX = "tk1."
 
 
 def wrap(seal: Seal) -> str:
-    """Returns the seal as a client keeps it."""
+    """Returns the text that a client keeps for a seal."""
     if not seal.content:
         return SEAL_PREFIX + seal.kind
     return f"{SEAL_PREFIX}{seal.kind}.{base64.b64encode(seal.content).decode()}"
 
 
 def unwrap(text: str) -> Seal | None:
-    """Returns the seal; None if it was not made here, or is damaged."""
+    """Returns the seal in a text; None if it was not made by this program, or is damaged."""
     if not text.startswith(SEAL_PREFIX):
         return None
     kind, _, content = text[len(SEAL_PREFIX) :].partition(".")
@@ -92,7 +93,7 @@ class TextPiece(msgspec.Struct, frozen=True, gc=False):
     """JSON array of the probabilities of its tokens, if they were requested."""
     choice: int = 0
     block: int = 0
-    """In a part: the upstream's number of its block."""
+    """The upstream's number of the block; only set in a part."""
 
 
 class RefusalPiece(msgspec.Struct, frozen=True, gc=False):
@@ -111,7 +112,7 @@ class ReasoningPiece(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReasoningSeal(msgspec.Struct, frozen=True, gc=False):
-    """What the vendor wants back with this block's reasoning, which ends with it."""
+    """The seal of a block of reasoning. It ends the block."""
 
     seal: Seal
     choice: int = 0
@@ -122,11 +123,11 @@ class Medium(msgspec.Struct, frozen=True, gc=False):
     """A whole image or sound that the model made."""
 
     type: str
-    """Its type, such as ``image/png``; for an address ``image`` or ``audio``."""
+    """The media type, such as ``image/png``; ``image`` or ``audio`` if there is only a URL."""
     data: str = ""
-    """Base64."""
+    """The content as base64; empty if there is only a URL."""
     url: str = ""
-    """Its address, if the answer does not contain it."""
+    """The URL of the content, if the answer does not contain it."""
     choice: int = 0
 
     @property
@@ -136,7 +137,7 @@ class Medium(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def link(self) -> str:
-        """Returns the address, or a data URL."""
+        """Returns the URL, or a data URL with the content."""
         return self.url or f"data:{self.type};base64,{self.data}"
 
 
@@ -155,7 +156,7 @@ class Citation(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolCallPart(msgspec.Struct, frozen=True, gc=False):
-    """A piece of a tool call, or a whole one, as the upstream sent it. Its call is still to be found."""
+    """A piece of a tool call, or a whole one, as the upstream sent it. Pieces are not assigned to calls yet."""
 
     index: int | None = None
     """The upstream's number of the call, which may be wrong."""
@@ -164,7 +165,7 @@ class ToolCallPart(msgspec.Struct, frozen=True, gc=False):
     piece: bytes = b""
     """More of its arguments, which are JSON in a JSON string."""
     custom: bool = False
-    """Its input is text, and not the JSON of arguments."""
+    """Whether its input is a text instead of JSON arguments."""
     signature: str = ""
     """Google's signature of the thoughts before the call."""
     choice: int = 0
@@ -179,44 +180,45 @@ class BlockStop(msgspec.Struct, frozen=True, gc=False):
 
 
 class UsageSeen(msgspec.Struct, frozen=True, gc=False):
-    """A report of usage: fields of an answer or chunk, as ``usage_report`` reads them."""
+    """A usage report: fields of an answer or chunk, as ``usage_report`` reads them."""
 
     fields: dict[str, msgspec.Raw]
     final: bool = True
-    """False: the output counts only from the next report on."""
+    """Whether its output tokens count; False if a later report has the right ones."""
 
 
 class UpstreamNamed(msgspec.Struct, frozen=True, gc=False):
-    """The answer's id at the upstream."""
+    """The upstream's id of the answer."""
 
     id: str
     began: bool = True
-    """Whether the answer began with it, even if no content came yet."""
+    """Whether the answer begins with it, even if no content has arrived yet."""
     choice: int = 0
-    """The choice that began."""
+    """The choice that begins."""
 
 
 class StopWord(msgspec.Struct, frozen=True, gc=False):
-    """A choice ended with this word of the upstream."""
+    """The end of a choice."""
 
     word: str
+    """The upstream's word for why it ended."""
     choice: int = 0
     stop_sequence: str | None = None
 
 
 class AnswerMark(msgspec.Struct, frozen=True, gc=False):
-    """A mark for the record."""
+    """A mark for the record of the call."""
 
     mark: str
 
 
 class AnswerBegan(msgspec.Struct, frozen=True, gc=False):
-    """The first event."""
+    """The first event of an answer."""
 
     id: str
-    """The upstream's id, else the order's."""
+    """The upstream's id of the answer; if it sent none, that of the order."""
     usage: Usage | None = None
-    """The usage reported so far; its input counts."""
+    """The usage reported so far, whose input tokens are right."""
 
 
 class ToolCallBegan(msgspec.Struct, frozen=True, gc=False):
@@ -227,7 +229,7 @@ class ToolCallBegan(msgspec.Struct, frozen=True, gc=False):
     id: str
     name: str
     custom: bool = False
-    """Its input is text, and not the JSON of arguments."""
+    """Whether its input is a text instead of JSON arguments."""
     signature: str = ""
     choice: int = 0
 
@@ -241,18 +243,19 @@ class ArgumentsPiece(msgspec.Struct, frozen=True, gc=False):
 
 
 class BlockEnded(msgspec.Struct, frozen=True, gc=False):
-    """The open block is complete, or as complete as it will be."""
+    """The end of the open block, which is complete unless the answer was cut off."""
 
     kind: BlockKind
     number: int = 0
-    """The number of a tool call."""
+    """The number of the tool call, if it is one."""
     choice: int = 0
 
 
 class AnswerFinished(msgspec.Struct, frozen=True, gc=False):
-    """Why a choice ended: a ``finish_reason`` of chat completions."""
+    """The end of a choice."""
 
     reason: str
+    """A ``finish_reason`` of chat completions."""
     stop_sequence: str | None = None
     """The stop sequence that was hit, if the upstream reports it."""
     choice: int = 0
@@ -272,7 +275,7 @@ AnswerPart = (
     | StopWord
     | AnswerMark
 )
-"""What readers return."""
+"""What the readers of dialects return."""
 
 AnswerEvent = (
     AnswerBegan
@@ -287,11 +290,11 @@ AnswerEvent = (
     | BlockEnded
     | AnswerFinished
 )
-"""What renderers take."""
+"""What the renderers of APIs write."""
 
 
 def join_strings(pieces: list[bytes]) -> bytes:
-    """Returns one JSON string made of several; an empty one without any."""
+    """Returns one JSON string with the content of several; an empty string for no pieces."""
     if len(pieces) == 1:
         return pieces[0]
     return b'"' + b"".join([piece[1:-1] for piece in pieces]) + b'"'
@@ -303,30 +306,29 @@ def url_citation(annotation: Any) -> Citation | None:
     """
     if not isinstance(annotation, dict):
         return None
-    inner = annotation.get("url_citation", annotation)
-    if not isinstance(inner, dict) or not isinstance(inner.get("url"), str):
+    source = annotation.get("url_citation", annotation)
+    if not isinstance(source, dict) or not isinstance(source.get("url"), str):
         return None
-    places = (inner.get("start_index"), inner.get("end_index"))
-    start, end = (place if type(place) is int else None for place in places)
-    title, cited = (inner.get(name) for name in ("title", "content"))
+    indexes = (source.get("start_index"), source.get("end_index"))
+    start, end = (index if type(index) is int else None for index in indexes)
     return Citation(
-        inner["url"],
-        title if isinstance(title, str) else "",
-        cited if isinstance(cited, str) else "",
-        start,
-        end,
+        source["url"],
+        title=rawjson.text_at(source, "title"),
+        cited=rawjson.text_at(source, "content"),
+        start=start,
+        end=end,
     )
 
 
 class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a client's answer takes from its request, beside the fields that go to upstreams."""
+    """What the form of a client's answer depends on, beside the fields that go to upstreams."""
 
     compacts: bool = False
-    """Whether the answer is a summary that stands for the conversation."""
+    """Whether the answer is a summary that replaces the conversation."""
     repeats: Mapping[str, msgspec.Raw] = {}
-    """Fields that the answer repeats. Those in ``Order.fields`` with the same names do not count."""
+    """Fields of the request that the answer repeats, instead of those with the same names in ``Order.fields``."""
     image_objects: bool = False
-    """Ollama's Python client takes an image of a message as ``{"value": ...}``, others as a text."""
+    """Whether images are written as ``{"value": ...}``, for Ollama's Python client, instead of as strings."""
 
 
 DEFAULT_FORM = AnswerForm()

@@ -14,36 +14,36 @@ from gateway.domain.units import Millis, Nanos
 
 
 class Calendar(msgspec.Struct, frozen=True):
-    """The boundaries of a window. Times without an offset are local.
+    """The boundaries of a window, as times without an offset, which are local.
 
-    They come from the calendar and are not multiples of 24 hours, so days with a clock change are right.
+    They follow the calendar and are not multiples of 24 hours, so days on which the clock changes are right.
     """
 
     first: Callable[[datetime], datetime]
-    """Returns when the window that contains a moment began. The moment has its offset."""
+    """Returns when the window that contains a moment began."""
     following: Callable[[datetime], datetime]
-    """Returns when the next window begins, given the first moment of a window."""
+    """Returns when the next window begins, from the start of a window."""
 
 
 class WindowInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """All that differs from window to window."""
+    """Everything that differs from window to window."""
 
     calendar: Calendar | None
-    """None: the window began at 0 and does not end."""
+    """The boundaries; None if the window began at 0 and does not end."""
     adjective: str
-    """The adjective, as in "daily budget"; empty for a plain budget."""
+    """The adjective before "budget", such as ``daily``; empty for a budget without an end."""
     current: str
-    """The name of the present window: ``today``."""
+    """The name of the present window, such as ``today``."""
     rate: str
-    """What follows an amount: ``a day``."""
+    """The words after an amount, such as ``a day``."""
     chart_step: Literal["hour", "day"]
-    """The step of its chart."""
+    """The step of a chart of the window."""
     example: int
     """An amount in dollars, for help texts."""
 
 
 class Window(StrEnum):
-    """How long a budget lasts, in local time. Weeks begin on Monday. What is unused does not roll over."""
+    """The time for which a budget applies, in local time. Weeks begin on Monday. What is unused is not carried over."""
 
     DAY = "day"
     WEEK = "week"
@@ -52,7 +52,7 @@ class Window(StrEnum):
 
     @property
     def info(self) -> WindowInfo:
-        """All that differs from window to window."""
+        """Returns everything that differs from window to window."""
         return _WINDOWS[self]
 
 
@@ -99,7 +99,7 @@ _WINDOWS = {
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be spent in one window; at least one of the two amounts is set."""
+    """What may be spent in one window: money, tokens, or both."""
 
     window: Window = Window.EVER
     nanos: Nanos | None = None
@@ -107,7 +107,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Amounts(msgspec.Struct, frozen=True, gc=False):
-    """What calls used or hold: nano-dollars, input and output tokens, and the number of calls."""
+    """What calls used or hold: nano-dollars, input and output tokens together, and the number of calls."""
 
     nanos: Nanos = Nanos(0)
     tokens: int = 0
@@ -119,13 +119,13 @@ class Amounts(msgspec.Struct, frozen=True, gc=False):
 
 
 WARN_SHARE = 0.8
-"""The spent share of a budget that is worth a warning."""
+"""The spent share of a budget from which on there is a warning."""
 
 
 def share_of(budget: Budget, nanos: int, tokens: int) -> float:
-    """Returns the larger share that these are of a budget, of its money or of its tokens."""
+    """Returns which share of a budget these amounts are: of its money or of its tokens, whichever is larger."""
     pairs = ((nanos, budget.nanos), (tokens, budget.tokens))
-    return max((used / most if most else float(used > 0) for used, most in pairs if most is not None), default=0.0)
+    return max((used / limit if limit else float(used > 0) for used, limit in pairs if limit is not None), default=0.0)
 
 
 def window_start(window: Window, now: Millis) -> Millis:
@@ -141,7 +141,7 @@ def window_end(window: Window, now: Millis) -> Millis | None:
 
 
 BALANCE_ID = "balance"
-"""The id of the account's balance among the ids of budgets."""
+"""The id of the account's balance, where it is listed like a budget."""
 BALANCE_NAME = "balance of the account"
 
 

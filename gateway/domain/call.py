@@ -27,7 +27,7 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     """Refused by the gateway, before any upstream request."""
     ERROR = "error"
-    """Failed by an upstream before the client had a byte; or withheld, because its record could not be written."""
+    """Failed at an upstream before the client got a byte; or withheld, because its record could not be written."""
     TIMEOUT = "timeout"
     UPSTREAM_CUT = "upstream_cut"
     """Cut off by an upstream in the middle of the answer."""
@@ -42,11 +42,10 @@ class Outcome(StrEnum):
 
 REFUSED: Final = Outcome.REFUSED
 LOST: Final = Outcome.LOST
-"""Looked up once: every record is compared with these, and access to an enum member is slow."""
-
+"""Constants, because every record is compared with them, and access to an enum member is slow."""
 
 NOT_UPSTREAM: Final = ("client_closed", "cancelled", "stopped")
-"""Outcomes that are not the upstream's fault, whatever its attempt looks like."""
+"""Outcomes that are not the upstream's fault, even if its attempt failed."""
 
 NOT_ERRORS: Final = (*NOT_UPSTREAM, "lost")
 """Outcomes that do not count as errors: the client, the owner or the end of the server ended the call."""
@@ -81,14 +80,14 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The upstream's HTTP status; 0 without an answer."""
     ms: Millis = Millis(0)
     kind: FailureKind | None = None
-    """None: it succeeded."""
+    """Why it failed; None if it succeeded."""
     reason: str = ""
     billed: bool = False
     """Whether the upstream may have billed it although it failed here."""
     key: str = ""
-    """Which of several keys was used: its number and mask."""
+    """The number and mask of the key that was used, if the channel has several."""
     model: str = ""
-    """The model that was called instead of the one the client named."""
+    """The fallback that was called instead of the model that the client named; else empty."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -99,38 +98,38 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
     id: CallId
     ts: Millis
-    """When the call was accepted: it counts in that hour, day and month."""
+    """When the call was accepted. It counts to this hour, day and month."""
     token: str = ""
     """The token's id; empty if the key was unknown."""
     token_name: str = ""
     group: str = ""
-    """Id of its group."""
+    """The id of its group."""
     group_name: str = ""
-    """The group's name at that time; empty: the same as the id."""
+    """The group's name at that time; empty if it is the same as the id."""
     model: str = ""
     """The requested public name."""
     upstream_model: str = ""
     channel: str = ""
-    """The channel id of the last attempt."""
+    """The id of the channel of the last attempt."""
     channel_name: str = ""
     app: str = ""
     """The client program's name, from its User-Agent."""
     api: str = CHAT_API
-    """Name of the inbound API."""
+    """The name of the inbound API."""
     request: str = ""
     """Method and path of a request that reached no API, without its query: ``POST /v1/files``."""
     native: bool = False
     """Whether the last attempt's channel speaks that API natively, so that request and answer passed unchanged. Never
     set for chat completions, to keep their lines short."""
     status: int = 0
-    """The answer's HTTP status; 499 if the client had left, 0 if lost."""
+    """The HTTP status of the answer; 499 if the client had disconnected, 0 if the call was lost."""
     outcome: Outcome = Outcome.DONE
     code: str = ""
     """The error code, if any."""
     error: str = ""
     """A short error text."""
     finish: str = ""
-    """The answer's finish_reason."""
+    """The ``finish_reason`` of the answer."""
     stream: bool = False
     ms: Millis = Millis(0)
     """Milliseconds from acceptance to the end."""
@@ -151,21 +150,21 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     source: UsageSource = UsageSource.NONE
     cost: Nanos = Nanos(0)
     rates: Rates | None = None
-    """None: the model was unpriced, or nothing was used."""
+    """The rates of the charge; None if the model was unpriced or nothing was used."""
     held: Nanos = Nanos(0)
     balance: Nanos | None = None
     """The account's balance just after this call."""
     possible: Nanos = Nanos(0)
-    """What the upstream may have billed without a charge to the user."""
+    """What the upstream may have billed although it was not charged."""
     possible_elsewhere: dict[str, Nanos] = {}
     """What upstreams may have billed for earlier attempts, by channel id."""
     attempts: tuple[Attempt, ...] = ()
     upstream_id: str = ""
     retry: int = 0
-    """The SDK's own retry count."""
+    """The client's own count of its retries, as SDKs send it."""
     marks: tuple[str, ...] = ()
-    """Notes about the call: ``no_done``, ``bad_chunks=2`` (see ``lost_events``), ``dropped=seed``, ``suspect_usage``,
-    ``after_break`` (the same call again, just after its stream broke)."""
+    """Notes about the call, such as ``no_done``, ``bad_chunks=2`` (see ``lost_events``), ``dropped=seed``,
+    ``suspect_usage``, or ``after_break`` (the same call was repeated just after its stream broke)."""
 
     @property
     def usage(self) -> Usage:
@@ -189,14 +188,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A call that is not settled yet, as it is written to the file of running calls and sent to watchers."""
+    """A call that is not settled yet, as the file of running calls and watchers have it."""
 
     id: CallId
     ts: Millis
     token: str = ""
     token_name: str = ""
     group: str = ""
-    """See ``Record``, also for ``group_name``."""
+    """See ``Record.group``."""
     group_name: str = ""
     model: str = ""
     app: str = ""
@@ -209,7 +208,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     channel_name: str = ""
     upstream_model: str = ""
     fallback: str = ""
-    """The model that is requested instead of the one the client named."""
+    """The model that is called instead of the one that the client named; else empty."""
     attempt: int = 0
     ttft: Millis | None = None
     input: int = 0
@@ -218,7 +217,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     cost: Nanos = Nanos(0)
     """Cost so far, estimated."""
     waits_for: str = ""
-    """What it waits for now: a place at a channel, or its next attempt; empty if it does not wait."""
+    """What it waits for now, a free slot or its next attempt; empty if it does not wait."""
 
     def shared(self) -> dict[str, Any]:
         """Returns the fields that a ``Record`` has as well."""
@@ -231,7 +230,7 @@ _SHARED = (
 )
 
 
-_LOST = "bad_chunks="
+_LOST_EVENTS_MARK = "bad_chunks="
 REPEATED_MARK = "repeated="
 """Prefix of a mark with the number of further refusals that the record stands for."""
 BUDGET_MARK = "budget="
@@ -242,14 +241,12 @@ EXCEEDED_MARK = "exceeded="
 """Prefix of a refusal's mark with the id of the budget that was too small."""
 SIZE_MARK = "request="
 """Prefix of a refusal's mark with the size of the request."""
-
-
 WAITED_MARK = "waited="
 """Prefix of a mark with how long the call waited, and for what."""
 STAYED_MARK = "conversation_stayed"
 """The mark of a call that stayed at its conversation's channel although others rank higher."""
 PASSED_MARK = "passed="
-"""Prefix of a mark with a higher-ranked channel that was skipped, and why."""
+"""Prefix of a mark with a higher-ranked channel that was skipped, and the reason."""
 EXPLAINED_MARKS = (REPEATED_MARK, EXCEEDED_MARK, SIZE_MARK, WAITED_MARK, STAYED_MARK, PASSED_MARK)
 """Prefixes of marks that are shown as sentences."""
 
@@ -264,7 +261,7 @@ class Wait(msgspec.Struct, frozen=True):
 
     ms: Millis
     place: str
-    """``channel 'lan' (1 call at once)``."""
+    """What it waited for, such as ``channel 'lan' (1 call at once)``."""
 
     def mark(self) -> str:
         """Returns the mark that records this wait."""
@@ -273,8 +270,8 @@ class Wait(msgspec.Struct, frozen=True):
 
 def wait_of(marks: Iterable[str]) -> Wait | None:
     """Returns the wait of a call; None if its record has none."""
-    for told in _mark_values(marks, WAITED_MARK):
-        ms, _, place = told.partition(":")
+    for value in _mark_values(marks, WAITED_MARK):
+        ms, _, place = value.partition(":")
         if ms.isascii() and ms.isdecimal():
             return Wait(Millis(int(ms)), place)
     return None
@@ -299,26 +296,26 @@ class RequestSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def request_size(marks: Iterable[str]) -> RequestSize | None:
-    """Returns the size of a refused call, if its record has it."""
-    for told in _mark_values(marks, SIZE_MARK):
-        input_tokens, _, output = told.partition("/")
+    """Returns the size of a refused call; None if its record does not have it."""
+    for value in _mark_values(marks, SIZE_MARK):
+        input_tokens, _, output = value.partition("/")
         if input_tokens.isdecimal() and (output.isdecimal() or output == "none"):
             return RequestSize(input=int(input_tokens), max_output=int(output) if output.isdecimal() else None)
     return None
 
 
 def lost_events(marks: Iterable[str]) -> int:
-    """Returns how many unreadable events of a stream were left out: its text may have a gap."""
-    return sum(map(int, _mark_values(marks, _LOST)))
+    """Returns how many unreadable events of a stream were skipped. Its text may have gaps there."""
+    return sum(map(int, _mark_values(marks, _LOST_EVENTS_MARK)))
 
 
 def repeats(marks: Iterable[str]) -> int:
-    """Returns how many more calls a record stands for. Of many similar refusals, only one per second is recorded."""
+    """Returns how many further calls a record stands for: of many similar refusals, only one per second is recorded."""
     return sum(int(number) for number in _mark_values(marks, REPEATED_MARK) if number.isascii() and number.isdecimal())
 
 
 def budget_warnings(marks: Iterable[str]) -> list[str]:
-    """Returns the budgets nearly spent when the call began: ``daily budget of token 'ci': 84% spent``."""
+    """Returns the budgets that were nearly spent when the call began: ``daily budget of token 'ci': 84% spent``."""
     return _mark_values(marks, BUDGET_MARK)
 
 
@@ -343,7 +340,7 @@ def has_incident_mark(marks: Iterable[str]) -> bool:
 
 
 _OUTCOME_TEXTS = {Outcome.DONE.value: "finished", Outcome.LOST.value: "lost (gateway stopped)"}
-"""Words for outcomes whose names say too little."""
+"""Texts for outcomes whose names say too little."""
 
 
 def outcome_text(outcome: str, finish: str = "") -> str:

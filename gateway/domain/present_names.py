@@ -63,7 +63,7 @@ class PresentNames(msgspec.Struct, frozen=True, kw_only=True):
         """Returns what else finds calls of those whose names match."""
         for field, names in (("token", self.tokens), ("channel", self.channels), ("group", self.groups)):
             if condition.field == field and condition.pattern.strip("*"):
-                ids = frozenset(key for key, name in names.items() if condition.matches(name))
+                ids = frozenset(key for key, name in names.items() if condition.matches_text(name))
                 owner = self.keys.get(condition.pattern, "")
                 ids |= {owner} if owner in names else set()
                 yield from [OneOf(f"{field}_id", ids)] if ids else []

@@ -99,7 +99,7 @@ class TextCondition(msgspec.Struct, frozen=True):
     text: str
     """Casefolded."""
 
-    def fits(self, call: Any) -> bool:
+    def matches(self, call: Any) -> bool:
         texts = (*_texts_of(call), str(call.status))
         if _SEPARATOR in self.text:
             return any(self.text in text.casefold() for text in texts)
@@ -113,10 +113,10 @@ class PatternCondition(msgspec.Struct, frozen=True):
     pattern: str
     """Casefolded."""
 
-    def fits(self, call: Any) -> bool:
-        return self.matches(getattr(call, self.field))
+    def matches(self, call: Any) -> bool:
+        return self.matches_text(getattr(call, self.field))
 
-    def matches(self, text: str) -> bool:
+    def matches_text(self, text: str) -> bool:
         """Returns whether the pattern matches this text."""
         return fnmatchcase(text.casefold(), self.pattern.replace("[", "[[]"))
 
@@ -128,7 +128,7 @@ class NumberCondition(msgspec.Struct, frozen=True):
     low: int = -INFINITE
     high: int = INFINITE
 
-    def fits(self, call: Any) -> bool:
+    def matches(self, call: Any) -> bool:
         number = getattr(call, self.field)
         return number is not None and self.low <= number <= self.high
 
@@ -138,14 +138,14 @@ class StateCondition(msgspec.Struct, frozen=True):
 
     value: str
 
-    def fits(self, call: Any) -> bool:
+    def matches(self, call: Any) -> bool:
         return self.value in (call.outcome, call.state) or (self.value == WAITING and bool(call.waits_for))
 
 
 class FailureCondition(msgspec.Struct, frozen=True):
     """The call failed: it was not ended by anyone, and it has no status of success."""
 
-    def fits(self, call: Any) -> bool:
+    def matches(self, call: Any) -> bool:
         return call.state == "settled" and not 200 <= call.status < 300 and call.outcome not in NOT_ERRORS
 
 
@@ -155,10 +155,10 @@ class OneOf(msgspec.Struct, frozen=True):
     field: str
     values: frozenset[str]
 
-    def fits(self, call: Any) -> bool:
-        return self.matches(getattr(call, self.field))
+    def matches(self, call: Any) -> bool:
+        return self.matches_text(getattr(call, self.field))
 
-    def matches(self, text: str) -> bool:
+    def matches_text(self, text: str) -> bool:
         """Returns whether it is one of the values."""
         return text in self.values
 
@@ -168,8 +168,8 @@ class AnyOf(msgspec.Struct, frozen=True):
 
     conditions: "tuple[Condition, ...]"
 
-    def fits(self, call: Any) -> bool:
-        return any(condition.fits(call) for condition in self.conditions)
+    def matches(self, call: Any) -> bool:
+        return any(condition.matches(call) for condition in self.conditions)
 
 
 class Negation(msgspec.Struct, frozen=True):
@@ -177,8 +177,8 @@ class Negation(msgspec.Struct, frozen=True):
 
     condition: "Condition"
 
-    def fits(self, call: Any) -> bool:
-        return not self.condition.fits(call)
+    def matches(self, call: Any) -> bool:
+        return not self.condition.matches(call)
 
 
 Condition = (
@@ -198,13 +198,13 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """The words of the conditions, each with its colon."""
     conditions: tuple[Condition, ...] = ()
 
-    def fits(self, call: CallView) -> bool:
+    def matches(self, call: CallView) -> bool:
         """Returns whether the call matches."""
         if self.since is not None and call.time_ms < self.since:
             return False
         if self.until is not None and call.time_ms >= self.until:
             return False
-        return all(condition.fits(call) for condition in self.conditions)
+        return all(condition.matches(call) for condition in self.conditions)
 
 
 EVERYTHING = Query()

@@ -8,18 +8,18 @@ What a client saw and what its record says always agree, whatever the disk does:
 
 - If the record of a good answer cannot be written, the answer is withheld: its client gets an error, and the call costs
   nothing. A record that is written later contains that error; if the gateway dies first, the call counts as lost.
-- A record that was written stands, also if the owner wants it synced and the disk refuses that. The answer goes out,
+- A record that was written is final, even if the owner wants it synced and the disk refuses that. The answer goes out,
   and no call begins until the disk syncs again.
 - Records of failures, and of clients that have disconnected, may wait in memory: nobody relies on them.
 
-``Holds`` keeps what running calls may cost, in memory only. ``Counters`` keeps what settled calls have cost since a
-given moment: the first question about a moment reads the sums of the log, and from then on each settled call is added,
-so asking again costs nothing. A call counts from the moment it started.
+``Holds`` sums what running calls may cost, in memory only. ``Counters`` sums what ended calls have cost since a given
+moment: the first query for a moment reads the sums of the log; after that each ended call is added, so further queries
+cost nothing. A call counts from the moment it started.
 
 Long: holds, counters and the log are the three parts of one sum.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
 from types import MappingProxyType
@@ -37,11 +37,12 @@ from gateway.store.errors import unavailable
 from gateway.store.inflight import lost_record
 from gateway.store.recorder import Recorder
 from gateway.store.rollup import Counts, Dimension
+from gateway.store.segment import Segment
 from gateway.store.sums import Span
 
 
 def scopes(call: Record | Running) -> tuple[Scope, ...]:
-    """Everything that a call is charged to."""
+    """Returns everything that a call is charged to."""
     return _scopes(call.token, call.group, call.channel)
 
 
@@ -51,7 +52,7 @@ def _scopes(token: str, group: str, channel: str) -> tuple[Scope, ...]:
 
 
 class Holds:
-    """What running calls hold, each from ``add`` to ``remove``. Sums are kept for the scopes that were asked for."""
+    """What running calls hold, each from ``add`` to ``remove``. A scope's sum is cached once it was requested."""
 
     def __init__(self) -> None:
         self._running: dict[CallId, Running] = {}
@@ -61,13 +62,14 @@ class Holds:
         """The total of all holds."""
 
     def add(self, call: Running) -> None:
+        """Begin a hold."""
         self._running[call.id] = call
         self.nanos += call.held
         if self._held:
             self._count(call, 1)
 
     def replace(self, call: Running) -> None:
-        """Replace what is known of a running call; does nothing if the call has ended."""
+        """Replace the state of a running call; do nothing if the call has ended."""
         before = self._running.get(call.id)
         if before is None:
             return
@@ -88,16 +90,18 @@ class Holds:
         return True
 
     def held(self, scope: Scope) -> Amounts:
+        """Returns the sum of the holds that are charged to a scope."""
         held = self._held.get(scope)
         if held is None:
             if len(self._held) >= 1000:
                 self._held.clear()
-            mine = self.running_in(scope)
-            nanos, tokens = sum(call.held for call in mine), sum(call.held_tokens for call in mine)
-            held = self._held[scope] = Amounts(Nanos(nanos), tokens, len(mine))
+            calls = self.running_in(scope)
+            nanos, tokens = sum(call.held for call in calls), sum(call.held_tokens for call in calls)
+            held = self._held[scope] = Amounts(Nanos(nanos), tokens, len(calls))
         return held
 
     def running_in(self, scope: Scope) -> list[Running]:
+        """Returns the running calls that are charged to a scope."""
         return [call for call in self._running.values() if scope in scopes(call)]
 
     def _count(self, call: Running, sign: int) -> None:
@@ -107,30 +111,32 @@ class Holds:
 
 
 MOMENTS = 2 * len(Window)
-"""Moments kept for each scope: the starts of its windows, and as many earlier ones."""
+"""The number of moments that are cached for a scope: the starts of its windows, and as many earlier ones."""
 
 EVER = Millis(0)
 
 DIMENSION: dict[str, Dimension] = {"account": "group", "token": "token", "group": "group", "channel": "channel"}
-"""Which sums of the log belong to a scope. The account's are those of all groups."""
+"""The dimension of the log's sums for each kind of scope. The account has the sums of all groups."""
 
 
 _NO_MOMENTS: dict[Millis, Amounts] = {}
 
 
 class Counters:
-    """Counts the log and the records that still wait for the disk, which ``backlog`` returns under ``lock``."""
+    """What ended calls have used since given moments, including those whose records still wait for the disk."""
 
     def __init__(
         self, calls: CallLog, backlog: Callable[[], list[Record]], lock: AbstractContextManager[object]
     ) -> None:
+        """``backlog`` returns the records that are not in the log; while ``lock`` is held, none of them moves there."""
         self._calls, self.backlog, self.lock = calls, backlog, lock
         self._spent: dict[Scope, dict[Millis, Amounts]] = {}
-        self._used: dict[str, int] | None = None
+        self._last_used: dict[str, int] | None = None
         self.total: Amounts | None = None
         """The sum of all calls ever made, once ``grand_total`` has counted them."""
 
     def spent(self, scope: Scope, since: Millis = EVER) -> Amounts:
+        """Returns what ended calls of a scope used that began at or after a moment."""
         if scope == ACCOUNT and since == EVER:
             return self.grand_total()
         moments = self._spent.setdefault(scope, {})
@@ -145,30 +151,29 @@ class Counters:
 
     def last_used(self, token: TokenId) -> Millis | None:
         """Returns when the token's latest call began."""
-        if self._used is None:
-            self._used = {}
+        if self._last_used is None:
+            self._last_used = {}
             with self.lock:
-                latest = [segment.sums.used() for segment in self._calls.log.segments]
-                latest += [{record.token: int(record.ts)} for record in self.backlog()]
-            for moments in latest:
-                for key, moment in moments.items():
-                    self._used[key] = max(moment, self._used.get(key, 0))
-        when = self._used.get(token)
-        return None if when is None else Millis(when)
+                starts = [start for segment in self._calls.log.segments for start in _latest_calls(segment)]
+                starts += [(record.token, int(record.ts)) for record in self.backlog()]
+            for token_id, start in starts:
+                self._last_used[token_id] = max(start, self._last_used.get(token_id, 0))
+        latest = self._last_used.get(token)
+        return None if latest is None else Millis(latest)
 
     def replace(self, old: Record, new: Record) -> None:
-        """Swap a call's record for a new one, and correct the totals by the difference."""
+        """Replace a call's record with a new one, and correct the totals by the difference."""
         self._add(old, new.cost - old.cost, new.input + new.output - old.input - old.output, 0)
 
     def add(self, record: Record) -> None:
-        """Book a call that has just ended and is in the log or in the backlog."""
+        """Count a call that has just ended and is in the log or in the backlog."""
         self._add(record, record.cost, record.input + record.output, record.outcome != REFUSED)
-        used = self._used
-        if used is not None and record.ts > used.get(record.token, 0):
-            used[record.token] = record.ts
+        last_used = self._last_used
+        if last_used is not None and record.ts > last_used.get(record.token, 0):
+            last_used[record.token] = record.ts
 
     def _add(self, record: Record, nanos: int, tokens: int, calls: int) -> None:
-        """Add amounts to all that this record is charged to."""
+        """Add amounts to the cached totals of everything that this record is charged to."""
         if self.total is not None:
             self.total = self.total.plus(nanos, tokens, calls)
         for scope in scopes(record) if self._spent else ():
@@ -177,10 +182,10 @@ class Counters:
                 if record.ts >= since:
                     moments[since] = amounts.plus(nanos, tokens, calls)
 
-    def known(self) -> list[tuple[Scope, Millis, Amounts]]:
+    def cached_totals(self) -> list[tuple[Scope, Millis, Amounts]]:
         """Returns every cached total as (scope, since, amounts)."""
-        asked = [(scope, since) for scope, moments in self._spent.items() for since in moments]
-        return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *asked]]
+        cached = [(scope, since) for scope, moments in self._spent.items() for since in moments]
+        return [(scope, since, self.spent(scope, since)) for scope, since in [(ACCOUNT, EVER), *cached]]
 
     def grand_total(self) -> Amounts:
         """Returns the sum of all calls ever made."""
@@ -200,46 +205,47 @@ class Counters:
         return amounts
 
 
+def _latest_calls(segment: Segment) -> Iterable[tuple[str, int]]:
+    """Returns the tokens of a segment, each with the start of its latest call there."""
+    return segment.sums.latest_by_token().items()
+
+
 class Books:
-    """Opens and settles calls. All methods but ``sync`` belong to one thread; only ``synced`` waits for the disk."""
+    """Opens and settles calls. All methods except ``sync`` belong to one thread; only ``synced`` waits for the disk."""
 
     def __init__(self, entities: Entities, calls: CallLog, recorder: Recorder) -> None:
         self._entities, self._calls, self._recorder = entities, calls, recorder
         self._holds = Holds()
         self.running: Mapping[CallId, Running] = self._holds.running
-        """The running calls, which hold something."""
+        """The running calls. All of them have a hold."""
         self._withheld: dict[CallId, Record] = {}
-        """The records that replaced those of withheld answers, until ``kept`` returns them."""
+        """The records that replaced those of withheld answers, until ``final_record`` returns them."""
         self.write: Callable[[], None] = recorder.write
-        """Writes the records of the calls settled with ``soon``, in one write. Raises nothing."""
+        """Writes the records of all calls that were settled with ``deferred``, at once. Raises nothing."""
         self.counters = Counters(calls, recorder.waiting, recorder.lock)
         self.spent = self.counters.spent
-        """Returns what ended calls used that began at or after a moment."""
         self.held = self._holds.held
-        """Returns what running calls may use."""
         self.running_in = self._holds.running_in
-        """Returns the running calls that are charged to a scope."""
         self.last_used = self.counters.last_used
-        """Returns when a token's latest call began."""
         self.trouble = recorder.trouble
         recorder.on_withheld = self._withhold
 
     @property
     def healthy(self) -> bool:
-        """False while the disk refuses writes. ``open`` tries once more before it raises Unavailable."""
+        """Returns False while the disk refuses writes. ``open`` tries once more before it raises Unavailable."""
         return not self.trouble.text
 
     def balance(self) -> Nanos:
-        """Granted minus spent."""
+        """Returns granted minus spent."""
         total = self.counters.total or self.counters.grand_total()
         return Nanos(self._entities.granted - total.nanos)
 
     def available(self) -> Nanos:
-        """Balance minus held."""
+        """Returns the balance minus all holds."""
         return Nanos(self.balance() - self._holds.nanos)
 
     def open(self, call: Running) -> None:
-        """Hold what a call may cost: first one line on disk, then in memory. Raises Unavailable if the write fails."""
+        """Hold what a call may cost, first on disk, then in memory. Raises Unavailable if the write fails."""
         if call.id in self.running or not is_call_id(call.id):
             raise InternalError(f"call {call.id!r} is already open, or its id is not valid")
         try:
@@ -249,10 +255,10 @@ class Books:
         self._holds.add(call)
 
     def update(self, call: Running) -> None:
-        """Replace what is known of a running call; does nothing if the call has ended.
+        """Replace the state of a running call; do nothing if the call has ended.
 
         A change of channel is also written to disk if possible, so that after a crash the channel that may bill the
-        call is known. Everything else is kept in memory only.
+        call is known. Everything else is in memory only.
         """
         before = self.running.get(call.id)
         self._holds.replace(call)
@@ -260,33 +266,35 @@ class Books:
             with suppress(OSError):
                 self._recorder.begin(call)
 
-    def settle(self, record: Record, *, soon: bool = False) -> Record:
-        """Charge a call, write its record and end its hold. Returns the record as kept, with the balance after it.
+    def settle(self, record: Record, *, deferred: bool = False) -> Record:
+        """Charge a call, write its record and end its hold. Returns the final record, with the balance after the call.
 
-        If the disk refuses, a good answer must be withheld, and the returned record says so. With ``soon`` the record
-        waits for ``write``, which must run before the end of the call is reported; ``kept`` then returns it. Settling
-        twice changes nothing and returns the first record. Raises InternalError for a call that was never opened.
+        If the disk refuses the record of a good answer, the answer must be withheld, and the returned record says so.
+        With ``deferred`` the record is written by the next ``write``, which must run before the end of the call is
+        reported; after that ``final_record`` returns it. Settling a call again changes nothing and returns the first
+        record. Raises InternalError for a call that was never opened.
         """
         if self._holds.remove(record.id):
-            return self._book(record, soon=soon)
+            return self._book(record, deferred=deferred)
         waiting = {waiting.id: waiting for waiting in self._recorder.waiting()}
         first = waiting.get(record.id) or self._calls.get(record.id)
         if first is None:
             raise InternalError(f"call {record.id} was settled but never opened")
         return first
 
-    def kept(self, record: Record) -> Record:
-        """Returns the record as ``write`` left it: itself, or (once) its replacement if the answer is withheld."""
+    def final_record(self, record: Record) -> Record:
+        """Returns a record after ``write``: itself, or the first time its replacement if the answer is withheld."""
         return self._withheld.pop(record.id, record)
 
     def note(self, record: Record) -> None:
-        """Record a call that was refused and so never held anything. Raises nothing."""
-        if len(self._recorder.waiting()) < 1000:  # so many wait for the disk at most
+        """Record a call that was refused, and so never held anything. Raises nothing."""
+        if len(self._recorder.waiting()) < 1000:  # while the disk refuses, memory must not fill up
             self._book(record)
 
     def recover(self, unfinished: Mapping[CallId, Running]) -> int:
         """Record the calls that were running when the gateway died as lost, once each. Returns their number."""
-        recorded = self._calls.present(set(unfinished), min((call.ts for call in unfinished.values()), default=EVER))
+        earliest = min((call.ts for call in unfinished.values()), default=EVER)
+        recorded = self._calls.recorded_ids(set(unfinished), earliest)
         self._recorder.forget(recorded)
         for call in unfinished.values():
             if call.id not in recorded:
@@ -294,7 +302,7 @@ class Books:
         return len(unfinished) - len(recorded)
 
     def sync(self) -> bool:
-        """Make everything written survive a power cut. Returns whether all is written; raises OSError on refusal."""
+        """Make everything written survive a power cut. Returns whether nothing is left to write. Raises OSError."""
         return self._recorder.sync()
 
     async def synced(self) -> None:
@@ -304,15 +312,15 @@ class Books:
         except OSError as exc:
             raise unavailable(exc) from exc
 
-    def _book(self, record: Record, *, soon: bool = False) -> Record:
-        """Fill in the balance, count the record and write it. Mutates the record, which nothing else has seen yet."""
+    def _book(self, record: Record, *, deferred: bool = False) -> Record:
+        """Set the balance in the record, count it and write it. Nothing else has a reference to the record yet."""
         msgspec.structs.force_setattr(record, "balance", Nanos(self.balance() - record.cost))
         self.counters.add(record)
-        if soon:
+        if deferred:
             self._recorder.end(record)
         else:
             self._recorder.write(record)
-        return self.kept(record) if self._withheld else record
+        return self.final_record(record) if self._withheld else record
 
     def _withhold(self, old: Record, new: Record) -> None:
         self.counters.replace(old, new)

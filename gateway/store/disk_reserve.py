@@ -12,17 +12,18 @@ NO_SPACE = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 
 
 class DiskReserve:
-    """A file of zeros that is deleted when space is needed, and taken again before new calls are admitted."""
+    """A file of zeros that is deleted when space is needed, and created again before new calls are admitted."""
 
     def __init__(self, path: Path, size: int = 1 << 20) -> None:
         self._path, self._size = path, size
-        self.there = False
+        self.held = False
+        """Whether the space is reserved."""
 
-    def take(self) -> None:
-        """Reserve the space, or as much of it as possible. Raises OSError if that is too little."""
-        if self.there:
+    def acquire(self) -> None:
+        """Reserve the space, or as much of it as possible. Raises OSError if that is less than 64 KiB."""
+        if self.held:
             return
-        if files.kind_of(self._path):  # a link, a pipe: nothing of ours is behind it
+        if files.irregular_kind(self._path):  # a link or a pipe, which may be replaced
             self._path.unlink()
         fd = files.open_file(self._path, os.O_RDWR | os.O_CREAT)
         try:
@@ -30,21 +31,22 @@ class DiskReserve:
                 _fill(fd, self._size)
         finally:
             os.close(fd)
-        self.there = True
+        self.held = True
 
     def release(self) -> bool:
-        """Free the space. Returns whether any was held."""
-        there, self.there = self.there, False
-        if there:
-            try:
-                self._path.unlink(missing_ok=True)
-            except OSError:
-                return False
-        return there
+        """Free the space. Returns whether any was freed."""
+        if not self.held:
+            return False
+        self.held = False
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError:
+            return False
+        return True
 
 
 def _fill(fd: int, size: int) -> None:
-    """Take the space; if that fails, half of it, and so on."""
+    """Allocate the space; if the disk is too full for it, half of it, and so on."""
     while True:
         os.ftruncate(fd, 0)
         try:

@@ -1,7 +1,7 @@
-"""TinyDB's JSON file for the configuration: replaced as a whole on every write.
+"""AtomicStorage: a TinyDB storage for the configuration, whose JSON file is replaced as a whole by every write.
 
-The file has one document a line, so that it is small and its diffs readable. Every read returns a private copy, which
-callers may change without effect. A write that fails changes nothing.
+The file has one document per line, so that it is small and its diffs are readable. Every read returns a new copy, so
+callers may change it. A write that fails changes nothing.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from gateway.store.errors import StoreDamaged
 from gateway.store.folder import ordinary
 
 Tables = dict[str, dict[str, Any]]
-"""Table name to document id to document, as TinyDB has it."""
+"""Maps table names to documents by their ids, as TinyDB does."""
 
 FORMAT = 2
 """The format of ``config.json``. Format 1 was never released."""
@@ -31,7 +31,8 @@ class AtomicStorage(Storage):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.raw = files.read(self.path)
-        self.read()
+        """The content of the file."""
+        self.read()  # so that an invalid file is refused at once
 
     def read(self) -> Tables | None:
         if not self.raw:
@@ -49,7 +50,7 @@ class AtomicStorage(Storage):
 
 
 def layout(tables: Mapping[str, Mapping[Any, Any]]) -> bytes:
-    """Returns the file's bytes. Raises TypeError for values that JSON cannot hold."""
+    """Returns the content of a file with these tables. Raises TypeError for values that JSON cannot express."""
     parts = [
         b"%s:{\n%s\n}" % (encode(name), b",\n".join(b"%s:%s" % (encode(str(i)), encode(d)) for i, d in docs.items()))
         for name, docs in tables.items()

@@ -32,23 +32,22 @@ _KEYS: dict[Table, str] = {
     "lists": "channel",
     "retired": "digest",
 }
-"""The fields that are the keys of a table's entities; empty if it holds only one."""
-
+"""The fields that are the keys of a table's entities; empty if the table holds only one."""
 
 _Rows = dict[Table, dict[str, Entity]]
 """Entities by table and key."""
 
 
 class Entities:
-    """Reads and changes the configuration; every change replaces ``registry``.
+    """Reads and changes the configuration. Every change replaces ``registry``.
 
-    Raises StoreDamaged for an invalid file, and for a missing one if it is ``expected``: a store with calls must have
-    had one. Also raises StoreTooNew and OSError. ``moment`` is in the name of the copy of an edited file.
+    Raises StoreDamaged for an invalid file, and for a missing one if it is ``expected`` because the store has calls.
+    Also raises StoreTooNew and OSError. ``moment`` becomes part of the name of the copy of an edited file.
     """
 
     def __init__(self, path: Path, *, expected: bool = False, moment: int = 0) -> None:
         self._path = path
-        self._storage = _open(path)
+        self._storage = _open_storage(path)
         tables = self._storage.read()
         if tables is None and (expected or path.exists()):
             raise _damaged_error(path, "it is empty" if path.exists() else "it is missing")
@@ -58,16 +57,16 @@ class Entities:
         """The number of the newest history entry that this configuration contains."""
         crc = tables["meta"]["1"].get("crc") if tables is not None else None
         self.edited = crc is not None and crc != _checksum(tables or {})
-        """Whether another program or a person changed the file."""
-        self.kept: Path | None = None
-        """The copy that was made of the edited file, if any."""
+        """Whether a person or another program changed the file."""
+        self.saved_copy: Path | None = None
+        """The path of the copy that was made of the edited file, if any."""
         rows, self._ids = _decode_tables(path, tables or {})
         self.registry = _registry(rows)
         self.granted = self.registry.granted
         """The sum of the grants, cached because every call needs it."""
         if self.edited:
-            with suppress(OSError):  # it is tried again at the next start
-                self.kept = files.keep(path, self._storage.raw, moment, "changed")
+            with suppress(OSError):  # the next start tries again
+                self.saved_copy = files.save_copy(path, self._storage.raw, moment, "changed")
                 self._storage.write(_documents(self.registry, self._ids, self.applied))
         if tables is None:
             self._storage.write(_documents(self.registry, self._ids, self.applied))
@@ -75,11 +74,11 @@ class Entities:
     def apply(self, changes: Sequence[Change], entry: int = 0) -> None:
         """Make all of the changes or none, in one atomic write.
 
-        ``entry`` is the number of their history entry, or 0 without one. Raises Unavailable if the disk refuses, and
+        ``entry`` is the number of their history entry; 0 if they have none. Raises Unavailable if the disk refuses, and
         InternalError for an invalid change.
         """
         for change in changes:
-            _check(change)
+            _check_change(change)
         registry, ids = with_changes(self.registry, changes), dict(self._ids)
         for table in dict.fromkeys(change.table for change in changes if _KEYS[change.table]):
             ids[table] = _with_new_ids(self._ids[table], [change.key for change in changes if change.table == table])
@@ -93,7 +92,8 @@ class Entities:
         self.granted = self.registry.granted
 
 
-def _check(change: Change) -> None:
+def _check_change(change: Change) -> None:
+    """Raises InternalError if the change does not fit its table."""
     kind, field = KINDS[change.table], _KEYS[change.table]
     if change.value is None:
         if not field:
@@ -104,15 +104,15 @@ def _check(change: Change) -> None:
 
 def _with_new_ids(ids: Mapping[str, int], keys: Sequence[str]) -> dict[str, int]:
     """Returns the document ids, with a new one for each new key. An id in use is never assigned again."""
-    new, newest = dict(ids), max(ids.values(), default=0)
+    extended, newest = dict(ids), max(ids.values(), default=0)
     for key in keys:
-        if key not in new:
+        if key not in extended:
             newest += 1
-            new[key] = newest
-    return new
+            extended[key] = newest
+    return extended
 
 
-def _open(path: Path) -> AtomicStorage:
+def _open_storage(path: Path) -> AtomicStorage:
     try:
         return AtomicStorage(path)
     except StoreDamaged as exc:
@@ -120,6 +120,7 @@ def _open(path: Path) -> AtomicStorage:
 
 
 def _check_format(path: Path, tables: Tables) -> None:
+    """Raises StoreTooNew or StoreDamaged unless the file has the format of this program."""
     try:
         version = tables["meta"]["1"]["format"]
     except (KeyError, TypeError):
@@ -137,7 +138,7 @@ def _decode_tables(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[
     rows: _Rows = {}
     ids: dict[Table, dict[str, int]] = {}
     for name, documents in tables.items():
-        if documents and name != "meta" and name not in KINDS:  # the next change would drop what may be all the grants
+        if documents and name != "meta" and name not in KINDS:  # the next change would drop it, perhaps with all grants
             raise _damaged_error(path, f"its table {name!r} is unknown")
     for table, field in _KEYS.items():
         rows[table], ids[table] = {}, {}
@@ -156,7 +157,7 @@ def _decode_tables(path: Path, tables: Tables) -> tuple[_Rows, dict[Table, dict[
 
 
 def _registry(rows: _Rows) -> Registry:
-    """Returns the Registry, with defaults for what the tables lack."""
+    """Returns the configuration in these tables, with defaults for what they lack."""
     return msgspec.convert(
         {
             **{table: entities for table, entities in rows.items() if _KEYS[table]},
@@ -173,7 +174,7 @@ def _applied_number(tables: Tables | None) -> int:
 
 
 def _documents(registry: Registry, ids: dict[Table, dict[str, int]], applied: int) -> dict[str, dict[int, object]]:
-    """Returns the file's tables: entities by document id. They become JSON when they are written."""
+    """Returns the file's tables, with entities by document id. They become JSON when they are written."""
     tables: dict[str, dict[int, object]] = {"meta": {}}
     for table, field in _KEYS.items():
         entities = getattr(registry, table) if field else {"": getattr(registry, table)}

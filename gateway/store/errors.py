@@ -11,11 +11,11 @@ from gateway.store.files import reason
 from gateway.store.folder import ordinary
 
 RETRY_AFTER_S = 5.0
-"""How long a client should wait when the disk refuses."""
+"""How long a client should wait when the disk refuses, in seconds."""
 
 
 class StoreError(GatewayError):
-    """The store could not do what was asked; nothing was changed."""
+    """An operation of the store failed; nothing was changed."""
 
     default_code = "store_failed"
 
@@ -39,10 +39,10 @@ class StoreDamaged(StoreError):
 
 
 def cannot_open(home: Path, exc: OSError) -> StoreError:
-    """Returns the error for a system error on opening, with what the owner can do."""
+    """Returns the error of a store that cannot be opened because of a system error, with what the owner can do."""
     file = Path(os.fsdecode(exc.filename)) if isinstance(exc.filename, str | bytes | Path) else home
-    inside = ordinary(file) != home and ordinary(file).is_relative_to(home.resolve())
-    where = f" ({plain(file.name)})" if inside or (file.is_relative_to(home) and file != home) else ""
+    is_inside = ordinary(file) != home and ordinary(file).is_relative_to(home.resolve())
+    where = f" ({plain(file.name)})" if is_inside or (file.is_relative_to(home) and file != home) else ""
     elsewhere = "or name another folder with --home"
     fix = ""
     if exc.errno == errno.EROFS:
@@ -53,21 +53,22 @@ def cannot_open(home: Path, exc: OSError) -> StoreError:
 
 
 class Trouble:
-    """The disk's present error, in words that name no path; empty while all is well.
-
-    ``on_change`` is called when an error appears and when it ends, from any thread.
-    """
+    """The present errors of the disk, in words that name no path; empty while all is well."""
 
     def __init__(self) -> None:
-        self.write = self.sync = ""
+        self.write = ""
+        """Why writing fails."""
+        self.sync = ""
+        """Why syncing fails."""
         self.on_change: Callable[[], None] = lambda: None
+        """Called when an error appears and when it ends, from any thread."""
 
     @property
     def text(self) -> str:
-        """Why new calls are rejected; empty if they are accepted."""
+        """Returns why new calls are rejected; empty if they are accepted."""
         return self.write or self.sync
 
-    def say(self, *, write: str | None = None, sync: str | None = None) -> None:
+    def set_errors(self, *, write: str | None = None, sync: str | None = None) -> None:
         """Set the error of writing, of syncing, or of both; an empty text clears it."""
         before = self.text
         self.write = self.write if write is None else write
@@ -77,7 +78,7 @@ class Trouble:
 
 
 def unavailable(exc: OSError) -> Unavailable:
-    """Returns the disk's error for a caller that wanted something written."""
+    """Returns the error for a client, because the store could not be written."""
     return Unavailable(
         f"the gateway cannot write to its store: {reason(exc)}. It recovers as soon as the disk does",
         code="store_unavailable",

@@ -1,17 +1,17 @@
-"""Files that survive a crash and that nobody else can read: folders 0700, files 0600, whatever the umask.
+"""Files that survive a crash and that only their owner can read: folders 0700, files 0600, whatever the umask.
 
-Functions raise OSError; links are not followed at the last step of a path.
+The functions raise OSError. They do not follow a link at the end of a path.
 
-**Lines** are how documents lie in a file that is grown in place and is valid JSON after every append:
+**Lines** are the form of documents in a file that grows in place and is valid JSON after every append:
 
     {"meta":{"1":{"format":1}},"calls":{
     "1":{"ts":1763680000000,"token":"tk_01","cost":815,"_crc":"5e1f0c2a"}
     ,"2":{"ts":1763680000120,"token":"tk_02","cost":77,"_crc":"90a1b2c3"}
     }}
 
-An append writes a line and new closing braces over the old closing braces. The comma leads the line, so a document
-and the newline behind it are written once and never again: a torn append can damage nothing but itself. The checksum
-covers the id and the content.
+An append overwrites the closing braces with a line and new closing braces. Because the comma is at the beginning of the
+next line, a document and its newline are written once and never again: an append that is cut off damages nothing but
+itself. The checksum covers the id and the content.
 """
 
 import errno
@@ -27,37 +27,37 @@ from pathlib import Path
 from typing import BinaryIO
 
 _HAS_PWRITE = hasattr(os, "pwrite")
-"""Windows has none."""
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
-"""Without it, opening a named pipe waits for a writer."""
-_ALWAYS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""False on Windows."""
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+"""The flag without which opening a named pipe waits for a writer."""
+_COMMON_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def make_folder(path: Path) -> None:
-    """Create the folder and its parents. This one gets mode 0700."""
+    """Create the folder with mode 0700, and its parents."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     if sys.platform != "win32" and stat.S_IMODE(path.stat().st_mode) != 0o700:
         path.chmod(0o700)
 
 
 def open_file(path: Path, flags: int) -> int:
-    """Returns a descriptor. The file has mode 0600 from now on."""
-    fd = os.open(path, flags | _ALWAYS, 0o600)
+    """Open a file and give it mode 0600. Returns its descriptor."""
+    fd = os.open(path, flags | _COMMON_FLAGS, 0o600)
     if sys.platform != "win32" and stat.S_IMODE(os.fstat(fd).st_mode) != 0o600:
         os.fchmod(fd, 0o600)
     return fd
 
 
 def open_to_read(path: Path) -> BinaryIO:
-    """Opens a file for reading. Raises FileNotFoundError and other OSErrors."""
-    fd = os.open(path, os.O_RDONLY | _AT_ONCE | _ALWAYS)
+    """Open a file for reading. Raises FileNotFoundError and other OSErrors, also for anything that is not a file."""
+    fd = os.open(path, os.O_RDONLY | _NONBLOCK | _COMMON_FLAGS)
     if not stat.S_ISREG(mode := os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, f"it is {_kind(mode)}, not a file", str(path))
     return os.fdopen(fd, "rb")
 
 
-def kind_of(path: Path) -> str:
+def irregular_kind(path: Path) -> str:
     """Returns what lies at the path instead of a file, such as ``a symbolic link``; empty for a file or nothing."""
     try:
         mode = path.lstat().st_mode
@@ -72,7 +72,7 @@ def _kind(mode: int) -> str:
 
 
 def make_private(folder: Path) -> None:
-    """Give every file in a folder mode 0600. Links are skipped, and so is what the system refuses."""
+    """Give every file in a folder mode 0600, except links and what the system refuses."""
     if sys.platform == "win32":
         return
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
@@ -93,7 +93,7 @@ def read(path: Path) -> bytes:
 
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Replace a file. A reader finds the old bytes or the new ones; if durable, this holds after a power cut too."""
+    """Replace a file atomically: readers get either the old or the new content; if durable, also after a power cut."""
     new = path.with_name(path.name + ".tmp")
     try:
         write_new(new, data, durable=durable)
@@ -118,11 +118,11 @@ def write_new(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 def rename(new: Path, path: Path) -> None:
     """Replace one file with another."""
-    for left in reversed(range(20)):  # Windows refuses, for a moment, while a reader has it open
+    for attempts_left in reversed(range(20)):  # Windows refuses, for a moment, while a reader has it open
         try:
             os.replace(new, path)  # noqa: PTH105 - the tests of crashes count the system calls of `os`
         except PermissionError:
-            if os.name != "nt" or not left:
+            if os.name != "nt" or not attempts_left:
                 raise
             time.sleep(0.01)
         else:
@@ -136,18 +136,18 @@ def create(path: Path, data: bytes) -> None:
     replace(path, data, durable=False)
 
 
-def keep(path: Path, data: bytes, moment: int, suffix: str = "damaged") -> Path:
-    """Write a copy of a file's content beside it as ``<name>.<moment>.<suffix>``. Returns its path. Raises OSError."""
-    kept = path.with_name(f"{path.name}.{moment}.{suffix}")
-    while kept.exists():
+def save_copy(path: Path, data: bytes, moment: int, suffix: str = "damaged") -> Path:
+    """Write a file's content beside it as ``<name>.<moment>.<suffix>``. Returns the path of that copy."""
+    copy = path.with_name(f"{path.name}.{moment}.{suffix}")
+    while copy.exists():
         moment += 1
-        kept = path.with_name(f"{path.name}.{moment}.{suffix}")
-    replace(kept, data)
-    return kept
+        copy = path.with_name(f"{path.name}.{moment}.{suffix}")
+    replace(copy, data)
+    return copy
 
 
 class ShortWrite(OSError):
-    """A write failed; the file has the first ``written`` bytes of the data."""
+    """A write failed after the first ``written`` bytes of the data."""
 
     def __init__(self, cause: OSError, written: int) -> None:
         super().__init__(cause.errno or errno.EIO, reason(cause))
@@ -156,42 +156,42 @@ class ShortWrite(OSError):
 
 def write_all(fd: int, data: bytes) -> None:
     """Write all of the data at the file's position. Raises ShortWrite."""
-    done = 0
+    written = 0
     try:
-        while done < len(data):
-            written = os.write(fd, data[done:] if done else data)
-            if not written:
-                raise _full()
-            done += written
+        while written < len(data):
+            count = os.write(fd, data[written:] if written else data)
+            if not count:
+                raise _full_disk_error()
+            written += count
     except OSError as exc:
-        raise ShortWrite(exc, done) from exc
+        raise ShortWrite(exc, written) from exc
 
 
-def write_at(fd: int, data: bytes, at: int) -> None:
-    """Write at an offset: one system call, unless the disk takes only a part. Raises ShortWrite."""
-    done = 0
+def write_at(fd: int, data: bytes, offset: int) -> None:
+    """Write at an offset: one system call, unless the disk accepts only a part. Raises ShortWrite."""
+    written = 0
     try:
-        while done < len(data):
-            rest = data[done:] if done else data
+        while written < len(data):
+            rest = data[written:] if written else data
             if _HAS_PWRITE:
-                written = os.pwrite(fd, rest, at + done)
+                count = os.pwrite(fd, rest, offset + written)
             else:
-                os.lseek(fd, at + done, os.SEEK_SET)
-                written = os.write(fd, rest)
-            if not written:
-                raise _full()
-            done += written
+                os.lseek(fd, offset + written, os.SEEK_SET)
+                count = os.write(fd, rest)
+            if not count:
+                raise _full_disk_error()
+            written += count
     except OSError as exc:
-        raise ShortWrite(exc, done) from exc
+        raise ShortWrite(exc, written) from exc
 
 
-def _full() -> OSError:
-    """Returns the error behind a partial write. Asked for the rest, a full disk gives its reason or takes nothing."""
+def _full_disk_error() -> OSError:
+    """Returns the error of a full disk, which after a partial write may accept no bytes instead of raising one."""
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def reason(exc: OSError) -> str:
-    """Returns the system's error in words, without the path, which only the owner may see."""
+    """Returns the text of a system error without the path, which only the owner may see."""
     return exc.strerror or str(exc)
 
 
@@ -215,7 +215,7 @@ def sync_folder(path: Path) -> None:
 
 
 FORMAT = 1
-"""The layout's version. Documents themselves have no schema."""
+"""The version of the layout. The documents themselves have no schema."""
 
 TAIL = b"\n}}\n"
 CRC = b'"_crc":"'
@@ -229,7 +229,7 @@ def head(table: str) -> bytes:
 
 
 def format_of(data: bytes) -> int | None:
-    """Returns the format number in a file's first bytes; None if it is not one of our files."""
+    """Returns the format number in a file's first bytes; None if it is not a file of ours."""
     match = _FORMAT_IN_HEAD.match(data)
     return int(match[1]) if match else None
 
@@ -240,7 +240,7 @@ def pack(doc_id: int, body: bytes) -> bytes:
     return b'%s%s%08x"}' % (line, CRC, zlib.crc32(line))
 
 
-def intact(line: bytes) -> bool:
+def is_intact(line: bytes) -> bool:
     """Returns whether the line is exactly as it was packed."""
     cut = line.rfind(CRC)
     return cut > 0 and line[cut:] == b'%s%08x"}' % (CRC, zlib.crc32(line[:cut]))
@@ -252,15 +252,15 @@ def id_of(line: bytes) -> int:
 
 
 def body_of(line: bytes) -> bytes:
-    """Returns the document of an intact line, including its checksum."""
+    """Returns the document in an intact line, including its checksum."""
     return line[line.index(b":") + 1 :]
 
 
-def join(lines: Iterable[bytes], *, first: bool) -> bytes:
-    """Returns the bytes to put between the present end of a file and its closing braces."""
+def join_lines(lines: Iterable[bytes], *, first: bool) -> bytes:
+    """Returns the bytes that append these lines, without the closing braces. ``first``: the file has no lines yet."""
     return (b"\n" if first else b"\n,") + b"\n,".join(lines)
 
 
-def split(data: bytes) -> Iterator[bytes]:
-    """Yields the lines without their commas, in file order, damaged ones too."""
+def split_lines(data: bytes) -> Iterator[bytes]:
+    """Yields the lines without their commas, in the order of the file, including damaged ones."""
     return (raw.removeprefix(b",") for raw in data.split(b"\n"))

@@ -1,8 +1,8 @@
-"""The history of the configuration, in ``history.json``: a TinyDB file, replaced as a whole by every change.
+"""The history of the configuration, in ``history.json``: a TinyDB file that every change replaces as a whole.
 
-The entry is written before the configuration. The configuration has the number of the newest entry that it contains, so
-an entry whose change a crash prevented is recognized, and left out. Only the newest entries are kept. Like the
-configuration, the file has the keys of upstreams in it, and is readable by its owner alone.
+An entry is written before the configuration. The configuration has the number of the newest entry that it contains, so
+an entry whose change was prevented by a crash is recognized and left out. Only the newest entries are kept. Like the
+configuration, the file contains the keys of upstreams, so only its owner can read it.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,17 @@ from gateway.store.documents import AtomicStorage, encode, layout
 from gateway.store.errors import StoreDamaged
 from gateway.store.folder import ordinary
 
-KEPT = 500
-"""How many entries are kept."""
-BYTES = 1 << 20
-"""The most bytes of all entries. The newest one is kept whatever its size."""
+MOST_ENTRIES = 500
+"""The most entries that are kept."""
+MOST_BYTES = 1 << 20
+"""The most bytes of all entries together. The newest one is kept whatever its size."""
 
 
 class History:
-    """The entries, read on first use. ``applied`` returns the number of the newest entry in the configuration."""
+    """The entries of the history, read on first use.
+
+    ``applied`` returns the number of the newest entry in the configuration; ``note`` reports a repair to the owner.
+    """
 
     def __init__(
         self, home: Path, applied: Callable[[], int], now: Callable[[], Millis], note: Callable[[str], None]
@@ -36,7 +39,7 @@ class History:
 
     @property
     def entries(self) -> list[HistoryEntry]:
-        """Oldest first."""
+        """Returns all entries, oldest first."""
         if self._loaded is None:
             self._loaded = self._read()
         return self._loaded
@@ -68,31 +71,32 @@ class History:
         self._loaded = entries
 
     def _read(self) -> list[HistoryEntry]:
+        """Returns the entries in the file that the configuration contains. Others are reported and dropped."""
         path = self._home / "history.json"
-        read, whole = [], True
+        stored, damaged = list[HistoryEntry](), False
         try:
             tables = AtomicStorage(path).read() or {}
-            read = [*msgspec.convert(tables.get("history", {}), dict[str, HistoryEntry]).values()]
+            stored += msgspec.convert(tables.get("history", {}), dict[str, HistoryEntry]).values()
         except (StoreDamaged, ValueError, KeyError, TypeError):
-            whole = False
-        read.sort(key=lambda entry: entry.id)
+            damaged = True
+        stored.sort(key=lambda entry: entry.id)
         applied = self._applied()
-        entries = [entry for entry in read if entry.id <= applied]
-        if not whole or len(read) - len(entries) > 1:  # a crash leaves one
-            what = "was damaged" if not whole else "is newer than the configuration"
+        entries = [entry for entry in stored if entry.id <= applied]
+        if damaged or len(stored) - len(entries) > 1:  # a crash leaves one
+            what = "was damaged" if damaged else "is newer than the configuration"
             with suppress(OSError):
-                kept = files.keep(path, files.read(path), self._now(), "damaged" if not whole else "changed")
+                copy = files.save_copy(path, files.read(path), self._now(), "damaged" if damaged else "changed")
                 left = count_text(len(entries), "change")
-                self._note(f"{ordinary(path)} {what}; {left} left in it, the original is {kept.name}")
+                self._note(f"{ordinary(path)} {what}; {left} left in it, the original is {copy.name}")
         return entries
 
 
 def _newest(entries: list[HistoryEntry]) -> list[HistoryEntry]:
     """Returns the newest entries, as many as may be kept."""
-    size, kept = 0, list[HistoryEntry]()
+    size, newest = 0, list[HistoryEntry]()
     for entry in reversed(entries):
         size += len(encode(entry))
-        if kept and (len(kept) >= KEPT or size > BYTES):
+        if newest and (len(newest) >= MOST_ENTRIES or size > MOST_BYTES):
             break
-        kept.append(entry)
-    return kept[::-1]
+        newest.append(entry)
+    return newest[::-1]

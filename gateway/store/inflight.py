@@ -1,12 +1,12 @@
-"""The file of running calls, which survives a crash, and the records made for calls that a crash or the disk cut off.
+"""Inflight: the file of running calls, which survives a crash, and the records of calls that ended abnormally.
 
-A call writes one line when it begins (all that is known of it) and one when it ends (its id). The second is written
-only when its record is safe from a power cut, so at any moment one of the two files has the call. The file is emptied
-when no call runs, and rewritten when it has grown.
+A call has one line when it begins, with all that is known of it, and one when it ends, with its id. The second is
+written only when its record is safe from a power cut, so at any moment the call is in this file or in the log. The file
+is emptied when no call runs, and rewritten when it has grown too large.
 
 An answer is released after its record is written. If the disk refuses the record, the answer is withheld: the client
-gets an error, and the record, if it is written later, has the same error and charges nothing. So does the record of a
-call that a crash cut off.
+gets an error, and the record, if it is written later, has the same error and charges nothing. The record of a call that
+was interrupted by a crash charges nothing either.
 """
 
 import errno
@@ -30,7 +30,7 @@ LIMIT = 4 << 20
 """The size in bytes at which the file is rewritten with the calls that still run."""
 
 PROBE = 8192
-"""Bytes to write as a test: more than a file can take without asking for new space."""
+"""The number of bytes to write as a test: so many that the file needs new disk space."""
 
 _FLAGS = os.O_RDWR | os.O_APPEND
 
@@ -39,54 +39,56 @@ _decode = msgspec.json.Decoder(Running | str).decode
 
 
 class Inflight:
-    """``running`` is what the file says. Each line begins and ends with a newline, so a torn line damages no other.
+    """The file of running calls. Each line begins and ends with a newline, so an incomplete one damages no other.
 
-    Calls begin in one thread. Everything else may happen in another one, but of ``sync``, ``compact`` and ``close``
-    only one may run at a time.
+    Calls begin in one thread. Everything else may happen in another one, but only one of ``sync``, ``compact`` and
+    ``close`` may run at a time.
     """
 
     def __init__(self, path: Path, *, limit: int = LIMIT, moment: int = 0) -> None:
         self.path, self._limit = path, limit
         self.running: dict[CallId, Running] = {}
+        """The running calls in the file."""
         self.unreadable = self._load()
-        """How many lines are invalid; a crash leaves at most one."""
-        self.kept: Path | None = None
-        """Where a copy of the file with these lines was kept."""
+        """The number of invalid lines; a crash leaves at most one."""
+        self.saved_copy: Path | None = None
+        """The path of a copy of the file with its invalid lines, if there were any."""
         self._fd = -1
         self._size = 0
         self._dirty = False
+        """Whether something was written since the last sync."""
         self._stale = False
-        """A sync failed: only a new file can make its lines safe."""
+        """Whether a sync failed, so that only a new file can make the lines safe."""
         self._torn = False
-        """The remains of a failed write follow the last line."""
+        """Whether the remains of a failed write follow the last line."""
         self._lock = threading.Lock()
         if self.unreadable:
-            self.kept = files.keep(path, files.read(path), moment)
+            self.saved_copy = files.save_copy(path, files.read(path), moment)
         self._fd = files.open_file(path, _FLAGS | os.O_CREAT)
         self._size = os.fstat(self._fd).st_size
         self.compact()
 
     @property
-    def grown(self) -> bool:
-        """Whether it is time to call ``compact``."""
+    def needs_compaction(self) -> bool:
+        """Returns whether it is time to call ``compact``."""
         return self._size > self._limit or self._stale
 
     def begin(self, call: Running) -> None:
-        """Write a call down before it starts, or again. Raises OSError, and then nothing is written."""
+        """Write the state of a call before it starts, or a new state. Raises OSError; then nothing is written."""
         with self._lock:
             self._write(b"\n%s\n" % _encode(call))
             self.running[call.id] = call
 
     def probe(self) -> None:
-        """Check that the disk has room. Raises OSError if not."""
+        """Raises OSError if the disk has no space."""
         with self._lock:
             self._write(b"\n" * PROBE)
             self._size -= PROBE
             self._torn = True
-            self._cut()
+            self._truncate()
 
     def end(self, call_ids: Iterable[CallId]) -> None:
-        """Write down that calls have their records. If this fails, the next start finds the records."""
+        """Remove calls whose records are written. If the disk refuses, the next start finds their records instead."""
         with self._lock, suppress(OSError):
             ended = [call_id for call_id in call_ids if self.running.pop(call_id, None)]
             if self.running and ended:
@@ -96,15 +98,15 @@ class Inflight:
                 self._size, self._torn = 0, False
 
     def compact(self) -> None:
-        """Rewrite the file with the calls that run now. Calls may begin meanwhile. Raises OSError."""
+        """Rewrite the file with the calls that run now. Others may begin meanwhile. Raises OSError."""
         new = self.path.with_name(self.path.name + ".tmp")
         with self._lock:
-            self._cut()
+            self._truncate()
             size, data = self._size, b"".join(b"\n%s\n" % _encode(call) for call in self.running.values())
         files.write_new(new, data)
         with self._lock:
             os.lseek(self._fd, size, os.SEEK_SET)
-            self._put_in_place(new, os.read(self._fd, self._size - size))
+            self._install(new, os.read(self._fd, self._size - size))
         files.sync_folder(self.path.parent)
         self._stale = False
 
@@ -123,14 +125,15 @@ class Inflight:
             raise
 
     def close(self) -> None:
+        """Close the file."""
         with self._lock:
             self._close()
 
-    def _put_in_place(self, new: Path, begun: bytes) -> None:
-        """Add calls that began meanwhile (unsynced, as they were in the old file), and put the new file in place."""
+    def _install(self, new: Path, newest_lines: bytes) -> None:
+        """Add the lines that were written meanwhile (unsynced, as in the old file), and put the new file in place."""
         fd = files.open_file(new, _FLAGS)
         try:
-            files.write_all(fd, begun)
+            files.write_all(fd, newest_lines)
             size = os.fstat(fd).st_size
             if os.name == "nt":  # Windows replaces no open file
                 os.close(fd)
@@ -153,24 +156,25 @@ class Inflight:
 
     def _write(self, line: bytes) -> None:
         if self._torn:
-            self._cut()
+            self._truncate()
         try:
             files.write_all(self._fd, line)
         except OSError:
             self._torn = True
             with suppress(OSError):
-                self._cut()
+                self._truncate()
             raise
         self._size += len(line)
         self._dirty = True
 
-    def _cut(self) -> None:
-        """Truncate the file after its last line. Nothing is added while this fails: a later cut would remove it too."""
+    def _truncate(self) -> None:
+        """Remove the remains of a failed write. Nothing may be added before: a later truncation would remove it too."""
         if self._torn:
             os.ftruncate(self._fd, self._size)
             self._torn = False
 
     def _load(self) -> int:
+        """Read the running calls from the file. Returns the number of invalid lines."""
         unreadable = 0
         for line in files.read(self.path).split(b"\n"):
             try:
@@ -190,7 +194,7 @@ WITHHELD: Final = "store_failed"
 
 
 def lost_record(call: Running) -> Record:
-    """Returns the record of a call that a crash cut off. It costs the user nothing; its channel may have billed it."""
+    """Returns the record of a call that a crash interrupted. It charges nothing; its upstream may have billed it."""
     return Record(
         **call.shared(),
         outcome=Outcome.LOST,
@@ -201,7 +205,7 @@ def lost_record(call: Running) -> Record:
     )
 
 
-def withheld(record: Record, reason: str) -> Record:
+def withheld_record(record: Record, reason: str) -> Record:
     """Returns the record of a call whose answer is withheld. Its cost becomes a possible cost of its channel."""
     return msgspec.structs.replace(
         record,
@@ -227,6 +231,6 @@ def withheld(record: Record, reason: str) -> Record:
     )
 
 
-def refusal(record: Record) -> Unavailable:
-    """Returns the error that the client of a withheld answer gets: the record's own words."""
+def withheld_error(record: Record) -> Unavailable:
+    """Returns the error that the client of a withheld answer gets, with the text of the record."""
     return Unavailable(record.error or "the answer is withheld", code=record.code, retry_after_s=RETRY_AFTER_S)

@@ -1,9 +1,8 @@
-"""Latency: percentiles of durations and of times to the first byte, counted from the records themselves.
+"""Latency: percentiles of durations and of times to the first byte, computed from the records themselves.
 
-Rollups have sums only, so settling a call does no work for percentiles. When they are requested, the calls of each
-segment are counted once, in buckets that are at most 3 % wide, and the counts of whole segments are kept in memory, so
-the next request only reads calls that are new. Of calls whose records were deleted there are averages, but no
-percentiles.
+Rollups have sums only, so settling a call needs no work for percentiles. When percentiles are requested, the calls of
+each segment are counted once, in buckets that are at most 3 % wide. The counts of whole segments stay in memory, so the
+next request reads only new calls. Calls whose records were deleted are in averages, but not in percentiles.
 """
 
 import threading
@@ -13,7 +12,7 @@ from functools import cache
 import msgspec
 
 from gateway.domain.call import Outcome
-from gateway.store.files import body_of, id_of, intact, split
+from gateway.store.files import body_of, id_of, is_intact, split_lines
 from gateway.store.rollup import HOUR, Dimension, RollupEntry
 from gateway.store.search import SearchDeadline
 from gateway.store.segment import Segment, decode_entry
@@ -23,10 +22,10 @@ EXACT_BITS = 6
 """Times below 2**6 milliseconds have a bucket each."""
 
 CACHE_BYTES = 16 << 20
-"""The most bytes of encoded counts: a year of 3,000 calls a day by model takes about 5 MiB."""
+"""The most bytes of encoded counts in memory. A year of 3,000 calls a day by model takes about 5 MiB."""
 
 UNCOUNTED = (Outcome.REFUSED, Outcome.LOST)
-"""Outcomes whose durations say nothing about upstreams."""
+"""Outcomes of calls whose durations say nothing about upstreams."""
 
 
 def bucket_of(ms: int) -> int:
@@ -48,11 +47,11 @@ Histogram = dict[int, int]
 
 
 def percentile(histogram: Histogram, share: float) -> int | None:
-    """Returns the time that this share of the calls did not exceed, in milliseconds; None without calls."""
-    left = share * sum(histogram.values())
+    """Returns the time in milliseconds that this share of the calls did not exceed; None if there are no calls."""
+    remaining = share * sum(histogram.values())
     for bucket in sorted(histogram):
-        left -= histogram[bucket]
-        if left <= 0:
+        remaining -= histogram[bucket]
+        if remaining <= 0:
             return time_of(bucket)
     return None
 
@@ -63,8 +62,8 @@ class LatencyCounts(msgspec.Struct, array_like=True, gc=False):
     durations: Histogram = {}
     first_bytes: Histogram = {}
 
-    def book(self, ms: int, ttft: int | None) -> None:
-        """Add one call."""
+    def add(self, ms: int, ttft: int | None) -> None:
+        """Count one call."""
         bucket = bucket_of(ms)
         self.durations[bucket] = self.durations.get(bucket, 0) + 1
         if ttft is not None:
@@ -72,47 +71,53 @@ class LatencyCounts(msgspec.Struct, array_like=True, gc=False):
             self.first_bytes[bucket] = self.first_bytes.get(bucket, 0) + 1
 
     def merge(self, other: "LatencyCounts") -> None:
-        """Add other calls."""
-        for mine, more in ((self.durations, other.durations), (self.first_bytes, other.first_bytes)):
-            for bucket, count in more.items():
-                mine[bucket] = mine.get(bucket, 0) + count
+        """Add the counts of other calls."""
+        for histogram, added in ((self.durations, other.durations), (self.first_bytes, other.first_bytes)):
+            for bucket, count in added.items():
+                histogram[bucket] = histogram.get(bucket, 0) + count
 
 
 LatencyTable = dict[str, dict[int, LatencyCounts]]
-"""Maps a value of a dimension to the start of an hour or day (0: without steps) to histograms."""
+"""Maps a value of a dimension to the start of an hour or day to histograms. Without steps, the only start is 0."""
 
 
 def book_latency(table: LatencyTable, call: RollupEntry, by: Dimension, start_of: Callable[[int], int]) -> None:
-    """Add one call. ``start_of`` maps an hour to the start of its hour or day."""
+    """Count one call in the table. ``start_of`` maps an hour to the start of its hour or day."""
     if call.outcome not in UNCOUNTED:
         cells, start = table.setdefault(value_of(call, by), {}), start_of(call.ts // HOUR * HOUR)
-        (cells.get(start) or cells.setdefault(start, LatencyCounts())).book(call.ms, call.ttft)
+        (cells.get(start) or cells.setdefault(start, LatencyCounts())).add(call.ms, call.ttft)
 
 
 class LatencyCache:
-    """The tables of segments that were requested before. Several threads may use it."""
+    """The tables of whole segments that were requested before. Several threads may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tables: dict[tuple[str, Dimension, str], tuple[int, bytes]] = {}
-        """The number of the newest record counted, and the encoded table, which takes a tenth of the memory."""
+        """By segment, dimension and step: the number of the newest counted record, and the encoded table, which takes a
+        tenth of the memory.
+        """
 
     def table(
         self, segments: Iterable[Segment], by: Dimension, span: Span, step: str, start_of: Callable[[int], int]
     ) -> LatencyTable:
-        """Returns the calls that began in the span. ``start_of`` maps an hour to the start of its hour or day."""
+        """Returns the histograms of calls that began in the span.
+
+        ``start_of`` maps an hour to the start of its hour or day.
+        """
         table, start_of = LatencyTable(), cache(start_of)
         with self._lock:
             for segment in segments:
-                if segment.gone or segment.t1 < span.since or segment.t0 >= span.until:
+                if segment.deleted or segment.latest < span.since or segment.earliest >= span.until:
                     continue
-                if span.since <= segment.t0 and segment.t1 < span.until:
+                if span.since <= segment.earliest and segment.latest < span.until:
                     _merge(table, self._cached(segment, by, step, start_of))
                 else:
                     _count(segment, by, table, start_of, span)
         return table
 
     def _cached(self, segment: Segment, by: Dimension, step: str, start_of: Callable[[int], int]) -> LatencyTable:
+        """Returns the table of a whole segment, after counting the calls that are new since the last request."""
         key = (segment.name, by, step)
         last, data = self._tables.get(key, (0, b""))
         table = _decode_table(data) if data else LatencyTable()
@@ -134,17 +139,17 @@ def _count(
     segment: Segment, by: Dimension, table: LatencyTable, start_of: Callable[[int], int], span: Span, above: int = 0
 ) -> int:
     """Add the segment's calls of the span with numbers above ``above`` to the table. Returns the newest number."""
-    patience = SearchDeadline()  # lets other threads run after each millisecond
+    deadline = SearchDeadline()  # lets other threads run after each millisecond
     newest = above
     for block in segment.blocks():
-        for line in filter(intact, reversed([*split(block)])):
+        for line in filter(is_intact, reversed([*split_lines(block)])):
             if (number := id_of(line)) <= above:
                 return newest
             newest = max(newest, number)
             call = decode_entry(body_of(line))
             if span.since <= call.ts < span.until:
                 book_latency(table, call, by, start_of)
-            patience.over()
+            deadline.passed()
     return newest
 
 

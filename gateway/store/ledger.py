@@ -1,8 +1,8 @@
 """Ledger: the sums of sealed segments, kept for ever in ``ledger.json``, one line for each segment.
 
-A segment's sums enter in one atomic write, under its name. A segment in the ledger is never counted again, and one that
-is not always is, so each call counts exactly once, wherever a crash hit. The version before the last write stays as
-``ledger.old.json``; what damage takes from one file is found in the other, or in the segments.
+A segment's sums are added under its name in one atomic write. A segment in the ledger is never counted again, and every
+other segment is, so each call counts exactly once, whenever a crash happens. The version before the last write stays as
+``ledger.old.json``: what is damaged in one file is read from the other, or from the segments.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.store import files
 from gateway.store.errors import StoreDamaged, StoreTooNew
-from gateway.store.files import FORMAT, TAIL, body_of, format_of, head, intact, join, pack
+from gateway.store.files import FORMAT, TAIL, body_of, format_of, head, is_intact, join_lines, pack
 from gateway.store.folder import ordinary
 from gateway.store.rollup import DAY, SealedSegment, coarse
 from gateway.store.segment import Segment
@@ -33,41 +33,44 @@ class Ledger:
         self.path = folder / "ledger.json"
         self._old = folder / "ledger.old.json"
         self.damaged = False
-        """Something was lost. The former version, which is then kept, and the segments must replace it."""
+        """Whether something was lost. The former version and the segments must replace it, so that version is not
+        overwritten.
+        """
         self.sealed: dict[str, SealedSegment] = {}
-        self.there = self._take(self.path)
-        """The file exists. It may have no segments, if none was ever sealed."""
-        if self.damaged or not self.there:
-            known, lost = self.sealed, self.damaged
+        self.exists = self._read_file(self.path)
+        """Whether the file exists. It has no segments if none was ever sealed."""
+        if self.damaged or not self.exists:
+            current, damaged = self.sealed, self.damaged
             self.sealed = {}
-            self._take(self._old)
-            self.sealed, self.damaged = {**self.sealed, **known}, lost or bool(self.sealed)
+            self._read_file(self._old)
+            self.damaged = damaged or bool(self.sealed)
+            self.sealed |= current
         self.sealed = dict(sorted(self.sealed.items(), key=lambda item: item[1].first))
 
     def put(self, *sealed: SealedSegment) -> None:
-        """Add or replace segments, in one atomic write. On OSError nothing changes."""
+        """Add or replace segments in one atomic write. Raises OSError; then nothing has changed."""
         new = {**self.sealed, **{segment.name: segment for segment in sealed}}
-        # hourly charts and windows of a month need no more
-        before = max((segment.t1 for segment in new.values()), default=0) - 40 * DAY
+        # hourly charts and windows of a month need no older hours
+        before = max((segment.latest for segment in new.values()), default=0) - 40 * DAY
         new = {
-            name: coarse(segment) if segment.hourly and segment.t1 < before else segment
+            name: coarse(segment) if segment.hourly and segment.latest < before else segment
             for name, segment in new.items()
         }
         lines = [pack(i, _encode(segment)) for i, segment in enumerate(new.values(), 1)]
         if self.path.exists() and not self.damaged:
             files.replace(self._old, files.read(self.path))
-        files.replace(self.path, HEAD + (join(lines, first=True) if lines else b"") + TAIL)
-        self.sealed, self.there = new, True
+        files.replace(self.path, HEAD + (join_lines(lines, first=True) if lines else b"") + TAIL)
+        self.sealed, self.exists = new, True
 
-    def restore(self, moment: int) -> Path:
-        """Keep a copy of a damaged file and rewrite it from what is known. Returns the copy's path. Raises OSError."""
-        kept = files.keep(self.path, files.read(self.path), moment)
+    def rebuild(self, moment: int) -> Path:
+        """Copy the damaged file, then rewrite it from what could be read. Returns the copy's path. Raises OSError."""
+        copy = files.save_copy(self.path, files.read(self.path), moment)
         self.put()
         self.damaged = False
-        return kept
+        return copy
 
-    def _take(self, path: Path) -> bool:
-        """Read a file line by line, so that it is never in memory twice. Returns False if it is missing."""
+    def _read_file(self, path: Path) -> bool:
+        """Read a file line by line, so that memory never holds it twice. Returns False if it is missing or empty."""
         try:
             file = files.open_to_read(path)
         except FileNotFoundError:
@@ -80,19 +83,20 @@ class Ledger:
                     f"{ordinary(path)} has format {version}, this program supports formats up to {FORMAT}; "
                     "use a newer version"
                 )
-            held = b"" if first == HEAD + b"\n" else first
-            self.damaged = self.damaged or bool(held)
+            pending = b"" if first == HEAD + b"\n" else first  # only the last line may be the closing braces
+            self.damaged = self.damaged or bool(pending)
             for raw in file:
-                self._take_line(held)
-                held = raw
-            if held != END:
-                self._take_line(held)
+                self._read_line(pending)
+                pending = raw
+            if pending != END:
+                self._read_line(pending)
                 self.damaged = self.damaged or bool(first)
         return bool(first)
 
-    def _take_line(self, raw: bytes) -> None:
+    def _read_line(self, raw: bytes) -> None:
+        """Add the segment in a line, or note that the line is damaged."""
         line = raw.rstrip(b"\n").removeprefix(b",")
-        if intact(line):
+        if is_intact(line):
             segment = _decode(body_of(line))
             self.sealed[segment.name] = segment
         elif line:
@@ -100,22 +104,22 @@ class Ledger:
 
 
 def check_complete(path: Path, segments: Iterable[Segment]) -> None:
-    """Check that the segments a damaged ledger lost still exist and were counted. Raises StoreDamaged if not.
+    """Check that the files of all segments which a damaged ledger lost still exist. Raises StoreDamaged if not.
 
-    Old segments are deleted from the beginning, so only what lies before an existing segment can be missing. Calls that
-    damage took from the beginning of a segment are found nowhere else.
+    Old segments are deleted first, so only those before the first existing file can be missing. If the first calls of a
+    segment are missing because its file was repaired, nothing else has them either.
     """
-    expected, before_is_there = 1, False
+    expected, previous_exists = 1, False
     for segment in segments:
-        if segment.n and segment.first > expected and not before_is_there and not _repaired(segment):
+        if segment.count and segment.first > expected and not previous_exists and not _was_repaired(segment):
             raise StoreDamaged(
                 f"{ordinary(path)} is damaged or missing, and so is its former version: the sums of calls {expected} "
                 f"to {segment.first - 1} are lost and their records are deleted, so balances cannot be known. "
                 f"Restore {path.name} from a backup",
                 details={"file": str(ordinary(path))},
             )
-        expected, before_is_there = segment.last + 1, not segment.gone
+        expected, previous_exists = segment.last + 1, not segment.deleted
 
 
-def _repaired(segment: Segment) -> bool:
+def _was_repaired(segment: Segment) -> bool:
     return any(segment.path.parent.glob(f"{segment.name}.*.damaged"))

@@ -1,4 +1,4 @@
-"""Lock: one writer for each store. The kernel releases it when the process ends, however it ends."""
+"""Lock: allows one writer for each store. The kernel releases it when the process ends, however it ends."""
 
 import errno
 import os
@@ -22,15 +22,17 @@ _HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 class Lock:
     """Held from construction to ``close``.
 
-    Raises StoreBusy, naming the holder, if another process has it, and OSError for any other reason.
+    Raises StoreBusy, which names the holder, if another process has it, and OSError for any other failure.
     """
 
     def __init__(self, path: Path, folder: int = -1) -> None:
-        """``folder`` is the open folder. It is locked too, because the file may be deleted and created again."""
+        """``folder`` is the descriptor of the store's folder, or -1. It is locked too, because the lock file could be
+        deleted and created again.
+        """
         self._fd = open_file(path, os.O_RDWR | os.O_CREAT)
         try:
-            _take(self._fd)
-            _take_folder(folder)
+            _acquire(self._fd)
+            _acquire_folder(folder)
             os.ftruncate(self._fd, 0)
             os.lseek(self._fd, 0, os.SEEK_SET)
             os.write(self._fd, str(os.getpid()).encode())
@@ -40,10 +42,12 @@ class Lock:
             raise failure from None
 
     def close(self) -> None:
+        """Release the lock."""
         os.close(self._fd)
 
 
 def _busy(fd: int, path: Path) -> StoreBusy:
+    """Returns the error that names the process which has the lock."""
     holder = os.read(fd, 20).decode("ascii", "replace").strip() or "unknown"
     return StoreBusy(
         f"another process (pid {holder}) is using the store in {ordinary(path).parent}; "
@@ -52,17 +56,17 @@ def _busy(fd: int, path: Path) -> StoreBusy:
     )
 
 
-def _take_folder(fd: int) -> None:
+def _acquire_folder(fd: int) -> None:
     """Lock the folder where the system can lock folders."""
     if sys.platform != "win32" and fd >= 0:
         try:
-            _take(fd)
+            _acquire(fd)
         except OSError as exc:
             if exc.errno in _HELD:
                 raise
 
 
-def _take(fd: int) -> None:
+def _acquire(fd: int) -> None:
     if sys.platform == "win32":
         os.lseek(fd, 1 << 30, os.SEEK_SET)  # beyond the process id, which others may read
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)

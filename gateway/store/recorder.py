@@ -1,13 +1,13 @@
-"""Writes holds and records, syncs them, and keeps records that the disk refuses until it accepts them.
+"""Recorder: writes holds and records, syncs them, and keeps records that the disk refuses until it accepts them.
 
-The record of a good answer is written before the answer's end is released. It goes to the open call file, else into the
-space that the disk reserve held there, else into a new file. If all of these refuse, the record becomes that of a
-failure which charges nothing (``inflight.withheld``), and the answer is withheld. What could not be written stays in
-the ``Backlog``. While anything is wrong, no new call may begin.
+The record of a good answer is written before the end of the answer is released: to the open call file, else to the
+space that the disk reserve frees, else to a new file. If all of these fail, the record becomes that of a failure which
+charges nothing (``inflight.withheld_record``), and the answer is withheld. What could not be written stays in the
+``Backlog``. While anything is wrong, no new call may begin.
 
-``Syncer`` is the thread that waits for the disk, so that the event loop never does. It works when something was
-written: a tenth of a second later, or at once if a call waits. One round serves all calls that began to wait before it:
-a group commit.
+``Syncer`` is the thread that waits for the disk, so that the event loop never does. It runs a tenth of a second after
+something was written, or at once if a call waits. One round serves all calls that began to wait before it: a group
+commit.
 """
 
 import asyncio
@@ -25,41 +25,43 @@ from gateway.store.calls import CallLog
 from gateway.store.disk_reserve import NO_SPACE, DiskReserve
 from gateway.store.errors import Trouble
 from gateway.store.files import reason
-from gateway.store.inflight import Inflight, withheld
+from gateway.store.inflight import Inflight, withheld_record
 from gateway.store.tail import PartlyWritten
 
-AGAIN_S = 1.0
-"""Seconds until failed or unfinished work is tried again."""
+RETRY_S = 1.0
+"""Seconds until failed or unfinished work is retried."""
 
 Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class Syncer:
-    """Calls ``work`` in its own thread, then notifies the waiting calls, then calls ``tidy``.
+    """Calls ``work`` in its own thread, then notifies the waiting calls, then calls ``clean_up``.
 
-    Those who wait get what ``work`` raises. If either fails, or ``tidy`` says that work is left, both are called again
-    a second later.
+    The waiting calls get what ``work`` raises. If either function fails, or ``clean_up`` returns that work is left,
+    both are called again a second later.
     """
 
-    def __init__(self, work: Callable[[], None], tidy: Callable[[], bool], interval_s: float) -> None:
-        self._work, self._tidy, self._interval_s = work, tidy, interval_s
+    def __init__(self, work: Callable[[], None], clean_up: Callable[[], bool], interval_s: float) -> None:
+        self._work, self._clean_up, self._interval_s = work, clean_up, interval_s
         self._lock = threading.Lock()
         self._waiters: list[Waiter] = []
         self.dirty = False
-        """Something was written since the last round of work began."""
+        """Whether something was written since the last round began."""
         self._due = threading.Event()
+        """Set when there is something to sync."""
         self._urgent = threading.Event()
+        """Set when a call waits, so that the round begins at once."""
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tollkeeper-sync", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
-        """Tell the thread that something was written. Not needed while ``dirty`` is set."""
+        """Wake the thread after something was written. Not needed while ``dirty`` is set."""
         self.dirty = True
         self._due.set()
 
     async def wait(self) -> None:
-        """Wait until all earlier writes are on the disk. Raises OSError if the disk refuses."""
+        """Wait until all earlier writes are safe from a power cut. Raises OSError if the disk refuses."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         with self._lock:
@@ -69,45 +71,44 @@ class Syncer:
         await done
 
     def close(self) -> None:
-        """Work once more and end the thread."""
+        """Run one more round and end the thread."""
         self._ending.set()
         self._urgent.set()
         self._due.set()
         self._thread.join()
 
     def _run(self) -> None:
-        done = True
+        finished = True
         while not self._ending.is_set():
-            self._due.wait(None if done else AGAIN_S)
+            self._due.wait(None if finished else RETRY_S)
             if self._ending.is_set():
                 break
             self._urgent.wait(self._interval_s)
-            done = self._round()
-        self._round()
+            finished = self._run_round()
+        self._run_round()
 
-    def _round(self) -> bool:
+    def _run_round(self) -> bool:
+        """Do the work, notify the waiting calls, and clean up. Returns whether nothing failed and nothing is left."""
         self._due.clear()
         self.dirty = False  # after the event: earlier writes are part of this round
         self._urgent.clear()
         with self._lock:
             waiters, self._waiters = self._waiters, []
-        error = _error_of(self._work)
+        error: Exception | None = None
+        try:
+            self._work()
+        except Exception as exc:  # noqa: BLE001 - the thread's outermost frame: it must continue and notify
+            error = exc
         for loop, waiting in waiters:
-            with suppress(RuntimeError):  # its loop has ended; nobody waits any more
-                loop.call_soon_threadsafe(_tell, waiting, error)
-        done: list[bool] = []
-        return not (error or _error_of(lambda: done.append(self._tidy()))) and all(done)
+            with suppress(RuntimeError):  # its loop has ended; nothing waits any more
+                loop.call_soon_threadsafe(_notify_waiter, waiting, error)
+        try:
+            return self._clean_up() and error is None
+        except Exception:  # noqa: BLE001 - the thread's outermost frame: the next round tries again
+            return False
 
 
-def _error_of(do: Callable[[], None]) -> Exception | None:
-    try:
-        do()
-    except Exception as exc:  # noqa: BLE001 - the thread's outermost frame: it must go on and notify
-        return exc
-    return None
-
-
-def _tell(waiting: "asyncio.Future[None]", error: Exception | None) -> None:
+def _notify_waiter(waiting: "asyncio.Future[None]", error: Exception | None) -> None:
     if waiting.done():
         return
     if error is None:
@@ -117,37 +118,34 @@ def _tell(waiting: "asyncio.Future[None]", error: Exception | None) -> None:
 
 
 class Recorder:
-    """Its methods belong to the event loop's thread, but ``sync`` to the syncer's, if it exists.
-
-    ``sync_s`` is the pause between two syncs in seconds. With 0 no thread is started, and the caller must call
-    ``sync``.
-    """
+    """Writes and syncs holds and records. Its methods belong to the event loop's thread."""
 
     def __init__(self, calls: CallLog, inflight: Inflight, reserve: DiskReserve, *, sync_s: float) -> None:
+        """``sync_s`` is the pause between two syncs in seconds. With 0 no thread is started; then call ``sync``."""
         self._calls, self._inflight, self._reserve = calls, inflight, reserve
         self.lock = threading.Lock()
         """While it is held, no record moves from memory to the disk."""
         self.trouble = Trouble()
         self._backlog = Backlog(calls, reserve, self.trouble)
-        self._safe = 0
-        """How many of the calls with written records are safe from a power cut."""
+        self._synced_count = 0
+        """The number of calls at the beginning of ``Backlog.written`` whose records are safe from a power cut."""
         self._sync_lock = threading.Lock()
         """Lets only one thread sync at a time."""
         self.on_withheld: Callable[[Record, Record], None] = lambda _old, _new: None
-        """Called by ``write`` with the record of an answer to withhold, and with its replacement."""
+        """Called by ``write`` with the record of an answer that must be withheld, and with its replacement."""
         try:
-            reserve.take()
+            reserve.acquire()
         except OSError as exc:
             what = "the disk is full" if exc.errno in NO_SPACE else "no space can be kept back"
-            self.trouble.say(write=f"{what}: {reason(exc)}")
-        self._syncer = Syncer(self._make_safe, self._tidy, sync_s) if sync_s > 0 else None
+            self.trouble.set_errors(write=f"{what}: {reason(exc)}")
+        self._syncer = Syncer(self._sync_records, self._clean_up, sync_s) if sync_s > 0 else None
 
     def waiting(self) -> list[Record]:
-        """Records that are not on the disk."""
+        """Returns the records that are not on the disk."""
         return self._backlog.waiting()
 
     def begin(self, call: Running) -> None:
-        """Write the hold of a call, after clearing an earlier failure. Raises OSError, and then nothing is held."""
+        """Write the hold of a call, after retrying what failed before. Raises OSError; then nothing is held."""
         with self.lock:
             if self.trouble.sync:
                 raise OSError(errno.EIO, self.trouble.sync)
@@ -156,37 +154,37 @@ class Recorder:
             try:
                 self._inflight.begin(call)
             except OSError as exc:
-                self.trouble.say(write=f"the disk refuses to write: {reason(exc)}")
+                self.trouble.set_errors(write=f"the disk refuses to write: {reason(exc)}")
                 raise
         if self._syncer and not self._syncer.dirty:
             self._syncer.wake()
 
     def end(self, record: Record) -> None:
-        """Take the record of an ended call. ``write`` writes it, together with others. Raises nothing."""
+        """Queue the record of an ended call for the next ``write``. Raises nothing."""
         with self.lock:
             self._backlog.fresh[record.id] = record
 
     def write(self, record: Record | None = None) -> None:
-        """Write the latest records and this one. Raises nothing: see ``on_withheld``."""
+        """Write the queued records and this one. Raises nothing: see ``on_withheld``."""
         with self.lock:
             if record is not None:
                 self._backlog.fresh[record.id] = record
-            changed = self._backlog.write()
-        for old, new in changed:
+            withheld = self._backlog.write()
+        for old, new in withheld:
             self.on_withheld(old, new)
         if self._syncer and not self._syncer.dirty:
             self._syncer.wake()
 
     def forget(self, call_ids: Iterable[CallId]) -> None:
-        """Remove calls that have their records from the running ones, at the next sync."""
+        """Remove calls whose records are written from the file of running calls, at the next sync."""
         with self.lock:
             self._backlog.written += call_ids
 
     def sync(self) -> bool:
-        """Make everything survive a power cut. Returns whether no work is left. Raises OSError if the disk refuses."""
+        """Make everything survive a power cut. Returns whether nothing is left to do. Raises OSError."""
         self.write()
-        self._make_safe()
-        return self._tidy()
+        self._sync_records()
+        return self._clean_up()
 
     async def synced(self) -> None:
         """Wait until all earlier writes are safe from a power cut. Raises OSError."""
@@ -206,54 +204,54 @@ class Recorder:
                 self.sync()
         self._inflight.close()
 
-    def _make_safe(self) -> None:
-        """Sync the records. Calls that want to be sure wait for this."""
+    def _sync_records(self) -> None:
+        """Sync the records, for which calls may wait. Raises OSError."""
         with self._sync_lock:
             count = len(self._backlog.written)
             try:
                 self._calls.log.sync()
             except OSError as exc:
-                self.trouble.say(sync=f"the disk refuses to sync: {reason(exc)}")
+                self.trouble.set_errors(sync=f"the disk refuses to sync: {reason(exc)}")
                 raise
-            except Exception as exc:  # a bug of ours: the waiting calls cannot rely on anything
-                self.trouble.say(sync=f"the records cannot be synced: {exc}")
+            except Exception as exc:  # a bug of ours: nothing is known to be safe
+                self.trouble.set_errors(sync=f"the records cannot be synced: {exc}")
                 raise OSError(errno.EIO, self.trouble.sync) from exc
-            self._safe = count
+            self._synced_count = count
 
-    def _tidy(self) -> bool:
-        """Do the rest: ends of holds, seals, and records the disk refused before. Returns whether nothing is left."""
+    def _clean_up(self) -> bool:
+        """End holds of synced calls, seal segments, retry what the disk refused. Returns whether nothing is left."""
         with self._sync_lock:
             self._end_holds()
-            self.trouble.say(sync="")
+            self.trouble.set_errors(sync="")
             self._calls.log.seal()
             if not self.trouble.write:
                 return True
             with self.lock, suppress(OSError):
                 self._recover()
-            return False  # what was written just now is to be synced, too
+            return False  # what was written just now must be synced, too
 
     def _end_holds(self) -> None:
         with self.lock:
             written = self._backlog.written
-            safe, self._safe = written[: self._safe], 0
-            del written[: len(safe)]
+            synced, self._synced_count = written[: self._synced_count], 0
+            del written[: len(synced)]
         try:
-            self._inflight.end(safe)
-            if self._inflight.grown:
-                with suppress(OSError):  # no room for another file; this one will do
+            self._inflight.end(synced)
+            if self._inflight.needs_compaction:
+                with suppress(OSError):  # the disk has no space for another file; the present one stays in use
                     self._inflight.compact()
             self._inflight.sync()
         except OSError as exc:
-            self.trouble.say(sync=f"the disk refuses to sync: {reason(exc)}")
+            self.trouble.set_errors(sync=f"the disk refuses to sync: {reason(exc)}")
             raise
 
     def _recover(self) -> None:
-        """Do what failed before. Raises OSError while the disk still refuses."""
+        """Retry what failed before. Raises OSError while the disk still refuses."""
         if self._backlog:
             self._backlog.flush()
-        self._reserve.take()
+        self._reserve.acquire()
         self._inflight.probe()
-        self.trouble.say(write="")
+        self.trouble.set_errors(write="")
 
 
 class Backlog:
@@ -262,36 +260,36 @@ class Backlog:
     def __init__(self, calls: CallLog, reserve: DiskReserve, trouble: Trouble) -> None:
         self._calls, self._reserve, self._trouble = calls, reserve, trouble
         self.fresh: dict[CallId, Record] = {}
-        """The latest records. They are written before the end of their calls is reported."""
+        """Records for the next ``write``, before which the end of their calls is not reported."""
         self._refused: dict[CallId, Record] = {}
         """Records that the disk refused."""
         self.written: list[CallId] = []
         """Calls whose records are on the disk, so that the recorder can end their holds."""
 
     def __bool__(self) -> bool:
-        """Returns whether the disk refused any."""
+        """Returns whether there are records that the disk refused."""
         return bool(self._refused)
 
     def waiting(self) -> list[Record]:
-        """Records that are not on the disk."""
+        """Returns the records that are not on the disk."""
         return [*self._refused.values(), *self.fresh.values()]
 
     def write(self) -> Sequence[tuple[Record, Record]]:
-        """Write the latest records. Raises nothing.
+        """Write the fresh records. Returns those of answers that must be withheld, each with its replacement.
 
-        Returns the records of answers to withhold, each with its replacement.
+        Raises nothing.
         """
         if not self.fresh:
             return ()
         fresh, self.fresh = self.fresh, {}
         self._refused.update(fresh)
         if self._trouble.write and all(record.failed for record in fresh.values()):
-            return ()  # no call waits for them: the next hold or sync tries again
+            return ()  # no answer depends on them: the next hold or sync tries again
         try:
             self._append()
         except OSError as first:
             try:
-                self._find_room(first)
+                self._write_elsewhere(first)
             except OSError as exc:
                 return self._withhold(fresh, reason(exc))
         return ()
@@ -301,29 +299,30 @@ class Backlog:
         try:
             self._append()
         except OSError as exc:
-            self._find_room(exc)
+            self._write_elsewhere(exc)
 
-    def _find_room(self, first: OSError) -> None:
-        """Write it elsewhere after the disk refused it with this error, which is raised if that fails too."""
+    def _write_elsewhere(self, first: OSError) -> None:
+        """Write what the disk refused with this error to reserved space or a new file. Raises it if that fails."""
         if first.errno in NO_SPACE and self._reserve.release():
-            self._trouble.say(write=f"the disk is full: {reason(first)}")
+            self._trouble.set_errors(write=f"the disk is full: {reason(first)}")
             with suppress(OSError):
                 self._append()
         if self._refused:
             with suppress(OSError):
                 self._append(in_new_file=True)
-                self._calls.log.tell(f"a call file cannot be written ({reason(first)}); calls continue in a new one")
+                self._calls.log.report(f"a call file cannot be written ({reason(first)}); calls continue in a new one")
         if self._refused:
-            self._trouble.say(write=f"the disk refuses to write: {reason(first)}")
+            self._trouble.set_errors(write=f"the disk refuses to write: {reason(first)}")
             raise first
 
     def _append(self, *, in_new_file: bool = False) -> None:
+        """Write the refused records. Raises OSError; then those that are not on the disk are still refused."""
         try:
             self._calls.append(self._refused.values(), in_new_file=in_new_file)
         except PartlyWritten as exc:
-            done = list(islice(self._refused, exc.count))
-            self.written += done
-            for call_id in done:
+            appended = list(islice(self._refused, exc.count))
+            self.written += appended
+            for call_id in appended:
                 del self._refused[call_id]
             raise
         except OSError:
@@ -334,15 +333,19 @@ class Backlog:
         self._refused.clear()
 
     def _withhold(self, fresh: Mapping[CallId, Record], why: str) -> list[tuple[Record, Record]]:
-        changed: list[tuple[Record, Record]] = []
-        back = 0
+        """Replace the refused records of good answers by those of failures. Returns the old ones and the new ones.
+
+        What a withheld answer would have cost is added to the balance in the records after it.
+        """
+        replaced: list[tuple[Record, Record]] = []
+        refunded = 0
         for call_id, record in fresh.items():
             if call_id not in self._refused:
                 continue
-            new = self._refused[call_id] = record if record.failed else withheld(record, why)
+            new = self._refused[call_id] = record if record.failed else withheld_record(record, why)
             if new.balance is not None:
-                msgspec.structs.force_setattr(new, "balance", Nanos(new.balance + back))
+                msgspec.structs.force_setattr(new, "balance", Nanos(new.balance + refunded))
             if new is not record:
-                back += record.cost
-                changed.append((record, new))
-        return changed
+                refunded += record.cost
+                replaced.append((record, new))
+        return replaced

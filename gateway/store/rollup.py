@@ -1,7 +1,7 @@
-"""Rollup: sums of calls by hour, from which charts, totals and balances are made.
+"""Rollup: sums of calls by hour, from which charts, totals and balances are computed.
 
-While a segment grows, its calls are summed in a Rollup, by hour and by all dimensions at once. When it is sealed, they
-become a SealedSegment: one table for each dimension, kept in the ledger.
+While a segment grows, its calls are summed in a Rollup, by hour and by all dimensions at once. When it is sealed, the
+sums become a SealedSegment, with one table for each dimension, in the ledger.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,20 +15,17 @@ from gateway.domain.call import CHAT_API, LOST, NOT_UPSTREAM, REFUSED, Record, r
 _K = TypeVar("_K")
 
 HOUR = 3_600_000
-"""Milliseconds. Hours and days in this file are those of UTC."""
+"""An hour in milliseconds. Hours and days in this file are those of UTC."""
 DAY = 24 * HOUR
 
 Dimension = Literal["token", "model", "channel", "group", "app", "api", "token|model"]
-"""Values of the last one are ``token
-
-model``. It is kept by day only.
-"""
+"""What calls are summed by. A value of the last one has the form ``TOKEN|MODEL``; it has a row for each day only."""
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 
 class RollupEntry(msgspec.Struct, gc=False):
-    """The fields of a call that sums need. A line of the log decodes to it; a Record has them too."""
+    """The fields of a call that sums need. A line of the log decodes to it; a Record has the same fields."""
 
     id: str = ""
     ts: int = 0
@@ -67,28 +64,28 @@ class Counts(msgspec.Struct, array_like=True, gc=False):
     ms: int = 0
     ttft: int = 0
     firsts: int = 0
-    """How many calls had a first byte: ``ttft / firsts`` is the average."""
+    """The number of calls with a first byte: ``ttft / firsts`` is the average."""
     refused: int = 0
-    """How many calls were refused before any upstream request. Daily limits do not count them."""
+    """The number of calls that were refused before any upstream request. Daily limits do not count them."""
     aborts: int = 0
-    """How many of the errors are calls ended by the client, the owner or a stop of the gateway: no upstream failed."""
+    """The number of errors that are calls ended by the client, the owner or a stop of the gateway."""
     refused_ms: int = 0
-    """The part of ``ms`` that belongs to refused calls: some waited in a queue before."""
+    """The part of ``ms`` that belongs to refused calls, some of which waited in a queue before."""
     repeats: int = 0
-    """Refusals without a record, counted in another one. They are not in ``calls``, ``errors`` and ``refused``."""
+    """The number of refusals without a record of their own. They are not in ``calls``, ``errors`` and ``refused``."""
     lost: int = 0
-    """How many of the errors are calls that were running when the gateway died."""
+    """The number of errors that are calls which were running when the gateway died."""
     waited: int = 0
-    """The part of ``ttft`` in which calls waited for a place, before any upstream request."""
+    """The part of ``ttft`` in which calls waited for a free slot, before any upstream request."""
 
     @property
     def failures(self) -> int:
-        """Errors, without calls that were aborted or lost."""
+        """Returns the number of errors, without calls that were aborted or lost."""
         return self.errors - self.aborts - self.lost
 
     @property
     def admitted(self) -> int:
-        """Calls that were not refused."""
+        """Returns the number of calls that were not refused."""
         return self.calls - self.refused
 
     def book(self, call: Countable) -> None:
@@ -156,10 +153,10 @@ class Rollup:
 
     def __init__(self) -> None:
         self._cube: dict[_Key, Counts] = {}
-        self._used: dict[str, int] = {}
+        self._last_used: dict[str, int] = {}
 
     def add(self, call: Countable) -> Counts:
-        """Count one call. Returns the sums that it is part of."""
+        """Count one call. Returns the sums to which it was added."""
         key = call.ts // HOUR * HOUR, call.token, call.model, call.channel, call.group, call.app, call.api
         counts = self._cube.get(key)
         if counts is None:
@@ -168,44 +165,47 @@ class Rollup:
             counts = self._cube[hour, token, model, channel, group, app, api] = Counts()
         counts.book(call)
         for channel, nanos in call.possible_elsewhere.items():
-            self._elsewhere(call, channel).possible += nanos
-        if call.ts > self._used.get(call.token, 0):
-            self._used[call.token] = call.ts
+            self._counts_at(call, channel).possible += nanos
+        if call.ts > self._last_used.get(call.token, 0):
+            self._last_used[call.token] = call.ts
         return counts
 
-    def _elsewhere(self, call: Countable, channel: str) -> Counts:
-        """Returns the sums for what the call cost at channels other than its last."""
+    def _counts_at(self, call: Countable, channel: str) -> Counts:
+        """Returns the sums to which the call would be added if this channel were its last one."""
         key = call.ts // HOUR * HOUR, call.token, call.model, channel, call.group, call.app, call.api
         return self._cube.setdefault(key, Counts())
 
     def step(self, by: Dimension) -> int:
-        """Returns the milliseconds of one row of the table: an hour or a day."""
+        """Returns the length of one row of the table in milliseconds: an hour or a day."""
         return DAY if by == "token|model" else HOUR
 
     def table(self, by: Dimension) -> Table:
+        """Returns the sums of each value by hour or day."""
         step, table = self.step(by), Table()
         for start, value, counts in self._rows(by):
-            _sum(table.setdefault(value, {}), start // step * step, counts)
+            _merge_into(table.setdefault(value, {}), start // step * step, counts)
         return table
 
     def totals(self, by: Dimension) -> Totals:
+        """Returns the sums of each value."""
         totals = Totals()
         for _, value, counts in self._rows(by):
-            _sum(totals, value, counts)
+            _merge_into(totals, value, counts)
         return totals
 
-    def used(self) -> dict[str, int]:
-        """Returns each token's id with the start of its latest call."""
-        return self._used
+    def latest_by_token(self) -> dict[str, int]:
+        """Returns the start of each token's latest call."""
+        return self._last_used
 
     def copy(self) -> "Rollup":
-        """Returns the sums as they are now, for a later comparison."""
+        """Returns a copy of the present sums."""
         copied = Rollup()
         copied._cube = {key: msgspec.structs.replace(counts) for key, counts in self._cube.items()}
-        copied._used = dict(self._used)
+        copied._last_used = dict(self._last_used)
         return copied
 
     def _rows(self, by: Dimension) -> Iterator[tuple[int, str, Counts]]:
+        """Yields the start of an hour, a value, and sums."""
         rows = list(self._cube.items())  # a copy: it may grow while the rows are read
         if by == "token|model":
             return ((key[0], f"{key[1]}|{key[2]}", counts) for key, counts in rows)
@@ -213,43 +213,62 @@ class Rollup:
         return ((key[0], str(key[place]), counts) for key, counts in rows)
 
 
-class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the ledger keeps of a sealed segment, for ever: which calls it held, and their sums."""
+_STORED_NAMES = {
+    "count": "n",
+    "earliest": "t0",
+    "latest": "t1",
+    "remaining": "left",
+    "last_used": "latest",
+    "raw_totals": "all",
+    "raw_tables": "tables",
+}
+
+
+class SealedSegment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_STORED_NAMES):
+    """The permanent entry of a sealed segment in the ledger: which calls it held, and their sums."""
 
     name: str
     """The file's name. A segment named in the ledger is never counted again."""
-    n: int
-    """How many calls the sums include, whatever happens to the file."""
+    count: int
+    """The number of calls in the sums, whatever happens to the file."""
     first: int
     """The smallest document id."""
     last: int
-    t0: int
-    """The earliest start of a call."""
-    t1: int
+    """The largest document id."""
+    earliest: int
+    """When the first of its calls began."""
+    latest: int
+    """When the last of its calls began."""
     end: int
-    """How many bytes precede the closing braces."""
-    left: int | None = None
-    """How many calls its file holds, if damage took some."""
+    """The number of bytes before the closing braces."""
+    remaining: int | None = None
+    """The number of calls that are still in the file, if damage removed some; else None."""
     edited: bool = False
-    """Another program changed its file, so the sums may not match its content."""
+    """Whether another program changed the file, so that the sums may not match its content."""
     hourly: bool
-    latest: dict[str, int]
-    all: dict[Dimension, msgspec.Raw]
-    """Totals, decoded on demand: there are many, and most are never needed."""
-    tables: dict[Dimension, msgspec.Raw]
-    """Tables, decoded only when a chart or a window needs them."""
+    """Whether its tables have a row for each hour; otherwise for each day."""
+    last_used: dict[str, int]
+    """Maps each token's id to the start of its latest call."""
+    raw_totals: dict[Dimension, msgspec.Raw]
+    """Encoded totals, decoded on demand because there are many and most are never needed."""
+    raw_tables: dict[Dimension, msgspec.Raw]
+    """Encoded tables, decoded when a chart or a window needs them."""
 
     def step(self, by: Dimension) -> int:
+        """Returns the length of one row of the table in milliseconds: an hour or a day."""
         return HOUR if self.hourly and by != "token|model" else DAY
 
     def table(self, by: Dimension) -> Table:
-        return _decode_table(self.tables[by])
+        """Returns the sums of each value by hour or day."""
+        return _decode_table(self.raw_tables[by])
 
     def totals(self, by: Dimension) -> Totals:
-        return _decode_totals(self.all[by])
+        """Returns the sums of each value."""
+        return _decode_totals(self.raw_totals[by])
 
-    def used(self) -> dict[str, int]:
-        return self.latest
+    def latest_by_token(self) -> dict[str, int]:
+        """Returns the start of each token's latest call."""
+        return self.last_used
 
 
 SegmentSums = Rollup | SealedSegment
@@ -269,23 +288,23 @@ def tables_of(sums: SegmentSums) -> dict[Dimension, msgspec.Raw]:
 def coarse(sealed: SealedSegment) -> SealedSegment:
     """Returns the same sums by day instead of hour, for segments too old for an hourly chart."""
     tables = {by: msgspec.Raw(msgspec.json.encode(by_day(sealed.table(by)))) for by in DIMENSIONS}
-    return msgspec.structs.replace(sealed, hourly=False, tables=tables)
+    return msgspec.structs.replace(sealed, hourly=False, raw_tables=tables)
 
 
 def by_day(table: Table) -> Table:
-    """The same sums by day instead of hour."""
+    """Returns the sums of a table by day instead of hour."""
     days = Table()
     for value, rows in table.items():
         for start, counts in rows.items():
-            _sum(days.setdefault(value, {}), start // DAY * DAY, counts)
+            _merge_into(days.setdefault(value, {}), start // DAY * DAY, counts)
     return days
 
 
-def _sum(into: dict[_K, Counts], key: _K, counts: Counts) -> None:
-    have = into.get(key)
-    if have is None:
-        have = into[key] = Counts()
-    have.merge(counts)
+def _merge_into(sums: dict[_K, Counts], key: _K, counts: Counts) -> None:
+    present = sums.get(key)
+    if present is None:
+        present = sums[key] = Counts()
+    present.merge(counts)
 
 
 _decode_totals = msgspec.json.Decoder(Totals).decode

@@ -1,7 +1,7 @@
-"""Search: the lines of the log whose calls match some conditions, newest first.
+"""Search: the lines of the log whose calls match a query, newest first.
 
-Segments are skipped by their times and sums. The others are decoded block by block to the few fields that the
-conditions name, about a microsecond a call. Only matching lines are decoded whole.
+Segments that cannot have matching calls, by their times and sums, are skipped. Of the others only the few fields that
+the conditions need are decoded, block by block, in about a microsecond per call. Matching lines are decoded completely.
 """
 
 import time
@@ -25,7 +25,7 @@ from gateway.domain.query import (
     TextCondition,
 )
 from gateway.domain.units import Millis
-from gateway.store.files import body_of, id_of, intact, split
+from gateway.store.files import body_of, id_of, is_intact, split_lines
 from gateway.store.rollup import Dimension
 from gateway.store.segment import Segment, decode_entry
 from gateway.store.sums import FOREVER
@@ -53,9 +53,9 @@ _FIELDS: dict[str, tuple[str, Any, object]] = {
     "output_tokens": ("output", int, 0),
     "cost_nanos": ("cost", int, 0),
 }
-"""What a condition can name: the attribute of a view, the record's field behind it, its type and its default.
+"""Maps each attribute of a call that conditions test to the stored field of the record, its type and its default.
 
-A field with its default value is not written.
+A field with its default value is not stored.
 """
 
 _SUMMED: dict[str, Dimension] = {
@@ -66,11 +66,11 @@ _SUMMED: dict[str, Dimension] = {
     "app": "app",
     "api": "api",
 }
-"""Fields whose values are in the sums of a segment."""
+"""Maps attributes to the dimensions of a segment's sums that have all of their values."""
 
 
 class SearchDeadline:
-    """How long a search may take. It pauses now and then, so that other threads can run."""
+    """The time that a search may take. It also pauses the search now and then, so that other threads can run."""
 
     def __init__(self, seconds: float = float("inf")) -> None:
         self._end = time.perf_counter() + seconds
@@ -78,11 +78,11 @@ class SearchDeadline:
         self._cancelled = False
 
     def cancel(self) -> None:
-        """End the search at once. Any thread may call it."""
+        """Stop the search at once. Any thread may call it."""
         self._cancelled = True
 
-    def over(self) -> bool:
-        """Returns whether to stop. Called often; it pauses when it is time to."""
+    def passed(self) -> bool:
+        """Returns whether the search must stop. To be called after every line, because it also makes the pauses."""
         now = time.perf_counter()
         if now - self._rested > 0.001:
             time.sleep(0.000_05)  # long enough for a waiting thread to run
@@ -91,63 +91,65 @@ class SearchDeadline:
 
 
 class SearchStep(msgspec.Struct, frozen=True):
-    """One block of lines that was searched, or a segment that was passed over."""
+    """One block of lines that was searched, or a segment that was skipped."""
 
     lines: list[bytes]
-    """The matching lines, newest first. A damaged one may be among them."""
+    """The matching lines, newest first. Some may be damaged."""
     segment: Segment
     block: bytes = b""
-    """The block that was searched; empty for a skipped segment."""
+    """The block that was searched; empty if the segment was skipped."""
 
     def oldest(self) -> tuple[int, Millis]:
-        """Returns the id and start of the oldest intact call examined; zeros if there is none."""
+        """Returns the id and the start of the oldest examined call; zeros if all lines are damaged."""
         if not self.block:
-            return self.segment.first, Millis(self.segment.t0)
-        for line in split(self.block):
-            if intact(line):
+            return self.segment.first, Millis(self.segment.earliest)
+        for line in split_lines(self.block):
+            if is_intact(line):
                 return id_of(line), Millis(decode_entry(body_of(line)).ts)
         return 0, Millis(0)
 
 
 class LogSearch:
-    """The conditions of a query, ready to search."""
+    """Searches segments for the calls of a query."""
 
     def __init__(self, query: Query) -> None:
         self._since = query.since or 0
         self._until = FOREVER if query.until is None else query.until
         self._conditions = query.conditions
-        self._inside = _LineFilter(self._conditions)
-        self._across = _LineFilter([NumberCondition("time_ms", self._since, self._until - 1), *self._conditions])
+        in_span = NumberCondition("time_ms", self._since, self._until - 1)
+        self._filter = _LineFilter(self._conditions)
+        self._filter_with_span = _LineFilter([in_span, *self._conditions])
 
-    def steps(self, segments: Iterable[Segment], top: int) -> Iterator[SearchStep]:
-        """Yields the matching lines with ids below ``top``, newest first, block by block."""
+    def steps(self, segments: Iterable[Segment], below: int) -> Iterator[SearchStep]:
+        """Yields the matching lines with ids under ``below``, newest first, block by block."""
         for segment in segments:
-            if segment.first >= top or segment.gone or not segment.n:
+            if segment.first >= below or not segment.readable:
                 continue
-            if self._may_hold(segment):
-                inside = self._since <= segment.t0 and segment.t1 < self._until
-                lines = self._inside if inside else self._across
+            if self._may_match(segment):
+                is_inside = self._since <= segment.earliest and segment.latest < self._until
+                line_filter = self._filter if is_inside else self._filter_with_span
                 for block in segment.blocks():
-                    if top > segment.last or _begins_below(block, top):
-                        yield SearchStep(lines.fitting(block), segment, block)
+                    if below > segment.last or _begins_below(block, below):
+                        yield SearchStep(line_filter.matching_lines(block), segment, block)
             else:
                 yield SearchStep([], segment)
 
-    def _may_hold(self, segment: Segment) -> bool:
-        if segment.t1 < self._since or segment.t0 >= self._until:
+    def _may_match(self, segment: Segment) -> bool:
+        """Returns whether the segment may have a call of the query."""
+        if segment.latest < self._since or segment.earliest >= self._until:
             return False
-        return segment.edited or all(_may_hold(segment, condition) for condition in self._conditions)
+        return segment.edited or all(_may_satisfy(segment, condition) for condition in self._conditions)
 
 
 class _LineFilter:
-    """The conditions, and the decoder of lines to the fields that they need."""
+    """Tests the lines of calls with conditions, decoding only the fields that these need."""
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
-        self._conditions = [condition.fits for condition in conditions]
-        wanted = {name for condition in conditions for name in _fields_of(condition)}
-        if "group" in wanted:
-            wanted = wanted - {"group"} | {"group_id", "group_name"}
-        names = sorted(wanted)
+        self._conditions = [condition.matches for condition in conditions]
+        attributes = {name for condition in conditions for name in _fields_of(condition)}
+        if "group" in attributes:
+            attributes = attributes - {"group"} | {"group_id", "group_name"}
+        names = sorted(attributes)
         partial = msgspec.defstruct(
             "PartialCall",
             [(name, _FIELDS[name][1], _FIELDS[name][2]) for name in names],
@@ -159,9 +161,12 @@ class _LineFilter:
         self._decode = msgspec.json.Decoder(partial).decode
         self._decode_all = msgspec.json.Decoder(dict[str, partial]).decode  # type: ignore[valid-type]
 
-    def fitting(self, block: bytes) -> list[bytes]:
-        """Returns the matching lines of a block, newest first. Decoding them at once takes a third of the time."""
-        lines = [line for line in split(block) if line]
+    def matching_lines(self, block: bytes) -> list[bytes]:
+        """Returns the matching lines of a block, newest first.
+
+        The whole block is decoded at once, which takes a third of the time, unless a line is damaged.
+        """
+        lines = [line for line in split_lines(block) if line]
         if not self._conditions:
             return lines[::-1]
         try:
@@ -169,24 +174,24 @@ class _LineFilter:
         except (msgspec.DecodeError, UnicodeDecodeError):
             calls = {}
         if len(calls) != len(lines):  # damage: one line at a time
-            return [line for line in reversed(lines) if self._fits(line)]
-        wanted: Iterable[tuple[bytes, Any]] = zip(lines, calls.values(), strict=True)
-        for fits in self._conditions:
-            wanted = [(line, call) for line, call in wanted if fits(call)]
-        return [line for line, _ in wanted][::-1]
+            return [line for line in reversed(lines) if self._matches(line)]
+        matching: Iterable[tuple[bytes, Any]] = zip(lines, calls.values(), strict=True)
+        for holds in self._conditions:
+            matching = [(line, call) for line, call in matching if holds(call)]
+        return [line for line, _ in matching][::-1]
 
-    def _fits(self, line: bytes) -> bool:
+    def _matches(self, line: bytes) -> bool:
         try:
             call = self._decode(body_of(line))
         except (msgspec.DecodeError, ValueError):
             return False
-        return all(fits(call) for fits in self._conditions)
+        return all(holds(call) for holds in self._conditions)
 
 
-def _begins_below(block: bytes, top: int) -> bool:
-    """Returns whether the oldest line of a block has an id below ``top``, or is damaged."""
-    line = next(split(block))
-    return not intact(line) or id_of(line) < top
+def _begins_below(block: bytes, number: int) -> bool:
+    """Returns whether the oldest line of a block has an id below this number, or is damaged."""
+    line = next(split_lines(block))
+    return not is_intact(line) or id_of(line) < number
 
 
 def _group_name(call: Any) -> str:
@@ -194,7 +199,7 @@ def _group_name(call: Any) -> str:
 
 
 def _fields_of(condition: Condition) -> Collection[str]:
-    """Returns the fields that the test of a call needs."""
+    """Returns the attributes of a call that the condition tests."""
     match condition:
         case TextCondition():
             return (*TEXTS, "status")
@@ -209,12 +214,11 @@ def _fields_of(condition: Condition) -> Collection[str]:
     return (condition.field,)
 
 
-def _may_hold(segment: Segment, condition: Condition) -> bool:
-    """Returns whether a call of the segment may match, judged by its sums."""
-    match condition:
-        case AnyOf(parts):
-            return any(_may_hold(segment, part) for part in parts)
+def _may_satisfy(segment: Segment, condition: Condition) -> bool:
+    """Returns whether a call of the segment may satisfy the condition, according to the segment's sums."""
+    if isinstance(condition, AnyOf):
+        return any(_may_satisfy(segment, part) for part in condition.conditions)
     positive = condition.condition if isinstance(condition, Negation) else condition
     if isinstance(positive, OneOf | PatternCondition) and (by := _SUMMED.get(positive.field)):
-        return any(positive.matches(value) is (positive is condition) for value in segment.sums.totals(by))
+        return any(positive.matches_text(value) is (positive is condition) for value in segment.sums.totals(by))
     return True

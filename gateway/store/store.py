@@ -35,10 +35,10 @@ from gateway.store.rollup import DAY
 
 
 class IncidentFile:
-    """The incidents of a home, kept across restarts. Read once, written whenever something changed.
+    """The file with the incidents, which keeps them across restarts. It is read once and written after each change.
 
-    The file is small, replaced as a whole, and not synced: a power cut loses the last seconds. A file that cannot be
-    read counts as empty. Incidents help the owner; money is not computed from them.
+    It is small, replaced as a whole and not synced: a power cut loses the last seconds. If it cannot be read, it counts
+    as empty, because no money is computed from incidents.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,13 +60,13 @@ class IncidentFile:
 
 
 class Store:
-    """An open store, made by ``open``. Close it after use."""
+    """An open store, created by ``open``. Call ``close`` after use."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._ending = ExitStack()
+        self._resources = ExitStack()
         self.notes: list[str] = []
-        """What was repaired, at opening or later, for the owner."""
+        """What was repaired, when the store was opened or later, for the owner."""
         self.on_note: Callable[[str], None] = lambda _text: None
         """Called with each later repair, from any thread."""
         self.entities: Entities
@@ -84,10 +84,10 @@ class Store:
         sync_s: float = 0.1,
         segment_bytes: int = LIMIT,
     ) -> "Store":
-        """Open the store of a home, create missing files, and repair what a crash left.
+        """Open the store of a home, create missing files, and repair what a crash left behind.
 
-        Only one process may have it open. With ``sync_s`` 0 no thread syncs, and the caller must call ``books.sync``.
-        Raises StoreBusy, StoreTooNew, StoreDamaged, and StoreError for what the system refuses.
+        Only one process may have it open. If ``sync_s`` is 0, no thread syncs, and the caller must call ``books.sync``.
+        Raises StoreBusy, StoreTooNew, StoreDamaged, and StoreError if the system refuses something.
         """
         store = cls(config.home)
         try:
@@ -97,21 +97,21 @@ class Store:
         return store
 
     def close(self) -> None:
-        """End the thread, sync, and release the lock. Raises StoreError if the last sync failed."""
+        """End the syncing thread, sync, and release the lock. Raises StoreError if the last sync failed."""
         try:
-            self._ending.close()
+            self._resources.close()
         except OSError as exc:
             raise StoreError(f"the last calls may not survive a power cut: {exc}") from exc
 
     def _open(self, now: Callable[[], Millis], *, sync_s: float, segment_bytes: int) -> None:
-        with ExitStack() as ending:
+        with ExitStack() as resources:
             make_home(self._home)
             _check_files(self._home)
             folder = Folder(self._home)
-            ending.callback(folder.close)
+            resources.callback(folder.close)
             self.folder, self._home = folder, folder.path
-            ending.callback(Lock(self._home / "lock", folder.fd).close)
-            self.entities = Entities(self._home / "config.json", expected=_used(self._home), moment=now())
+            resources.callback(Lock(self._home / "lock", folder.fd).close)
+            self.entities = Entities(self._home / "config.json", expected=_has_been_used(self._home), moment=now())
             self.incidents = IncidentFile(self._home / "incidents.json")
             self.history = History(self._home, lambda: self.entities.applied, now, self._note)
             log = Log(
@@ -122,30 +122,31 @@ class Store:
                 notes=self.notes,
                 high_water=HighWater(self._home / "high-water"),
             )
-            log.tell = self._note
-            ending.callback(log.close)
+            log.report = self._note
+            resources.callback(log.close)
             self.calls = CallLog(log)
             inflight = Inflight(self._home / "inflight.log", moment=now())
             recorder = Recorder(self.calls, inflight, DiskReserve(log.folder / "reserve"), sync_s=sync_s)
-            ending.callback(recorder.close)
+            resources.callback(recorder.close)
             self.books = Books(self.entities, self.calls, recorder)
-            self._tell(inflight, self.books.recover(dict(inflight.running)))
-            self._ending = ending.pop_all()
+            self._add_opening_notes(inflight, self.books.recover(dict(inflight.running)))
+            self._resources = resources.pop_all()
 
     def _note(self, text: str) -> None:
         if text not in self.notes and len(self.notes) < 100:  # a disk may fail for days
             self.notes.append(text)
         self.on_note(text)
 
-    def _tell(self, inflight: Inflight, lost: int) -> None:
-        if inflight.kept:
+    def _add_opening_notes(self, inflight: Inflight, lost: int) -> None:
+        """Report what was found when the store was opened. ``lost``: the number of calls that a crash interrupted."""
+        if inflight.saved_copy:
             where = ordinary(inflight.path)
-            text = f"{where} had {inflight.unreadable} unreadable lines; the original is {inflight.kept.name}"
+            text = f"{where} had {inflight.unreadable} unreadable lines; the original is {inflight.saved_copy.name}"
             self.notes.append(text)
         if lost:
             self.notes.append(f"calls that were running when the gateway died: {lost}, recorded as lost, at no cost")
         if self.entities.edited:
-            kept = f", the file as it was found is {self.entities.kept.name}" if self.entities.kept else ""
+            kept = f", the file as it was found is {self.entities.saved_copy.name}" if self.entities.saved_copy else ""
             text = f"{ordinary(self._home / 'config.json')} was changed by another program; the changes are used{kept}"
             self.notes.append(text)
 
@@ -154,21 +155,21 @@ OWN_FILES = (
     *("config.json", "config.old.json", "high-water", "history.json"),
     *("incidents.json", "inflight.log", "lock"),
 )
-"""Files beside the call log."""
+"""The files of the store, apart from the call log."""
 
 
 def _check_files(home: Path) -> None:
-    """Make all files private. Raises StoreError for a link, or anything else in place of a file."""
+    """Make all files private. Raises StoreError if there is a link, or anything else, in place of a file."""
     usage = home / "usage"
     calls = list(usage.glob("*.json")) if usage.is_dir() else []
     for path in (*(home / name for name in OWN_FILES), *calls):
-        if kind := files.kind_of(path):
+        if kind := files.irregular_kind(path):
             raise StoreError(f"{path} is {kind}; put the file itself there, or give this home another folder")
     for folder in (home, usage):
         files.make_private(folder)
 
 
-def _used(home: Path) -> bool:
-    """Returns whether a configuration must exist: if there are calls, or a former configuration."""
+def _has_been_used(home: Path) -> bool:
+    """Returns whether a configuration must exist, because there are calls or a former configuration."""
     usage = home / "usage"
     return (home / "config.old.json").exists() or (usage.is_dir() and any(usage.glob("*.json")))

@@ -1,7 +1,7 @@
-"""Sums over a span of time: whole hours and days from the rollups, the rest from the calls themselves.
+"""Sums over a span of time: of whole hours and days from the rollups, of the rest from the records.
 
-A span need not begin at a full hour (some time zones are off by half an hour). The result is exact as long as the calls
-of that hour are kept.
+A span need not begin at a full hour, because some time zones are off by half an hour. The result is exact as long as
+the records of that hour are kept.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,14 +24,14 @@ Step = Literal["hour", "day", "month", ""]
 
 
 class Span(NamedTuple):
-    """``since <= ts < until``, in milliseconds."""
+    """A span of time in milliseconds: ``since <= ts < until``."""
 
     since: int = 0
     until: int = FOREVER
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """One hour or day of one value of a dimension."""
+    """The sums of one value of a dimension in one hour, day or month."""
 
     start: int
     key: str
@@ -39,20 +39,20 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 class Sums(msgspec.Struct, frozen=True):
-    """Sums over a span: in total, by value of a dimension, and, if asked for, over time."""
+    """Sums over a span: in total, by value of a dimension, and over time if requested."""
 
     total: Counts
     rows: dict[str, Counts]
     series: list[Bucket]
     first: Millis | None = None
-    """When the earliest call ever counted began, in the span or not."""
+    """When the earliest call of all began, in the span or not."""
 
 
 def by_value(segments: Iterable[Segment], by: Dimension, span: Span) -> dict[str, Counts]:
     """Returns the sums of each value of a dimension in the span."""
     rows: dict[str, Counts] = {}
-    for segment in _touching(segments, span):
-        if span.since <= segment.t0 and segment.t1 < span.until:
+    for segment in _overlapping(segments, span):
+        if span.since <= segment.earliest and segment.latest < span.until:
             for value, counts in segment.sums.totals(by).items():
                 rows.setdefault(value, Counts()).merge(counts)
         else:
@@ -62,9 +62,9 @@ def by_value(segments: Iterable[Segment], by: Dimension, span: Span) -> dict[str
 
 
 def over_time(segments: Iterable[Segment], by: Dimension, span: Span) -> Table:
-    """Returns the sums of each value by the start of their hour (UTC day where the ledger has only days)."""
+    """Returns the sums of each value by the start of their hour, or UTC day where the ledger has only days."""
     table: Table = {}
-    for segment in _touching(segments, span):
+    for segment in _overlapping(segments, span):
         for value, start, counts in _cells(segment, by, span):
             table.setdefault(value, {}).setdefault(start, Counts()).merge(counts)
     return table
@@ -85,48 +85,50 @@ def value_of(call: Countable, by: Dimension) -> str:
 
 def entries(segment: Segment, span: Span) -> Iterator[RollupEntry]:
     """Yields the calls of a segment that began in the span."""
-    for line in segment.newest([b'"ts":%s' % _common_digits(span).encode()]):
+    for line in segment.lines_with(b'"ts":%s' % _common_digits(span).encode()):
         call = decode_entry(body_of(line))
         if span.since <= call.ts < span.until:
             yield call
 
 
-def _touching(segments: Iterable[Segment], span: Span) -> Iterator[Segment]:
-    return (s for s in segments if s.t1 >= span.since and s.t0 < span.until)
+def _overlapping(segments: Iterable[Segment], span: Span) -> Iterator[Segment]:
+    return (s for s in segments if s.latest >= span.since and s.earliest < span.until)
 
 
 def _cells(segment: Segment, by: Dimension, span: Span) -> Iterator[tuple[str, int, Counts]]:
-    """Yields value, start of hour or day, and sums: whole rows in the span, and the calls at its edges one by one."""
+    """Yields value, start of hour or day, and sums: of whole rows in the span, and of each call at its edges."""
     sums = segment.sums
     step = sums.step(by)
     first, end = -(-span.since // step) * step, span.until // step * step
-    kept = not (segment.gone or segment.partial)
-    if not kept:  # only the sums are left: an edge belongs to where its hour begins
+    has_records = not (segment.deleted or segment.incomplete)
+    if not has_records:  # an hour at the edge counts as a whole if it begins in the span
         first, end = span.since, span.until
-    if span.since <= segment.t0:
+    if span.since <= segment.earliest:
         first = 0
-    if segment.t1 < span.until:
+    if segment.latest < span.until:
         end = FOREVER
     for value, rows in sums.table(by).items():
         for start, counts in rows.items():
             if first <= start < end:
                 yield value, start, counts
-    if kept:
+    if has_records:
         for edge in _edges(segment, span, first, end):
-            yield from _one_by_one(segment, by, edge, step)
+            yield from _call_cells(segment, by, edge, step)
 
 
 def _edges(segment: Segment, span: Span, first: int, end: int) -> Iterator[Span]:
+    """Yields the parts of the span outside the whole rows, which go from ``first`` to ``end``."""
     if first >= end:
         yield span
         return
-    if span.since < first and segment.t0 < first:
+    if span.since < first and segment.earliest < first:
         yield Span(span.since, first)
-    if end < span.until and segment.t1 >= end:
+    if end < span.until and segment.latest >= end:
         yield Span(end, span.until)
 
 
-def _one_by_one(segment: Segment, by: Dimension, span: Span, step: int) -> Iterator[tuple[str, int, Counts]]:
+def _call_cells(segment: Segment, by: Dimension, span: Span, step: int) -> Iterator[tuple[str, int, Counts]]:
+    """Yields value, start of hour or day, and sums of each call that began in the span."""
     for call in entries(segment, span):
         counts = Counts()
         counts.book(call)
@@ -136,7 +138,7 @@ def _one_by_one(segment: Segment, by: Dimension, span: Span, step: int) -> Itera
 
 
 def _common_digits(span: Span) -> str:
-    """Returns the leading digits shared by all moments of the span: most lines can be skipped without decoding."""
+    """Returns the leading digits that all moments of the span share. Lines without them need not be decoded."""
     first, last = str(span.since), str(span.until - 1)
     if len(first) != len(last):
         return ""

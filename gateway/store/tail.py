@@ -1,7 +1,7 @@
 """Tail: appends to the newest segment, and repairs segments after a crash or damage.
 
-A complete line is never changed, and a failed write is undone. A repair loses no byte: the file as it was found is kept
-beside the new one as ``<name>.<moment>.damaged``.
+A complete line is never changed, and a failed write is undone. A repair loses nothing: the damaged file is copied to
+``<name>.<moment>.damaged`` before.
 """
 
 import errno
@@ -13,24 +13,26 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.store import files
-from gateway.store.files import TAIL, body_of, id_of, intact, join, split
+from gateway.store.files import TAIL, body_of, id_of, is_intact, join_lines, split_lines
 from gateway.store.folder import ordinary
 from gateway.store.ledger import Ledger
 from gateway.store.segment import HEAD, Segment, convert_foreign_layout, decode_entry
 
-_CLOSED_FIRST = os.name == "nt"
+_CLOSE_BEFORE_REPLACE = os.name == "nt"
 """Windows cannot replace an open file."""
 
 
 class Mark(NamedTuple):
-    """The lines that a sync covers."""
+    """The end of the lines that a sync covers."""
 
     lines: int
+    """How many of the unsynced lines it covers."""
     end: int
+    """The offset after the last of them."""
 
 
 class PartlyWritten(OSError):
-    """The disk accepted the first ``count`` lines, but neither the next one nor the removal of these."""
+    """The disk accepted the first ``count`` lines, and refused both the next one and the removal of these."""
 
     def __init__(self, cause: files.ShortWrite, count: int) -> None:
         super().__init__(cause.errno, cause.strerror)
@@ -38,17 +40,19 @@ class PartlyWritten(OSError):
 
 
 class Tail:
-    """Appends to one segment. ``append`` may run while another thread runs ``sync``; the rest needs the log's lock."""
+    """Appends to one segment. ``append`` may run while another thread runs ``sync``; all else needs the log's lock."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self._fd = files.open_file(segment.path, os.O_RDWR)
-        self._has_name = os.fstat(self._fd).st_nlink > 0
-        """Whether this file system counts the links of a file."""
+        self._counts_links = os.fstat(self._fd).st_nlink > 0
+        """Whether the file system counts the links of a file, so that its deletion can be noticed."""
         self._synced = segment.end
+        """The offset before which everything is safe."""
         self._unsynced: list[bytes] = []
-        self._unsure = True
-        """Whether lines of an earlier process are not checked yet."""
+        """The lines after that offset."""
+        self._unverified = True
+        """Whether lines of an earlier process may not be synced."""
         self._failure: OSError | None = None
         """The error of a failed sync."""
         self._torn = False
@@ -57,17 +61,17 @@ class Tail:
     @property
     def dirty(self) -> bool:
         """Returns whether a power cut could lose lines."""
-        return self._unsure or self._torn or bool(self._unsynced)
+        return self._unverified or self._torn or bool(self._unsynced)
 
     def append(self, lines: Sequence[bytes]) -> None:
         """Append all of the lines or none: a failed write is undone before its OSError is raised.
 
-        Raises PartlyWritten if the disk refuses that too; the whole lines that it has are then appended.
+        Raises PartlyWritten if the disk refuses that too; then the complete lines in the file count as appended.
         """
         if self._fd < 0 or self._torn:
-            self._make_ready()
+            self._clean_up()
         end = self.segment.end
-        body = join(lines, first=end == len(HEAD))
+        body = join_lines(lines, first=end == len(HEAD))
         try:
             files.write_at(self._fd, body + TAIL, end)
         except files.ShortWrite as exc:
@@ -81,9 +85,9 @@ class Tail:
         return Mark(len(self._unsynced), self.segment.end)
 
     def sync(self) -> None:
-        """Wait for the disk. After a failure, only ``rebuild`` helps: the system may have dropped unwritten data.
+        """Sync the file. Raises OSError, also if the file was deleted, because its calls would be lost.
 
-        A deleted file is a failure, because its calls would be lost.
+        After a failure only ``rebuild`` helps, because the system may have dropped unwritten data.
         """
         if self._failure is not None:
             raise OSError(self._failure.errno, self._failure.strerror)
@@ -94,39 +98,41 @@ class Tail:
         except OSError as exc:
             self._failure = exc
             raise
-        if self._has_name and not os.fstat(self._fd).st_nlink:
+        if self._counts_links and not os.fstat(self._fd).st_nlink:
             self._failure = OSError(errno.ENOENT, "the file was deleted")
             raise self._failure
 
-    def covered(self, mark: Mark) -> None:
-        """Note that a sync succeeded: everything before the mark is safe."""
+    def mark_synced(self, mark: Mark) -> None:
+        """Set that a sync succeeded, so that everything before the mark is safe."""
         self._synced = mark.end
         del self._unsynced[: mark.lines]
-        self._unsure = False
+        self._unverified = False
 
     def rebuild(self) -> None:
-        """Rewrite the file and sync it: what was safe from the old file, the rest from memory."""
+        """Rewrite the file from its safe part and the unsynced lines in memory, and sync it. Raises OSError."""
         safe = self._safe_bytes()
-        lines = join(self._unsynced, first=self._synced == len(HEAD)) if self._unsynced else b""
-        old, self._fd = self._fd, -1
+        lines = join_lines(self._unsynced, first=self._synced == len(HEAD)) if self._unsynced else b""
+        old_fd, self._fd = self._fd, -1
         try:
-            if _CLOSED_FIRST and old >= 0:
-                os.close(old)
+            if _CLOSE_BEFORE_REPLACE and old_fd >= 0:
+                os.close(old_fd)
             files.replace(self.segment.path, safe + lines + TAIL)
         finally:
-            if not _CLOSED_FIRST and old >= 0:
-                os.close(old)
+            if not _CLOSE_BEFORE_REPLACE and old_fd >= 0:
+                os.close(old_fd)
             with suppress(OSError):  # the next append tries again
                 self._fd = files.open_file(self.segment.path, os.O_RDWR)
-        self._synced, self._unsure = self.segment.end, False
+        self._synced, self._unverified = self.segment.end, False
         self._failure, self._torn = None, False
         self._unsynced.clear()
 
     def close(self) -> None:
+        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
 
     def _safe_bytes(self) -> bytes:
+        """Returns the synced part of the file. Raises OSError."""
         if self._fd >= 0 and hasattr(os, "pread"):
             safe = os.pread(self._fd, self._synced, 0)
         else:
@@ -135,87 +141,89 @@ class Tail:
             raise OSError(errno.EIO, "the file is shorter than it was")
         return safe
 
-    def _make_ready(self) -> None:
-        """Clean up after an earlier failure. Raises OSError."""
+    def _clean_up(self) -> None:
+        """Open the file again, and remove the remains of a failed write, if needed. Raises OSError."""
         if self._fd < 0:
             self._fd = files.open_file(self.segment.path, os.O_RDWR)
         if self._torn:
-            self._cut()
+            self._truncate()
 
-    def _cut(self) -> None:
-        """Truncate the file after its last line. It is cut first, so that no whole line follows closing braces."""
+    def _truncate(self) -> None:
+        """End the file after its last line. It is truncated first, so that no complete line follows closing braces."""
         end = self.segment.end
         os.ftruncate(self._fd, end + len(TAIL))
-        files.write_at(self._fd, TAIL, end)  # over bytes that are allocated already
+        files.write_at(self._fd, TAIL, end)  # needs no space: the bytes are allocated already
         self._torn = False
 
     def _undo(self, exc: files.ShortWrite, lines: Sequence[bytes]) -> None:
-        """Undo a failed write. Raises PartlyWritten if that fails and whole lines are left."""
+        """Undo a failed write. Raises PartlyWritten if that fails and complete lines are left."""
         self._torn = True
         with suppress(OSError):
-            self._cut()
+            self._truncate()
         if not self._torn:
             return
         begin = self.segment.end
-        whole = [stop for _, stop in _spans(lines, begin) if stop - begin <= exc.written]
-        if whole:
-            self.segment.end = whole[-1]
-            self._unsynced += lines[: len(whole)]
-            raise PartlyWritten(exc, len(whole))
+        written_ends = [end for end in _line_ends(lines, begin) if end - begin <= exc.written]
+        if written_ends:
+            self.segment.end = written_ends[-1]
+            self._unsynced += lines[: len(written_ends)]
+            raise PartlyWritten(exc, len(written_ends))
 
 
-def _spans(lines: Iterable[bytes], at: int) -> Iterator[tuple[int, int]]:
-    """Yields where each line begins and ends when it is appended to a file that ends at ``at``."""
+def _line_ends(lines: Iterable[bytes], offset: int) -> Iterator[int]:
+    """Yields the offset after each line, if they are appended at an offset."""
     for line in lines:
-        start = at + (1 if at == len(HEAD) else 2)
-        at = start + len(line)
-        yield start, at
+        separator = 1 if offset == len(HEAD) else 2  # the first line has no comma
+        offset += separator + len(line)
+        yield offset
 
 
-def restore(segment: Segment, last: int, moment: int) -> str:
+def repair(segment: Segment, last: int, moment: int) -> str:
     """Count the calls of a segment with ids above ``last``, and repair its file if needed.
 
-    Returns what was repaired, in words; empty if nothing. Raises OSError, and StoreTooNew before anything is changed.
+    Returns a note about the repair; empty if none was needed. Raises OSError, and StoreTooNew before anything changes.
     """
     segment.last = last
     if segment.scan():
         return ""
     data = files.read(segment.path)
-    lines = _good_lines(data, last)
+    lines = _intact_lines(data, last)
     if not lines and not data.startswith(HEAD):  # stock TinyDB changes the layout of a file; a file of ours is damaged
-        lines = _good_lines(convert_foreign_layout(data), last)
+        lines = _intact_lines(convert_foreign_layout(data), last)
         for line in lines:
-            segment.observe(id_of(line), decode_entry(body_of(line)))
-    kept = files.keep(segment.path, data, moment) if data else None
-    body = HEAD + join(lines, first=True) if lines else HEAD
+            segment.add_call(id_of(line), decode_entry(body_of(line)))
+    copy = files.save_copy(segment.path, data, moment) if data else None
+    body = HEAD + join_lines(lines, first=True) if lines else HEAD
     files.replace(segment.path, body + TAIL)
     segment.end = len(body)
-    original = f"the original is {kept.name}" if kept else "not a byte was left"
+    original = f"the original is {copy.name}" if copy else "not a byte was left"
     return f"{ordinary(segment.path)} was damaged; {len(lines)} of its calls are intact, {original}"
 
 
 def recheck_sealed(segment: Segment, ledger: Ledger, moment: int) -> tuple[Segment, str]:
-    """Returns a sealed segment, read again if its size shows that it was changed. Its sums stay.
+    """Returns a sealed segment, after reading its file again if its size has changed. The sums stay as they were.
 
-    Also returns what was found, in words; empty if nothing changed. Raises OSError and StoreTooNew.
+    Also returns a note about the change; empty if there was none. Raises OSError and StoreTooNew.
     """
     sealed = ledger.sealed[segment.name]
     if segment.path.stat().st_size == sealed.end + len(TAIL):
         return segment, ""
-    fresh = Segment(segment.path)
-    text = restore(fresh, sealed.first - 1, moment)
-    left = None if (fresh.n, fresh.last) == (sealed.n, sealed.last) else fresh.n
-    if not text:  # all of it is as it was written
-        text = f"{ordinary(segment.path)} holds {'all' if left is None else left} of its calls"
-    changed = msgspec.structs.replace(sealed, left=left, end=fresh.end, edited=True)
+    current = Segment(segment.path)
+    note = repair(current, sealed.first - 1, moment)
+    is_complete = (current.count, current.last) == (sealed.count, sealed.last)
+    if not note:  # what is left of it is intact
+        note = f"{ordinary(segment.path)} holds {'all' if is_complete else current.count} of its calls"
+    remaining = None if is_complete else current.count
+    changed = msgspec.structs.replace(sealed, remaining=remaining, end=current.end, edited=True)
     ledger.put(changed)
-    return Segment(segment.path, changed), f"{text}; it had {sealed.n}. Sums and balances stay as they were"
+    return Segment(segment.path, changed), f"{note}; it had {sealed.count}. Sums and balances stay as they were"
 
 
-def _good_lines(data: bytes, last: int) -> list[bytes]:
+def _intact_lines(data: bytes, last: int) -> list[bytes]:
+    """Returns the intact lines with increasing ids above ``last``."""
     lines = []
-    for line in split(data):
-        if intact(line) and (doc_id := id_of(line)) > last:
+    for line in split_lines(data):
+        if is_intact(line) and (doc_id := id_of(line)) > last:
             lines.append(line)
             last = doc_id
     return lines

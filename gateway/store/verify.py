@@ -1,6 +1,6 @@
-"""Verify: every balance and sum computed again from the call log, and compared with the gateway's.
+"""Verify: computes every balance and sum again from the call log, and compares them with the gateway's.
 
-``take`` is quick and belongs to the thread of the books. ``check`` reads every file and may run in another thread.
+``take_snapshot`` is quick and must run in the thread of the books. ``check`` reads every file and may run in another.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from gateway.domain.call import ACCOUNT, Record, Scope
 from gateway.domain.diagnosis import Verdict
 from gateway.domain.units import Millis, Nanos
 from gateway.store.books import DIMENSION
-from gateway.store.files import body_of, id_of, intact
+from gateway.store.files import body_of, id_of, is_intact
 from gateway.store.log import SegmentView
 from gateway.store.rollup import DIMENSIONS, Countable, Counts, Rollup, by_day
 from gateway.store.segment import decode_entry
@@ -20,40 +20,41 @@ from gateway.store.sums import total
 
 
 class BooksSnapshot(NamedTuple):
-    """The gateway's own numbers."""
+    """The gateway's own numbers at one moment."""
 
     parts: list[SegmentView]
     backlog: list[Record]
+    """The records that are not in the log."""
     counters: list[tuple[Scope, Millis, Amounts]]
+    """What each scope has spent since a moment."""
     granted: Nanos
     balance: Nanos
     damage: list[str]
     """The damage found when the store was opened."""
     last: int
-    """The newest document id ever given."""
+    """The newest document id that was ever assigned."""
 
 
 def verify(store: Store) -> Verdict:
-    """Take the numbers and check them at once."""
-    return check(take(store))
+    """Returns whether the present numbers of a store are right."""
+    return check(take_snapshot(store))
 
 
-def take(store: Store) -> BooksSnapshot:
-    """Returns a copy of the present state."""
+def take_snapshot(store: Store) -> BooksSnapshot:
+    """Returns the present numbers of a store."""
     books = store.books
     balance = books.balance()
     with books.counters.lock, store.calls.log.lock:
         parts = store.calls.log.views()
         backlog, last = books.counters.backlog(), store.calls.log.last
     damage = list(store.calls.log.damage)
-    return BooksSnapshot(parts, backlog, books.counters.known(), store.entities.granted, balance, damage, last)
+    return BooksSnapshot(parts, backlog, books.counters.cached_totals(), store.entities.granted, balance, damage, last)
 
 
 def check(snapshot: BooksSnapshot) -> Verdict:
-    """Compare everything. Reports the first difference, and all the damage."""
-    audit, difference = _Audit(snapshot), ""
-    for text in audit.differences():
-        difference = difference or text
+    """Compare everything. The result has the first difference, and all damage."""
+    audit = _Audit(snapshot)
+    difference = next(iter([*audit.differences()]), "")  # all of them, because the audit also counts
     return Verdict(
         equal=not difference,
         calls=audit.calls,
@@ -67,96 +68,104 @@ def check(snapshot: BooksSnapshot) -> Verdict:
 
 
 class _Audit:
-    """Sums everything again. ``checks`` counts the comparisons."""
+    """Sums everything again and compares it with a snapshot."""
 
     def __init__(self, snapshot: BooksSnapshot) -> None:
         self.checks, self.calls, self.cost = 0, 0, 0
+        """The numbers of comparisons and calls, and the cost of all calls."""
         self.damage = list(snapshot.damage)
         self._snapshot = snapshot
         self._next = 1
-        """The id of the next document: ids are consecutive, also across segments."""
+        """The id that the next document must have: ids are consecutive, also across segments."""
         self._spent: dict[Scope, dict[Millis, Counts]] = {}
         for scope, since, _ in snapshot.counters:
             self._spent.setdefault(scope, {})[since] = Counts()
         self._ids: set[int] = set()
+        """Hashes of all ids of calls."""
 
     def differences(self) -> Iterator[str]:
+        """Yields a text for each difference, and collects the damage."""
         for part in self._snapshot.parts:
-            yield from self._part(part)
-        self._end()
+            yield from self._check_segment(part)
+        self._check_end()
         for record in self._snapshot.backlog:
-            yield from self._call(record, record.id)
+            yield from self._check_call(record, record.id)
         for scope, since, spent in self._snapshot.counters:
             sums = self._spent[scope][since]
             counted = Amounts(Nanos(sums.cost), sums.input + sums.output, sums.admitted)
-            yield from self._same(f"what {' '.join(scope).strip()} spent since {since}", spent, counted)
+            yield from self._compare(f"what {' '.join(scope).strip()} spent since {since}", spent, counted)
         balance = self._snapshot.granted - self.cost
-        yield from self._same("the balance", self._snapshot.balance, balance)
+        yield from self._compare("the balance", self._snapshot.balance, balance)
 
-    def _part(self, part: SegmentView) -> Iterator[str]:
-        """Check a segment against its file. If that is gone or damaged, its sums are all there is to go by."""
+    def _check_segment(self, part: SegmentView) -> Iterator[str]:
+        """Compare the sums of a segment with its calls. Accept them if the file was deleted or is incomplete."""
         lines = _lines(part)
         if lines is None:
-            self._believe(part)
+            self._add_sums(part)
             return
         name, damaged = part.segment.name, False
-        fresh, count, last, gaps = Rollup(), 0, 0, list[str]()
+        counted, count, last, gaps = Rollup(), 0, 0, list[str]()
         for line in lines:
-            if not intact(line):
+            if not is_intact(line):
                 damaged = True
                 continue
             doc_id, call = id_of(line), decode_entry(body_of(line))
-            fresh.add(call)
+            counted.add(call)
             count += 1
-            yield from self._call(call, call.id)
+            yield from self._check_call(call, call.id)
             if doc_id <= last:
                 yield f"{name}: document {doc_id} follows {last}"
-            gaps += self._before(name, doc_id, doc_id)
+            gaps += self._gap_before(name, doc_id, doc_id)
             last = doc_id
-        if count == part.n:  # else calls are missing that the sums know
+        if count == part.calls:  # otherwise the missing calls are in the sums
             self.damage += gaps
         self._next = max(self._next, part.last + 1)
         if damaged:
             yield f"{name}: its content differs from what was written; its sums stay as they were"
-        yield from self._same(f"{name}: number of calls", part.n, count)
-        for by in DIMENSIONS:
-            yield from self._same(f"{name}: totals by {by}", part.sums.totals(by), fresh.totals(by))
-            table = fresh.table(by) if part.sums.step(by) == fresh.step(by) else by_day(fresh.table(by))
-            yield from self._same(f"{name}: table by {by}", part.sums.table(by), table)
+        yield from self._compare(f"{name}: number of calls", part.calls, count)
+        yield from self._compare_sums(part, counted)
 
-    def _call(self, call: Countable, call_id: str) -> Iterator[str]:
-        """Check one call: its id must be unique, and everything it draws on must be charged."""
+    def _compare_sums(self, part: SegmentView, counted: Rollup) -> Iterator[str]:
+        """Compare the sums of a segment with those of its calls, by every dimension."""
+        name = part.segment.name
+        for by in DIMENSIONS:
+            yield from self._compare(f"{name}: totals by {by}", part.sums.totals(by), counted.totals(by))
+            table = counted.table(by) if part.sums.step(by) == counted.step(by) else by_day(counted.table(by))
+            yield from self._compare(f"{name}: table by {by}", part.sums.table(by), table)
+
+    def _check_call(self, call: Countable, call_id: str) -> Iterator[str]:
+        """Check that the id of a call is unique, and charge the call to its scopes."""
         self.calls += 1
         self.cost += call.cost
-        known = hash(call_id)
-        if known in self._ids:
+        hashed_id = hash(call_id)
+        if hashed_id in self._ids:
             yield f"call {call_id} is recorded twice"
-        self._ids.add(known)
-        drawn: tuple[Scope, ...] = (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
-        for scope in drawn:
+        self._ids.add(hashed_id)
+        charged: tuple[Scope, ...] = (ACCOUNT, ("token", call.token), ("group", call.group), ("channel", call.channel))
+        for scope in charged:
             for since, spent in self._spent.get(scope, {}).items():
                 if call.ts >= since:
                     spent.book(call)
 
-    def _before(self, name: str, first: int, last: int) -> Iterator[str]:
-        """Report what is missing before these documents."""
+    def _gap_before(self, name: str, first: int, last: int) -> Iterator[str]:
+        """Yields a text if ids are missing before these documents, whose ids go from ``first`` to ``last``."""
         begin, end, self._next = self._next, first - 1, max(self._next, last + 1)
         if begin <= end:
             yield f"{name}: {_numbers(begin, end)} missing before {first}, and what they cost is in no sum"
 
-    def _end(self) -> None:
-        """Report what is missing after the last document."""
+    def _check_end(self) -> None:
+        """Add to the damage what is missing after the last document."""
         begin, end = self._next, self._snapshot.last
         if begin <= end:
             self.damage.append(f"{_numbers(begin, end)} missing from the end, and what they cost is in no sum")
 
-    def _believe(self, part: SegmentView) -> None:
-        """Accept the sums of a segment without its calls."""
+    def _add_sums(self, part: SegmentView) -> None:
+        """Add the sums of a segment whose calls cannot be read."""
         segment = part.segment
-        self.damage += self._before(segment.name, segment.first, segment.last)
-        if segment.partial and not segment.gone:
+        self.damage += self._gap_before(segment.name, segment.first, segment.last)
+        if segment.incomplete and not segment.deleted:
             self.damage.append(
-                f"{segment.name}: damage left it {part.n} of its calls, and its sums stay as they were; "
+                f"{segment.name}: damage left it {part.calls} of its calls, and its sums stay as they were; "
                 "restore it from a backup, or delete it"
             )
         groups = total(part.sums.totals("group").values())
@@ -166,13 +175,14 @@ class _Audit:
             for value, rows in part.sums.table(DIMENSION[scope[0]]).items():
                 if scope == ACCOUNT or scope[1] == value:
                     for since, spent in moments.items():
-                        whole = since <= segment.t0
+                        whole = since <= segment.earliest
                         spent.merge(total(counts for start, counts in rows.items() if whole or start >= since))
 
-    def _same(self, what: str, kept: object, counted: object) -> Iterator[str]:
+    def _compare(self, what: str, stored: object, counted: object) -> Iterator[str]:
+        """Yields a text if the two values differ."""
         self.checks += 1
-        if kept != counted:
-            yield f"{what}{_difference(kept, counted)}"
+        if stored != counted:
+            yield f"{what}{_difference(stored, counted)}"
 
 
 def _numbers(begin: int, end: int) -> str:
@@ -180,18 +190,18 @@ def _numbers(begin: int, end: int) -> str:
 
 
 def _lines(part: SegmentView) -> Iterator[bytes] | None:
-    """Returns the lines to check; None for a segment that is partial, or whose file was deleted."""
-    if part.segment.partial:
+    """Returns the lines to check; None for a segment that is incomplete, or whose file was deleted."""
+    if part.segment.incomplete:
         return None
     try:
         return part.segment.all_lines(part.end)
     except FileNotFoundError:
-        return None if part.segment.gone else iter(())
+        return None if part.segment.deleted else iter(())
 
 
-def _difference(kept: object, counted: object) -> str:
-    """Returns the first cell that differs between two tables."""
-    if isinstance(kept, dict) and isinstance(counted, dict):
-        key = next(key for key in {**kept, **counted} if kept.get(key) != counted.get(key))
-        return f" {key or '(none)'}{_difference(kept.get(key), counted.get(key))}"
-    return f": the gateway has {kept}, the call log has {counted}"
+def _difference(stored: object, counted: object) -> str:
+    """Returns how two values differ, in tables the first cells that do: `` tok_1: the gateway has 1, …``."""
+    if isinstance(stored, dict) and isinstance(counted, dict):
+        key = next(key for key in {**stored, **counted} if stored.get(key) != counted.get(key))
+        return f" {key or '(none)'}{_difference(stored.get(key), counted.get(key))}"
+    return f": the gateway has {stored}, the call log has {counted}"

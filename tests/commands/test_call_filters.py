@@ -87,8 +87,8 @@ def test_calls_that_are_followed_may_fit_any_of_several_values() -> None:
         CallQuery(group=("work", CALL.group)),
         CallQuery(model=("other", CALL.model), app=("", CALL.app)),
     ):
-        assert wanted.by_names(PresentNames()).fits(CALL)
-    assert not CallQuery(model=("other", "another")).by_names(PresentNames()).fits(CALL)
+        assert wanted.by_names(PresentNames()).matches(CALL)
+    assert not CallQuery(model=("other", "another")).by_names(PresentNames()).matches(CALL)
 
 
 def test_a_call_that_ends_between_two_pages_is_listed_once() -> None:
@@ -198,19 +198,19 @@ def test_the_same_pick_can_be_made_without_the_server() -> None:
     names = PresentNames(tokens={"tok_1": "jupyter"}, groups={"default": "home"})
     for token, group in (("tok_1", "home"), ("jupyter", "home")):
         wanted = CallQuery(token=(token,), group=(group,), failed=None, query=parse("st:ok tok:jupyter grp:home", NOW))
-        assert wanted.by_names(names).fits(CALL)
+        assert wanted.by_names(names).matches(CALL)
     for other in (
         CallQuery(token=("phone",)),
         CallQuery(group=("default",), channel=("none",)),
         CallQuery(channel=("demo",)),
     ):
-        assert not other.by_names(names).fits(CALL)
-    assert not CallQuery(failed=True).by_names(names).fits(CALL)
-    assert not CallQuery(query=parse("st:500", NOW)).by_names(names).fits(CALL)
+        assert not other.by_names(names).matches(CALL)
+    assert not CallQuery(failed=True).by_names(names).matches(CALL)
+    assert not CallQuery(query=parse("st:500", NOW)).by_names(names).matches(CALL)
 
 
 def test_a_name_that_another_group_had_means_the_group_that_has_it() -> None:
     names = PresentNames(groups={"work": "home", "grp_x": "work"})
     work = CallQuery(group=("work",)).by_names(names)
-    assert not work.fits(replace(CALL, group_id="work"))
-    assert work.fits(replace(CALL, group_id="grp_x"))
+    assert not work.matches(replace(CALL, group_id="work"))
+    assert work.matches(replace(CALL, group_id="grp_x"))

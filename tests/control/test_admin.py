@@ -105,10 +105,10 @@ async def test_records_that_are_deleted_are_announced(owner: ControlClient, gate
     assert undone.notes == []  # nothing was deleted yet
     await owner.redo(accept=True)
     (oldest, *_) = gateway.engine.store.calls.log.segments
-    oldest.gone = True  # as it is a little later
+    oldest.deleted = True  # as it is a little later
     undone = await owner.undo()
     assert undone.notes == ["call records that were deleted in the meantime do not come back"]
-    oldest.gone = False
+    oldest.deleted = False
     with pytest.raises(Conflict, match="then kept for 10 days only, and 3 records of 2 days are deleted for good"):
         await owner.redo()
     assert (await owner.settings()).keep_days == 400

@@ -238,9 +238,9 @@ async def test_a_search_holds_nothing_up_and_ends_when_its_client_leaves(
     ended, begun = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def endless(*_: object, patience: SearchDeadline, **__: object) -> SearchResult:
+    def endless(*_: object, deadline: SearchDeadline, **__: object) -> SearchResult:
         loop.call_soon_threadsafe(begun.set)
-        while not patience.over():
+        while not deadline.passed():
             pass
         loop.call_soon_threadsafe(ended.set)
         return SearchResult(records=[])

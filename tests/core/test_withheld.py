@@ -164,8 +164,8 @@ async def test_with_durability_call_a_record_that_cannot_be_synced_lets_the_answ
     streams(up, *GOOD_STREAM) if stream else None
     settle = up.books.settle
 
-    def settle_and_fail(record: Record, *, soon: bool = False) -> Record:
-        kept = settle(record, soon=soon)
+    def settle_and_fail(record: Record, *, deferred: bool = False) -> Record:
+        kept = settle(record, deferred=deferred)
         disk.refuse(errno.EIO)
         return kept
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.call import Record
 from gateway.store import files, segment, tail
-from gateway.store.files import TAIL, join
+from gateway.store.files import TAIL, join_lines
 from gateway.store.inflight import Inflight
 from gateway.store.log import Log
 from gateway.store.recorder import Recorder
@@ -25,7 +25,7 @@ def no_checksum(patch: Patch) -> None:
         return line.startswith(b'"') and files.CRC in line and line.endswith(b'"}')
 
     for module in (files, segment, tail):
-        patch.setattr(module, "intact", intact)
+        patch.setattr(module, "is_intact", intact)
 
 
 def no_undo(patch: Patch) -> None:
@@ -33,7 +33,7 @@ def no_undo(patch: Patch) -> None:
 
     def append(tail: Tail, new: list[bytes]) -> None:
         end = tail.segment.end
-        body = join(new, first=end == len(HEAD))
+        body = join_lines(new, first=end == len(HEAD))
         files.write_at(tail._fd, body + TAIL, end)  # noqa: SLF001
         tail.segment.end = end + len(body)
         tail._unsynced += new  # noqa: SLF001
@@ -123,7 +123,7 @@ def seal_unsynced(patch: Patch) -> None:
 
 def no_look_for_records(patch: Patch) -> None:
     """What was running is lost, even if its record was written just before the crash."""
-    patch.setattr("gateway.store.calls.CallLog.present", lambda *_: set())
+    patch.setattr("gateway.store.calls.CallLog.recorded_ids", lambda *_: set())
 
 
 MUTANTS: dict[str, Callable[[Patch], None]] = {

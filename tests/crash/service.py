@@ -89,7 +89,7 @@ def serve(home: Path, fault: Fault, say: Say) -> None:
     small_inflight()
     defaults = Store.open.__func__.__kwdefaults__  # type: ignore[attr-defined]
     defaults |= {"segment_bytes": SEGMENT_BYTES, "sync_s": 0.005}
-    recorder.AGAIN_S = 0.03
+    recorder.RETRY_S = 0.03
     asyncio.run(_serve(home, fault, say))
 
 

@@ -217,7 +217,7 @@ def closed_before_cut(patch: pytest.MonkeyPatch) -> None:
         os.ftruncate(tail._fd, end + len(TAIL))  # noqa: SLF001
         tail._torn = False  # noqa: SLF001
 
-    patch.setattr(Tail, "_cut", cut)
+    patch.setattr(Tail, "_truncate", cut)
 
 
 def whole_lines_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def whole_lines_forgotten(patch: pytest.MonkeyPatch) -> None:
     def undo(tail: Tail, *_: object) -> None:
         tail._torn = True  # noqa: SLF001
         with suppress(OSError):
-            tail._cut()  # noqa: SLF001
+            tail._truncate()  # noqa: SLF001
 
     patch.setattr(Tail, "_undo", undo)
 

@@ -32,7 +32,7 @@ CALL = call_view(
 
 
 def fits(words: str, call: CallView = CALL) -> bool:
-    return parse(words, NOW).fits(call)
+    return parse(words, NOW).matches(call)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_a_token_and_a_channel_are_also_found_by_their_ids() -> None:
     token, channel = "tok_0123456789abcdef", "ch_fedcba9876543210"
     one = replace(CALL, token="before", token_id=token, channel_id=channel)
     for words in (f"tok:{token}", f"ch:{channel}", f"token:{token}", f"!ch:{token}"):
-        assert parse(words, NOW).fits(one), words
-    assert not parse(f"tok:{channel}", NOW).fits(one)
-    assert not parse(f"!tok:{token}", NOW).fits(one)
+        assert parse(words, NOW).matches(one), words
+    assert not parse(f"tok:{channel}", NOW).matches(one)
+    assert not parse(f"!tok:{token}", NOW).matches(one)
 
 
 def test_an_error_is_any_failure_not_one_outcome() -> None:

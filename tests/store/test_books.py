@@ -15,7 +15,7 @@ from gateway.domain.call import ACCOUNT, Outcome
 from gateway.domain.errors import InternalError, Unavailable
 from gateway.domain.units import DOLLAR, CallId, Millis, Nanos
 from gateway.store import files
-from gateway.store.inflight import lost_record, refusal, withheld
+from gateway.store.inflight import lost_record, withheld_error, withheld_record
 from gateway.store.store import Store
 from gateway.store.verify import verify
 from tests.store.samples import T0, grant, record, running, settle, store_of, token
@@ -52,7 +52,7 @@ def test_settling_ends_the_hold_and_charges_the_cost(store: Store) -> None:
 
 def test_a_record_that_is_written_soon_is_charged_at_once(store: Store) -> None:
     store.books.open(running(1, held=700))
-    settled = store.books.settle(record(1, cost=500), soon=True)
+    settled = store.books.settle(record(1, cost=500), deferred=True)
     assert store.books.balance() == store.books.available() == 10 * DOLLAR - 500
     assert store.books.settle(record(1, cost=999)) == settled
     assert store.calls.count == 0
@@ -149,10 +149,10 @@ def test_a_good_answer_whose_record_is_refused_costs_nothing(store: Store, monke
         full(patch, "write_at", "create")
         kept = store.books.settle(record(1, cost=500))
         failed = store.books.settle(record(2, cost=30, status=502))
-        soon = store.books.settle(record(3, cost=800), soon=True)
+        soon = store.books.settle(record(3, cost=800), deferred=True)
         assert (soon.status, store.books.balance()) == (200, 10 * DOLLAR - 830)
         store.books.write()
-        later = store.books.kept(soon)
+        later = store.books.final_record(soon)
         assert [(one.status, one.code, one.cost, one.possible) for one in (kept, failed, later)] == [
             (503, "store_failed", 0, 500),
             (502, "", 30, 0),
@@ -168,8 +168,8 @@ def test_a_good_answer_whose_record_is_refused_costs_nothing(store: Store, monke
 
 
 def test_the_client_gets_what_the_record_says() -> None:
-    kept = withheld(record(1, cost=500), "Input/output error")
-    error = refusal(kept)
+    kept = withheld_record(record(1, cost=500), "Input/output error")
+    error = withheld_error(kept)
     assert (error.message, error.code, error.retry_after_s) == (kept.error, "store_failed", 5.0)
     assert "(Input/output error), so its answer is withheld and nothing is charged" in kept.error
 

@@ -121,11 +121,11 @@ def test_a_page_does_not_shift_while_calls_come_in(calls: CallLog) -> None:
 def test_any_record_is_reached_by_its_number(calls: CallLog, top: int) -> None:
     oldest_first = calls.newest(10**6)[::-1]
     wanted = oldest_first[max(0, min(top, calls.count) - 5) : top][::-1]
-    assert calls.numbered(top, 5) == wanted
+    assert calls.by_number(top, 5) == wanted
 
 
 def test_older_records_are_counted(calls: CallLog) -> None:
-    every = calls.numbered(calls.count, calls.count)
+    every = calls.by_number(calls.count, calls.count)
     assert [count_older(calls, one.id) for one in every] == list(range(calls.count - 1, -1, -1))
     assert count_older(calls, call_id(10**6)) is None
 
@@ -164,8 +164,8 @@ def test_a_damaged_record_is_not_shown(tmp_path: Path) -> None:
 
 def test_present_tells_which_calls_have_a_record(calls: CallLog) -> None:
     wanted = {CALLS[3].id, CALLS[200].id, call_id(999)}
-    assert calls.present(wanted, Millis(0)) == {CALLS[3].id, CALLS[200].id}
-    assert calls.present(set(), Millis(0)) == set()
+    assert calls.recorded_ids(wanted, Millis(0)) == {CALLS[3].id, CALLS[200].id}
+    assert calls.recorded_ids(set(), Millis(0)) == set()
 
 
 @pytest.fixture(params=["UTC", "Asia/Kolkata", "America/St_Johns"])
@@ -242,7 +242,7 @@ def test_a_series_by_the_hour_is_in_order(calls: CallLog) -> None:
 
 def earlier(calls: CallLog, before: CallId, limit: int, query: Query = EVERYTHING) -> list[Record]:
     """The calls that ended before this one."""
-    return calls.search(query, limit=limit, below=calls.place(before), patience=SearchDeadline()).records
+    return calls.search(query, limit=limit, below=calls.number_of(before), deadline=SearchDeadline()).records
 
 
 def pages(calls: CallLog, query: Query, size: int) -> Iterator[Record]:
@@ -255,11 +255,11 @@ def pages(calls: CallLog, query: Query, size: int) -> Iterator[Record]:
 @pytest.mark.parametrize("order", [CallOrder("cost"), CallOrder("duration", ascending=True), CallOrder("model")])
 def test_the_first_of_all_in_an_order_are_found_in_one_search_or_in_many(calls: CallLog, order: CallOrder) -> None:
     wanted = order.best([call_view(call) for call in reversed(CALLS)], 20)
-    at_once = calls.best(EVERYTHING, order, limit=20, patience=SearchDeadline())
+    at_once = calls.best(EVERYTHING, order, limit=20, deadline=SearchDeadline())
     assert (at_once.calls, at_once.progress.cursor) == (wanted, None)
     found, below = [], FOREVER
     for _ in range(len(CALLS)):
-        part = calls.best(EVERYTHING, order, limit=20, below=below, patience=SearchDeadline(0))
+        part = calls.best(EVERYTHING, order, limit=20, below=below, deadline=SearchDeadline(0))
         found += part.calls
         if part.progress.cursor is None:
             break

@@ -220,10 +220,10 @@ def test_a_change_by_another_program_is_adopted_and_noticed(path: Path) -> None:
     left = path.read_bytes()
     again = Entities(path, moment=7)
     assert (again.edited, again.granted) == (True, 10**15 + 1)
-    assert again.kept == path.with_name("config.json.7.changed")
-    assert again.kept.read_bytes() == left
+    assert again.saved_copy == path.with_name("config.json.7.changed")
+    assert again.saved_copy.read_bytes() == left
     once = Entities(path)
-    assert (once.edited, once.kept, once.registry) == (False, None, again.registry)
+    assert (once.edited, once.saved_copy, once.registry) == (False, None, again.registry)
 
 
 def test_a_change_by_another_program_is_adopted_though_it_cannot_be_kept(
@@ -234,5 +234,5 @@ def test_a_change_by_another_program_is_adopted_though_it_cannot_be_kept(
     with monkeypatch.context() as patch:
         patch.setattr(files, "replace", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "full")))
         full = Entities(path)
-    assert (full.edited, full.kept, full.granted) == (True, None, 10**15 + 1)
-    assert Entities(path).kept
+    assert (full.edited, full.saved_copy, full.granted) == (True, None, 10**15 + 1)
+    assert Entities(path).saved_copy

@@ -81,5 +81,5 @@ def test_hours_begin_at_full_hours(calls: CallLog) -> None:
 
 def test_who_left_is_not_searched_for(calls: CallLog) -> None:
     picked = selection()
-    picked.patience.cancel()
+    picked.deadline.cancel()
     assert filtered_sums_of(calls, picked, "model", "")[0].total.calls < len(CALLS)

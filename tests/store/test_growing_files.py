@@ -15,7 +15,7 @@ from gateway.store.calls import CallLog
 from gateway.store.files import id_of
 from gateway.store.search import SearchDeadline
 from gateway.store.store import Store
-from gateway.store.verify import check, take, verify
+from gateway.store.verify import check, take_snapshot, verify
 from tests.house import amount
 from tests.store.samples import T0, grant, log_of, record, running, seal, settle, store_of, where
 
@@ -44,8 +44,8 @@ def test_lines_that_are_appended_while_others_are_read_are_not_among_them(tmp_pa
 @pytest.mark.parametrize("whole", [EVERYTHING, where(since=Millis(T0 + 2))], ids=["all", "a span"])
 def test_a_search_finds_each_call_once_whatever_is_appended_meanwhile(tmp_path: Path, whole: Query) -> None:
     calls = log_of(tmp_path, 40)
-    patience = _Appending(calls, 40)
-    found = calls.search(whole, limit=99, patience=patience).records
+    deadline = _Appending(calls, 40)
+    found = calls.search(whole, limit=99, deadline=deadline).records
     assert [one.id for one in found] == [record(i).id for i in range(39, -1 if whole == EVERYTHING else 1, -1)]
 
 
@@ -56,7 +56,7 @@ class _Appending(SearchDeadline):
         super().__init__()
         self._calls, self._next = calls, number
 
-    def over(self) -> bool:
+    def passed(self) -> bool:
         self._calls.append([record(self._next)])
         self._next += 1
         return False
@@ -69,7 +69,7 @@ def test_a_page_by_numbers_is_of_one_moment(tmp_path: Path) -> None:
     def read() -> None:
         while not ended.is_set():
             count = calls.count
-            if (page := calls.numbered(count, 3)) and page[0].id != record(count - 1).id:
+            if (page := calls.by_number(count, 3)) and page[0].id != record(count - 1).id:
                 faults.append((count, page[0].id))
 
     reader = threading.Thread(target=read)
@@ -110,7 +110,7 @@ def _expire(store: Store) -> None:
     store.calls.log._oldest = lambda: T0 + 50 * 86_400_000  # noqa: SLF001 - time goes on
     store.calls.append([record(22, ts=T0 + 101 * 86_400_000)], in_new_file=True)
     seal(store.calls)
-    assert store.calls.log.segments[0].gone
+    assert store.calls.log.segments[0].deleted
     assert not store.calls.log.segments[0].path.exists()
 
 
@@ -122,7 +122,7 @@ def test_what_happens_to_the_files_after_a_snapshot_does_not_change_the_verdict(
     store: Store, change: Callable[[Store], None]
 ) -> None:
     settle(store, 20)
-    snapshot = take(store)
+    snapshot = take_snapshot(store)
     change(store)
     verdict = check(snapshot)
     assert (verdict.difference, verdict.damage, verdict.calls) == ("", [], 21)
@@ -132,7 +132,7 @@ def test_a_check_beside_running_calls_finds_no_difference(home: Path) -> None:
     store = store_of(home, sync_s=0.001, segment_bytes=200_000)
     grant(store)
     ended, found = threading.Event(), []
-    snapshots = [take(store)]
+    snapshots = [take_snapshot(store)]
 
     def audit() -> None:
         while not ended.is_set():
@@ -147,7 +147,7 @@ def test_a_check_beside_running_calls_finds_no_difference(home: Path) -> None:
         store.books.settle(record(i))
         i += 1
         if i % 50 == 0:
-            snapshots[:] = [take(store)]
+            snapshots[:] = [take_snapshot(store)]
     ended.set()
     auditor.join()
     assert set(found) == {""}

@@ -42,7 +42,7 @@ def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
     for i in range(1, 100):
         inflight.begin(running(i))
         inflight.end([running(i).id])
-        if inflight.grown:
+        if inflight.needs_compaction:
             inflight.compact()
     assert inflight.path.stat().st_size < 2500
     assert read(inflight.path) == [running(0).id]
@@ -114,7 +114,7 @@ def test_unreadable_lines_are_counted_and_the_file_is_kept(tmp_path: Path) -> No
     path = tmp_path / "inflight.log"
     path.write_bytes(b'\n{"id": torn\n')
     inflight = Inflight(path, moment=7)
-    assert (inflight.unreadable, inflight.kept) == (1, tmp_path / "inflight.log.7.damaged")
+    assert (inflight.unreadable, inflight.saved_copy) == (1, tmp_path / "inflight.log.7.damaged")
     assert (tmp_path / "inflight.log.7.damaged").read_bytes() == b'\n{"id": torn\n'
     assert path.read_bytes() == b""
 
@@ -169,10 +169,10 @@ def test_a_sync_that_failed_is_made_good_by_a_new_file(tmp_path: Path, monkeypat
             inflight.sync()
     with pytest.raises(OSError, match="Input/output"):
         inflight.sync()
-    assert inflight.grown
+    assert inflight.needs_compaction
     inflight.compact()
     inflight.sync()
-    assert (inflight.grown, read(inflight.path)) == (False, [running(0).id])
+    assert (inflight.needs_compaction, read(inflight.path)) == (False, [running(0).id])
     assert inflight.path.stat().st_ino != inode
 
 

@@ -45,7 +45,7 @@ def test_a_percentile_is_the_time_that_a_share_of_the_calls_did_not_exceed() -> 
     times = [int(chance.lognormvariate(7, 1)) for _ in range(5_000)]
     counts = LatencyCounts({}, {})
     for ms in times:
-        counts.book(ms, None)
+        counts.add(ms, None)
     cuts = quantiles(times, n=20)
     for share, exact in ((0.5, cuts[9]), (0.95, cuts[18])):
         found = percentile(counts.durations, share)
@@ -112,7 +112,7 @@ def test_refused_and_lost_calls_have_no_latency(tmp_path: Path) -> None:
 
 def test_deleted_records_have_no_percentiles(calls: CallLog) -> None:
     for segment in calls.log.segments:
-        segment.gone = True
+        segment.deleted = True
     assert calls.latency("model", Millis(0), Millis(FOREVER), "") == {}
 
 

@@ -14,14 +14,14 @@ from gateway.store.segment import Segment
 from tests.store.samples import T0, log_of, segments
 
 
-def sealed(folder: Path, number: int = 0, *, t1: int = T0) -> SealedSegment:
+def sealed(folder: Path, number: int = 0, *, latest: int = T0) -> SealedSegment:
     """The sums of ten calls under the name of a segment."""
     log_of(folder / f"calls{number}", 10).log.close()
     segment = Segment(segments(folder / f"calls{number}")[0])
     segment.scan()
     name = f"calls-20251120-{number:04d}.json"
     first = number * 10 + 1
-    return msgspec.structs.replace(segment.seal(), name=name, first=first, last=first + 9, t1=t1)
+    return msgspec.structs.replace(segment.seal(), name=name, first=first, last=first + 9, latest=latest)
 
 
 def test_what_is_put_is_found_again(tmp_path: Path) -> None:
@@ -35,8 +35,8 @@ def test_what_is_put_is_found_again(tmp_path: Path) -> None:
 def test_putting_a_segment_again_replaces_it(tmp_path: Path) -> None:
     ledger, one = Ledger(tmp_path), sealed(tmp_path)
     ledger.put(one, sealed(tmp_path, 1))
-    ledger.put(msgspec.structs.replace(one, n=9))
-    assert [found.n for found in Ledger(tmp_path).sealed.values()] == [9, 10]
+    ledger.put(msgspec.structs.replace(one, count=9))
+    assert [found.count for found in Ledger(tmp_path).sealed.values()] == [9, 10]
 
 
 def test_stock_tinydb_reads_it(tmp_path: Path) -> None:
@@ -47,8 +47,8 @@ def test_stock_tinydb_reads_it(tmp_path: Path) -> None:
 
 def test_old_segments_lose_their_hours(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    ledger.put(sealed(tmp_path, 0, t1=T0))
-    ledger.put(sealed(tmp_path, 1, t1=T0 + (40 + 1) * DAY))
+    ledger.put(sealed(tmp_path, 0, latest=T0))
+    ledger.put(sealed(tmp_path, 1, latest=T0 + (40 + 1) * DAY))
     assert [one.hourly for one in Ledger(tmp_path).sealed.values()] == [False, True]
 
 
@@ -82,10 +82,10 @@ def test_a_ledger_that_is_lost_is_taken_from_the_former_version(tmp_path: Path, 
     assert (found.damaged, list(found.sealed)) == (True, ["calls-20251120-0000.json"])
 
 
-def part(folder: Path, number: int, *, gone: bool = False) -> Segment:
+def part(folder: Path, number: int, *, deleted: bool = False) -> Segment:
     one = sealed(folder, number)
     segment = Segment(folder / one.name, one)
-    segment.gone = gone
+    segment.deleted = deleted
     return segment
 
 
@@ -99,7 +99,7 @@ def test_sums_of_deleted_calls_that_are_nowhere_are_missed(tmp_path: Path) -> No
     with pytest.raises(StoreDamaged, match="sums of calls 1 to 10 are lost"):
         check_complete(path, [part(tmp_path, 1)])
     with pytest.raises(StoreDamaged, match="sums of calls 11 to 20 are lost"):
-        check_complete(path, [part(tmp_path, 0, gone=True), part(tmp_path, 2)])
+        check_complete(path, [part(tmp_path, 0, deleted=True), part(tmp_path, 2)])
 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_syncing_seals_what_is_closed(tmp_path: Path) -> None:
     assert list(Ledger(tmp_path).sealed) == []
     seal(calls)
     assert list(Ledger(tmp_path).sealed) == names(tmp_path)[:2]
-    assert sum(one.n for one in Ledger(tmp_path).sealed.values()) + calls.log.segments[-1].n == 25
+    assert sum(one.count for one in Ledger(tmp_path).sealed.values()) + calls.log.segments[-1].count == 25
 
 
 def test_sealing_changes_no_sum(tmp_path: Path) -> None:
@@ -221,10 +221,10 @@ def test_a_sealed_segment_that_holds_as_many_other_calls_is_damaged(tmp_path: Pa
     calls = log_of(tmp_path, 38, limit=SMALL)
     calls.log.close()
     before, (first, second, *_) = all_sums(calls), segments(tmp_path)
-    assert calls.log.segments[0].n == calls.log.segments[1].n
+    assert calls.log.segments[0].count == calls.log.segments[1].count
     first.write_bytes(second.read_bytes() + b" ")
     again = reopened(tmp_path)
-    assert (all_sums(again), again.log.segments[0].partial) == (before, True)
+    assert (all_sums(again), again.log.segments[0].incomplete) == (before, True)
 
 
 def test_a_sealed_segment_may_be_brought_back(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_sealed_segment_may_be_brought_back(tmp_path: Path) -> None:
     path.write_bytes(whole)
     again = reopened(tmp_path)
     assert again.log.notes == [f"{path} holds all of its calls; it had 12. Sums and balances stay as they were"]
-    assert (again.count, again.log.segments[0].partial) == (25, False)
+    assert (again.count, again.log.segments[0].incomplete) == (25, False)
 
 
 @pytest.mark.parametrize("lost", ["ledger.json", "ledger.old.json"])

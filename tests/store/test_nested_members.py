@@ -10,7 +10,7 @@ import pytest
 from gateway.domain.call import Attempt
 from gateway.domain.query import parse
 from gateway.domain.units import Millis
-from gateway.store.files import TAIL, body_of, id_of, join, pack
+from gateway.store.files import TAIL, body_of, id_of, join_lines, pack
 from gateway.store.rollup import HOUR
 from gateway.store.search import SearchDeadline
 from tests.store.samples import T0, log_of, record, segments
@@ -26,7 +26,7 @@ def rewrite(path: Path, body_of_call: Callable[[dict[str, Any]], str]) -> None:
         call = json.loads(body_of(line))
         del call["_crc"]
         written.append(pack(id_of(line), body_of_call(call).encode()))
-    path.write_bytes(head + join(written, first=True) + TAIL)
+    path.write_bytes(head + join_lines(written, first=True) + TAIL)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,6 @@ def test_members_that_a_newer_version_gives_attempts_are_not_those_of_the_call(t
 
     rewrite(segments(tmp_path)[0], newer)
     again = log_of(tmp_path)
-    found = again.search(parse(words, NOW), limit=9, patience=SearchDeadline()).records
+    found = again.search(parse(words, NOW), limit=9, deadline=SearchDeadline()).records
     assert [call.id for call in found] == [call.id for call in reversed(calls)]
     again.log.close()

@@ -35,16 +35,16 @@ def rollup() -> Rollup:
 def sealed(sums: Rollup) -> SealedSegment:
     return SealedSegment(
         name="calls-20251120-0000.json",
-        n=len(CALLS),
+        count=len(CALLS),
         first=1,
         last=len(CALLS),
-        t0=T0,
-        t1=T0,
+        earliest=T0,
+        latest=T0,
         end=0,
         hourly=True,
-        latest=sums.used(),
-        all=totals_of(sums),
-        tables=tables_of(sums),
+        last_used=sums.latest_by_token(),
+        raw_totals=totals_of(sums),
+        raw_tables=tables_of(sums),
     )
 
 
@@ -136,7 +136,7 @@ def test_tokens_by_model_are_kept_by_day() -> None:
 
 
 def test_the_latest_use_of_a_token_is_known() -> None:
-    assert rollup().used()["tok_3"] == max(call.ts for call in CALLS if call.token == "tok_3")
+    assert rollup().latest_by_token()["tok_3"] == max(call.ts for call in CALLS if call.token == "tok_3")
 
 
 def test_a_copy_does_not_grow_with_the_original() -> None:

@@ -137,7 +137,7 @@ def _words(calls: list[Record]) -> st.SearchStrategy[str]:
 
 def plainly(calls: list[Record], query: Query) -> list[Record]:
     """What fits, found by looking at every call."""
-    return [call for call in reversed(calls) if query.fits(call_view(call))]
+    return [call for call in reversed(calls) if query.matches(call_view(call))]
 
 
 @settings(max_examples=amount(20, 80), deadline=None)
@@ -160,7 +160,7 @@ def test_words_find_what_looking_at_every_call_finds(data: st.DataObject) -> Non
         if data.draw(st.booleans()):
             seal(log)
         expected = plainly(calls, query)
-        assert log.search(query, limit=99, patience=SearchDeadline()).records == expected, words
+        assert log.search(query, limit=99, deadline=SearchDeadline()).records == expected, words
         assert list(chain(*paged(log, query, data.draw(st.integers(1, 4))))) == expected, words
         log.log.close()
 
@@ -243,7 +243,7 @@ def test_odd_calls_are_neither_missed_nor_mistaken(tmp_path: Path, words: str) -
     log = log_of(tmp_path)
     log.append(ODD)
     query = parse(words, NOW)
-    assert log.search(query, limit=99, patience=SearchDeadline()).records == plainly(ODD, query)
+    assert log.search(query, limit=99, deadline=SearchDeadline()).records == plainly(ODD, query)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_calls_under_other_names_are_neither_missed_nor_mistaken(tmp_path: Path,
         ]
     )
     query = names.widened(parse(words, NOW))
-    records = log.search(query, limit=99, patience=SearchDeadline()).records
+    records = log.search(query, limit=99, deadline=SearchDeadline()).records
     assert [int(one.ts) - T0 for one in records] == found
 
 
@@ -283,7 +283,7 @@ def paged(log: CallLog, query: Query, limit: int, seconds: float = 99) -> Iterat
     """Page after page, each from where the one before ended."""
     found = SearchResult(records=[], cursor=1 << 60)
     while found.cursor is not None:
-        found = log.search(query, limit=limit, below=found.cursor, patience=SearchDeadline(seconds))
+        found = log.search(query, limit=limit, below=found.cursor, deadline=SearchDeadline(seconds))
         yield found.records
 
 
@@ -305,21 +305,21 @@ def test_a_search_without_patience_goes_on_where_it_ended(
 def test_it_is_known_how_far_a_search_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "BLOCK", 2_000)
     log = log_of(tmp_path, 100, limit=9_000)
-    found = log.search(parse("nothing", NOW), limit=5, patience=SearchDeadline(0))
+    found = log.search(parse("nothing", NOW), limit=5, deadline=SearchDeadline(0))
     assert found.cursor is not None
     assert (found.left, found.back_to) == (found.cursor - 1, T0 + found.cursor - 1)
     assert 90 < found.left < 100
-    page = log.search(limit=10, patience=SearchDeadline())
+    page = log.search(limit=10, deadline=SearchDeadline())
     assert (page.left, page.back_to) == (90, T0 + 90)
-    assert log.search(limit=1_000, patience=SearchDeadline()).cursor is None
+    assert log.search(limit=1_000, deadline=SearchDeadline()).cursor is None
 
 
 def test_a_cancelled_search_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "BLOCK", 2_000)
     log = log_of(tmp_path, 100)
-    patience = SearchDeadline()
-    patience.cancel()
-    assert log.search(parse("nothing", NOW), limit=5, patience=patience).left > 90
+    deadline = SearchDeadline()
+    deadline.cancel()
+    assert log.search(parse("nothing", NOW), limit=5, deadline=deadline).left > 90
 
 
 def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +327,7 @@ def test_a_segment_whose_sums_rule_a_word_out_is_not_read(tmp_path: Path, monkey
     seal(log)
     read = reads(monkeypatch)
     for words in ("app:wget", "model:*-huge", "!app:*", "app:wget tok:laptop*"):
-        assert log.search(parse(words, NOW), limit=9, patience=SearchDeadline()).records == []
+        assert log.search(parse(words, NOW), limit=9, deadline=SearchDeadline()).records == []
     for query in (
         where(token="tok_none"),
         where(channel="ch_9"),
@@ -363,7 +363,7 @@ def test_a_call_that_something_else_changed_in_a_sealed_segment_is_found(tmp_pat
     assert documents != stock(path)
     for _ in range(2):  # it is known also to the next start
         again = log_of(tmp_path, limit=4_000)
-        (found,) = again.search(parse("app:changed", NOW), limit=9, patience=SearchDeadline()).records
+        (found,) = again.search(parse("app:changed", NOW), limit=9, deadline=SearchDeadline()).records
         assert found.id == documents[2]["id"]
         again.log.close()
 
@@ -375,7 +375,7 @@ def test_damaged_lines_hide_no_others(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data.replace(b',"12":{', b',"13":{').replace(b'"cost":1020', b'"cost":1"20'))
     for words in ("in:<120", "!zzz", "dur:>1ms", "laptop", "st:<500"):
-        found = log.search(parse(words, NOW), limit=99, patience=SearchDeadline()).records
+        found = log.search(parse(words, NOW), limit=99, deadline=SearchDeadline()).records
         calls = [record(i) for i in range(30) if i not in (11, 20)]
         assert found == plainly(calls, parse(words, NOW)), words
 
@@ -384,5 +384,5 @@ def test_damaged_lines_hide_no_others(tmp_path: Path) -> None:
 def test_a_search_begins_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, top: int) -> None:
     monkeypatch.setattr(segment, "BLOCK", 1_000)
     log = log_of(tmp_path, 200)
-    found = log.search(limit=5, below=top, patience=SearchDeadline())
+    found = log.search(limit=5, below=top, deadline=SearchDeadline())
     assert [call.id for call in found.records] == [record(i - 1).id for i in range(min(top, 201) - 1, 0, -1)][:5]

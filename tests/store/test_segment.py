@@ -8,7 +8,7 @@ from tinydb import TinyDB
 
 from gateway.store import segment as module
 from gateway.store.errors import StoreTooNew
-from gateway.store.files import TAIL, id_of, join, pack
+from gateway.store.files import CRC, TAIL, id_of, join_lines, pack
 from gateway.store.rollup import Rollup
 from gateway.store.segment import EMPTY, HEAD, Segment, convert_foreign_layout
 from tests.store.samples import T0, log_of, segments, stock
@@ -22,8 +22,8 @@ def segment_of(folder: Path, count: int) -> Segment:
 def test_scanning_counts_what_is_there(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 10)
     assert segment.scan()
-    assert (segment.n, segment.first, segment.last) == (10, 1, 10)
-    assert (segment.t0, segment.t1) == (T0, T0 + 9)
+    assert (segment.count, segment.first, segment.last) == (10, 1, 10)
+    assert (segment.earliest, segment.latest) == (T0, T0 + 9)
     assert segment.end + len(TAIL) == segment.path.stat().st_size
 
 
@@ -32,7 +32,7 @@ def test_scanning_again_finds_only_what_is_new(tmp_path: Path) -> None:
     segment.scan()
     log_of(tmp_path, 2).log.close()
     assert segment.scan()
-    assert segment.n == 5
+    assert segment.count == 5
     assert isinstance(segment.sums, Rollup)
     assert sum(counts.calls for counts in segment.sums.totals("app").values()) == 5
 
@@ -40,10 +40,10 @@ def test_scanning_again_finds_only_what_is_new(tmp_path: Path) -> None:
 def test_a_line_with_an_old_id_is_a_repeat(tmp_path: Path) -> None:
     path = tmp_path / "calls-20251120-0000.json"
     lines = [pack(5, b'{"cost":1}'), pack(5, b'{"cost":1}'), pack(4, b'{"cost":1}'), pack(6, b'{"cost":1}')]
-    path.write_bytes(HEAD + join(lines, first=True) + TAIL)
+    path.write_bytes(HEAD + join_lines(lines, first=True) + TAIL)
     segment = Segment(path)
     assert not segment.scan()
-    assert (segment.n, segment.last) == (2, 6)
+    assert (segment.count, segment.last) == (2, 6)
 
 
 @pytest.mark.parametrize("size", [1, 300, 5000, 1 << 20])
@@ -54,15 +54,14 @@ def test_lines_come_whole_and_in_order_whatever_the_blocks(
     segment = segment_of(tmp_path, 40)
     segment.scan()
     assert [id_of(line) for line in segment.lines()] == list(range(1, 41))
-    assert [id_of(line) for line in segment.newest([])] == list(range(40, 0, -1))
-    assert [id_of(line) for line in segment.newest([b'"token":"tok_3"'])] == [39, 34, 29, 24, 19, 14, 9, 4]
+    assert [id_of(line) for line in segment.lines_with(CRC)] == list(range(40, 0, -1))
+    assert [id_of(line) for line in segment.lines_with(b'"token":"tok_3"')] == [39, 34, 29, 24, 19, 14, 9, 4]
 
 
 def test_needles_must_all_be_in_one_line(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 40)
     segment.scan()
-    assert [id_of(line) for line in segment.newest([b'"token":"tok_3"', b'"status":429'])] == [9]
-    assert list(segment.newest([b'"token":"nobody"'])) == []
+    assert list(segment.lines_with(b'"token":"nobody"')) == []
 
 
 def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
@@ -70,14 +69,14 @@ def test_a_damaged_line_is_passed_over(tmp_path: Path) -> None:
     segment.scan()
     segment.path.write_bytes(segment.path.read_bytes().replace(b'"cost":1002', b'"cost":9002'))
     assert [id_of(line) for line in segment.lines()] == [1, 2, 4, 5]
-    assert [id_of(line) for line in segment.newest([])] == [5, 4, 2, 1]
+    assert [id_of(line) for line in segment.lines_with(CRC)] == [5, 4, 2, 1]
 
 
 def test_a_deleted_file_has_no_lines(tmp_path: Path) -> None:
     segment = segment_of(tmp_path, 5)
     segment.scan()
     segment.path.unlink()
-    assert list(segment.lines()) == list(segment.newest([])) == []
+    assert list(segment.lines()) == list(segment.lines_with(CRC)) == []
 
 
 def test_another_layout_is_read_as_lines(tmp_path: Path) -> None:
@@ -114,4 +113,4 @@ def test_a_file_that_stock_tinydb_rewrites_meanwhile_is_still_read(tmp_path: Pat
     with TinyDB(segment.path) as tinydb:
         tinydb.table("calls").remove(doc_ids=[2])
     assert [id_of(line) for line in segment.lines()] == [1, 3, 4, 5]
-    assert [id_of(line) for line in segment.newest([b'"cost":1003'])] == [4]
+    assert [id_of(line) for line in segment.lines_with(b'"cost":1003')] == [4]

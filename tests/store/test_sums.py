@@ -59,7 +59,7 @@ def test_entries_of_a_span_are_all_that_began_in_it(calls: CallLog, span: Span) 
 def test_of_deleted_calls_an_hour_counts_where_it_begins(tmp_path: Path) -> None:
     calls = log_of(tmp_path, 20, limit=3000)
     seal(calls)
-    calls.log.segments[0].gone = True
+    calls.log.segments[0].deleted = True
     whole = total(by_value(calls.log.segments, "app", Span(T0 // HOUR * HOUR)).values())
     none = total(by_value(calls.log.segments[:1], "app", Span(T0 // HOUR * HOUR + 1)).values())
     assert (whole.calls, none.calls) == (20, 12 if T0 // HOUR * HOUR + 1 <= T0 else 0)

@@ -135,7 +135,7 @@ def test_nothing_written_is_not_work_and_the_end_works_once_more() -> None:
 
 @pytest.mark.parametrize("failure", ["work", "tidy", "unfinished"])
 def test_an_unfinished_round_is_repeated_without_being_asked(monkeypatch: pytest.MonkeyPatch, failure: str) -> None:
-    monkeypatch.setattr("gateway.store.recorder.AGAIN_S", 0.001)
+    monkeypatch.setattr("gateway.store.recorder.RETRY_S", 0.001)
     rounds: list[int] = []
     enough = threading.Event()
 

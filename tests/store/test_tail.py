@@ -11,7 +11,7 @@ from tinydb import TinyDB
 
 from gateway.store.files import TAIL, pack
 from gateway.store.segment import EMPTY, HEAD, Segment
-from gateway.store.tail import PartlyWritten, Tail, restore
+from gateway.store.tail import PartlyWritten, Tail, repair
 from tests.store.samples import log_of, segments, stock
 
 LINES = [pack(i, b'{"cost":%d}' % i) for i in range(1, 6)]
@@ -33,7 +33,7 @@ def test_the_file_is_whole_after_every_append(tail: Tail) -> None:
         tail.append([line])
         fresh = Segment(tail.segment.path)
         assert fresh.scan()
-        assert (fresh.n, fresh.end) == (count, tail.segment.end)
+        assert (fresh.count, fresh.end) == (count, tail.segment.end)
 
 
 @pytest.mark.parametrize("torn", range(0, 40, 3))
@@ -59,7 +59,7 @@ def test_what_is_there_at_the_start_was_perhaps_never_synced(tail: Tail) -> None
     assert tail.dirty
     mark = tail.mark()
     tail.sync()
-    tail.covered(mark)
+    tail.mark_synced(mark)
     assert not tail.dirty
 
 
@@ -67,9 +67,9 @@ def test_a_sync_covers_what_was_appended_before_it_began(tail: Tail) -> None:
     tail.append(LINES[:1])
     mark = tail.mark()
     tail.append(LINES[1:2])
-    tail.covered(mark)
+    tail.mark_synced(mark)
     assert tail.dirty
-    tail.covered(tail.mark())
+    tail.mark_synced(tail.mark())
     assert not tail.dirty
 
 
@@ -90,7 +90,7 @@ def test_a_failed_sync_is_not_tried_again_on_the_same_file(tail: Tail, monkeypat
 
 def test_rebuilding_makes_a_new_file_with_every_line_once(tail: Tail) -> None:
     tail.append(LINES[:2])
-    tail.covered(tail.mark())
+    tail.mark_synced(tail.mark())
     tail.append(LINES[2:4])
     inode, before = tail.segment.path.stat().st_ino, content(tail)
     tail.segment.path.write_bytes(before[: tail.mark()[1] - 30] + bytes(30) + TAIL)  # what was not synced is lost
@@ -129,7 +129,7 @@ def test_a_write_that_cannot_be_undone_counts_as_far_as_its_lines_are_whole(
         with pytest.raises(OSError, match="Input/output"):
             tail.sync()
     fresh = Segment(tail.segment.path)
-    assert (fresh.scan(), fresh.n, fresh.end) == (False, 4, tail.segment.end)
+    assert (fresh.scan(), fresh.count, fresh.end) == (False, 4, tail.segment.end)
     tail.append(LINES[4:])
     assert Segment(tail.segment.path).scan()
     assert content(tail) == EMPTY.removesuffix(TAIL) + b"\n" + b"\n,".join(LINES) + TAIL
@@ -146,7 +146,7 @@ def test_lines_of_a_failed_write_are_never_left_behind_closing_braces(
         with pytest.raises(OSError, match="No space left"):
             tail.append(LINES[1:])
     fresh = Segment(tail.segment.path)
-    assert (fresh.scan(), fresh.n) == (False, 1)
+    assert (fresh.scan(), fresh.count) == (False, 1)
 
 
 @pytest.mark.parametrize("name", ["open", "fsync"])
@@ -198,14 +198,14 @@ def damaged(segment: Segment) -> list[bytes]:
 
 def test_a_whole_segment_is_left_alone(segment: Segment) -> None:
     before = segment.path.stat()
-    assert restore(segment, 0, 1) == ""
-    assert (segment.n, segment.path.stat().st_mtime_ns) == (10, before.st_mtime_ns)
+    assert repair(segment, 0, 1) == ""
+    assert (segment.count, segment.path.stat().st_mtime_ns) == (10, before.st_mtime_ns)
 
 
 def test_a_damaged_call_is_left_out_and_the_original_kept(segment: Segment) -> None:
     broken = segment.path.read_bytes().replace(b'"cost":1004', b'"cost":9004')
     segment.path.write_bytes(broken)
-    assert "9 of its calls are intact" in restore(segment, 0, 7)
+    assert "9 of its calls are intact" in repair(segment, 0, 7)
     assert damaged(segment) == [broken]
     assert [call["cost"] for call in stock(segment.path)] == [1000, 1001, 1002, 1003, 1005, 1006, 1007, 1008, 1009]
     assert Segment(segment.path).scan()
@@ -214,7 +214,7 @@ def test_a_damaged_call_is_left_out_and_the_original_kept(segment: Segment) -> N
 def test_every_damaged_original_has_a_name_of_its_own(segment: Segment) -> None:
     for _ in range(3):
         segment.path.write_bytes(segment.path.read_bytes() + b"x")
-        restore(Segment(segment.path), 0, 7)
+        repair(Segment(segment.path), 0, 7)
     assert len(damaged(segment)) == 3
 
 
@@ -222,14 +222,14 @@ def test_every_damaged_original_has_a_name_of_its_own(segment: Segment) -> None:
 def test_no_segment_is_ever_without_its_head_and_end_so_that_is_damage(segment: Segment, end: int) -> None:
     segment.path.write_bytes(EMPTY[:end])
     original = "the original is calls-" if end else "not a byte was left"
-    assert f"0 of its calls are intact, {original}" in restore(segment, 4, 7)
+    assert f"0 of its calls are intact, {original}" in repair(segment, 4, 7)
     assert segment.path.read_bytes() == EMPTY
-    assert (segment.n, segment.end, damaged(segment)) == (0, len(HEAD), [EMPTY[:end]] if end else [])
+    assert (segment.count, segment.end, damaged(segment)) == (0, len(HEAD), [EMPTY[:end]] if end else [])
 
 
 def test_calls_that_an_earlier_segment_has_are_repeats(segment: Segment) -> None:
-    assert restore(segment, 4, 7)
-    assert (segment.n, segment.first, len(damaged(segment))) == (6, 5, 1)
+    assert repair(segment, 4, 7)
+    assert (segment.count, segment.first, len(damaged(segment))) == (6, 5, 1)
 
 
 def test_an_altered_call_is_not_accepted_though_it_is_the_only_one(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_an_altered_call_is_not_accepted_though_it_is_the_only_one(tmp_path: Pat
     alone = Segment(segments(tmp_path)[0])
     broken = alone.path.read_bytes().replace(b'"cost":1000', b'"cost":9000')
     alone.path.write_bytes(broken)
-    assert "0 of its calls are intact" in restore(alone, 0, 7)
+    assert "0 of its calls are intact" in repair(alone, 0, 7)
     assert damaged(alone) == [broken]
 
 
@@ -245,8 +245,8 @@ def test_what_stock_tinydb_wrote_is_read(segment: Segment) -> None:
     with TinyDB(segment.path) as tinydb:
         tinydb.table("calls").remove(doc_ids=[5])
         tinydb.table("calls").update({"cost": 7}, doc_ids=[7])
-    assert restore(segment, 0, 7)
-    assert (segment.n, segment.last) == (9, 10)
+    assert repair(segment, 0, 7)
+    assert (segment.count, segment.last) == (9, 10)
     fresh = Segment(segment.path)
     assert fresh.scan()
     assert sum(counts.cost for counts in fresh.sums.totals("app").values()) == sum(range(1000, 1010)) - 1004 - 1006 + 7
@@ -254,5 +254,5 @@ def test_what_stock_tinydb_wrote_is_read(segment: Segment) -> None:
 
 def test_nothing_readable_leaves_an_empty_segment_and_the_original(segment: Segment) -> None:
     segment.path.write_bytes(b"\x00" * 5000)
-    assert restore(segment, 0, 7)
+    assert repair(segment, 0, 7)
     assert (segment.path.read_bytes(), damaged(segment)) == (HEAD + TAIL, [b"\x00" * 5000])

@@ -10,7 +10,7 @@ from gateway.domain.budget import Amounts
 from gateway.domain.units import Millis, Nanos
 from gateway.store.rollup import DAY, Counts, Rollup, SealedSegment
 from gateway.store.store import Store
-from gateway.store.verify import check, take, verify
+from gateway.store.verify import check, take_snapshot, verify
 from tests.store.samples import HURTS, T0, busy, grant, log_of, record, running, segments, settle, store_of
 
 
@@ -35,15 +35,15 @@ def test_a_store_agrees_with_its_log(store: Store) -> None:
 
 
 def test_a_snapshot_is_not_disturbed_by_later_calls(store: Store) -> None:
-    snapshot = take(store)
+    snapshot = take_snapshot(store)
     settle(store, 100)
     assert check(snapshot).equal
-    assert check(take(store)).calls == 61
+    assert check(take_snapshot(store)).calls == 61
 
 
 def test_sums_of_deleted_calls_are_believed(store: Store) -> None:
     store.calls.log.segments[0].path.unlink()
-    store.calls.log.segments[0].gone = True
+    store.calls.log.segments[0].deleted = True
     assert verify(store).calls == 60
 
 
@@ -126,8 +126,8 @@ def test_a_missing_call_is_found(store: Store, home: Path) -> None:
 
 
 def test_a_wrong_number_of_calls_is_found(store: Store) -> None:
-    snapshot = take(store)
-    parts = [part._replace(n=part.n + 1) for part in snapshot.parts]
+    snapshot = take_snapshot(store)
+    parts = [part._replace(calls=part.calls + 1) for part in snapshot.parts]
     assert "number of calls: the gateway has" in check(snapshot._replace(parts=parts)).difference
 
 
@@ -136,7 +136,7 @@ def test_wrong_sums_are_found(store: Store) -> None:
     assert isinstance(sealed.sums, SealedSegment)
     wrong = sealed.sums.totals("app")
     wrong["curl"].ttft += 1
-    sealed.sums.all["app"] = msgspec.Raw(msgspec.json.encode(wrong))
+    sealed.sums.raw_totals["app"] = msgspec.Raw(msgspec.json.encode(wrong))
     assert "totals by app curl: the gateway has Counts" in verify(store).difference
 
 
@@ -154,14 +154,14 @@ def test_wrong_counters_are_found(store: Store) -> None:
 
 
 def test_a_wrong_window_is_found(store: Store) -> None:
-    snapshot = take(store)
+    snapshot = take_snapshot(store)
     scope = ("token", "tok_1")
     wrong = [(s, since, Amounts() if s == scope else spent) for s, since, spent in snapshot.counters]
     assert "what token tok_1 spent since" in check(snapshot._replace(counters=wrong)).difference
 
 
 def test_a_wrong_balance_is_found(store: Store) -> None:
-    snapshot = take(store)
+    snapshot = take_snapshot(store)
     assert check(snapshot._replace(balance=Nanos(5))).difference.startswith("the balance")
 
 

@@ -504,7 +504,7 @@ class FakeClient(ControlClient):
         query = parse(filters.get("words", ""), Millis(NOW))
         since, until = filters.get("since") or 0, filters.get("until") or 2**62
         looked_at = self.records[len(self.records) - older :][:SEARCHED]
-        found = [one for one in looked_at if since <= one.time_ms < until and query.fits(one)]
+        found = [one for one in looked_at if since <= one.time_ms < until and query.matches(one)]
         if sort := filters.get("sort"):
             found = CallOrder(sort, bool(filters["ascending"])).best(found, filters["limit"])
         left = older - len(looked_at)
@@ -529,7 +529,7 @@ class FakeClient(ControlClient):
         words = picked.get("words") or ""
         self.asked.append(f"summary {by} {step}" + (f" {words}" if words else ""))
         query = parse(words, Millis(NOW))
-        rows = [one for one in self.records if since <= one.time_ms < (until or 2**62) and query.fits(one)]
+        rows = [one for one in self.records if since <= one.time_ms < (until or 2**62) and query.matches(one)]
 
         def key(one: CallView) -> str:
             return {"": "", "token": one.token_id, "channel": f"ch_{one.channel}"}.get(by) or (

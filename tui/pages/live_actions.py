@@ -180,7 +180,7 @@ def go_to_error(page: AnyPage, step: int) -> None:
         row = page.calls.row(index)
         if row is None:
             break
-        if FAILED.fits(row):
+        if FAILED.matches(row):
             table.go(index)
             page.renew()
             return

@@ -207,7 +207,7 @@ class LiveSource:
 
     def fits(self, call_id: CallId) -> bool:
         """Returns whether the filter, if any, shows this call of the ring."""
-        return self._wanted is None or self._wanted.fits(as_view(self.calls.by_id[call_id], self.session.now()))
+        return self._wanted is None or self._wanted.matches(as_view(self.calls.by_id[call_id], self.session.now()))
 
 
 def see_all(source: LiveSource) -> None:

@@ -138,7 +138,7 @@ async def test_enter_on_a_bar_opens_its_calls() -> None:
         model = words.rpartition(":")[2]
         query = parse(words, NOW)
         await press(app, pilot)
-        wanted = [call.id for call in owner.records if query.fits(call)]
+        wanted = [call.id for call in owner.records if query.matches(call)]
         assert wanted
         assert {call.model for call in owner.records if call.id in wanted} == {model}
         assert app.page.calls.count == len(wanted)
