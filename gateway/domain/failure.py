@@ -71,7 +71,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     sent: bool = True
     """Whether the request may have reached the upstream, which then may have billed it."""
     parameters: tuple[str, ...] = ()
-    """Names in the message that may be parameters the upstream does not accept; see ``learned_params``."""
+    """Names in the message that may be parameters the upstream does not accept; see ``refused_params``."""
     max_output: int | None = None
     """The model's own output limit, if the upstream names it because the request's is higher."""
     lacks_api: bool = False

@@ -33,8 +33,8 @@ from gateway.inbound.rendering import RenderedStream, SourceFacts
 from gateway.upstream.adapter import AnswerFacts
 from gateway.upstream.failures import REJECTED, bad_response, truncation
 from gateway.upstream.framing import FramedStream
-from gateway.upstream.learned_params import ROLE
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
+from gateway.upstream.refused_params import ROLE
 
 _HEADER = re.compile(r"[\x20-\x7e]*")
 

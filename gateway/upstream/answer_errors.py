@@ -1,7 +1,7 @@
-"""Errors inside an answer of status 200: one function finds and classifies them, for every dialect and API. Pure.
+"""Errors inside an answer of status 200, for every dialect and API.
 
-An upstream that has sent the head of its answer can report a failure only in the body, as an object or an event; some
-report all failures so. What is found is classified by its words, like any other error.
+An upstream that has sent the head of its answer can report a failure only in the body, as an object or an event. Some
+report all failures like this. They are classified by their words, like any other error.
 """
 
 from collections.abc import Mapping
@@ -19,20 +19,20 @@ _ANSWERS = (
     *("choices", "output", "content", "candidates", "data", "embeddings", "result", "response", "delta", "message"),
     *("item", "part", "models", "completion", "usageMetadata"),
 )
-"""Fields of answers. An object with one of them is an error only if it names one too."""
-_SILENT = frozenset(
+"""Fields of answers. An object with one of them is an error only if it has an error object too."""
+_COMMON = frozenset(
     {
         *("candidates", "usageMetadata", "modelVersion", "responseId"),
         *("id", "object", "created", "model", "choices", "usage", "system_fingerprint"),
     }
 )
 """Fields of nearly every event, of which only ``choices`` and ``object`` can report an error."""
-_HOLDERS = ("choices", "response")
-"""Those of them in which errors are reported, too."""
+_ERROR_HOLDERS = ("choices", "response")
+"""Fields of answers that may contain an error object."""
 _ERROR = msgspec.Raw(b'"error"')
-_TEXTS = frozenset({"message", "msg", "error_msg", "error_message", "errmsg", "detail", "Message"})
-_GOOD = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
-"""Codes of success, in lower case."""
+_MESSAGES = frozenset({"message", "msg", "error_msg", "error_message", "errmsg", "detail", "Message"})
+_SUCCESS_CODES = frozenset({"", "0", "200", "ok", "success", "none", "20000"})
+"""In lower case."""
 
 _TYPES = {
     400: "invalid_request_error invalid_argument failed_precondition out_of_range",
@@ -53,9 +53,10 @@ _STATUSES = {name: status for status, names in _TYPES.items() for name in names.
 
 
 def failure_in(channel: Channel, body: Mapping[str, msgspec.Raw], *, event: bytes = b"") -> Failure | None:
-    """Returns the failure reported by an object of an answer: a whole body, a chunk, an event; None if it reports none.
+    """Returns the failure that an object of an answer reports (a whole body, a chunk, an event); None if it reports
+    none.
 
-    ``event`` is the event's name, if it has one: everything in an event called ``error`` is an error.
+    ``event`` is the event's name. Everything in an event called ``error`` is an error.
     """
     error = _error_in(body, event)
     return None if error is None else _classify(channel, error)
@@ -72,32 +73,32 @@ def reported_failure(channel: Channel, data: bytes) -> Failure:
 
 
 def failure_named(channel: Channel, word: str) -> Failure:
-    """Returns the failure of a finish reason."""
+    """Returns the failure of an answer that ended with this finish word."""
     return _classify(channel, ErrorBody(message=f"the answer ended with finish_reason '{word}'", type=word))
 
 
 def _error_in(body: Mapping[str, msgspec.Raw], event: bytes) -> ErrorBody | None:
-    named = event == b"error"
-    if not named and _is_silent(body):
+    if event == b"error":
+        return read_object({name: rawjson.maybe(value) for name, value in body.items()})
+    if _has_only_common_fields(body):
         return None
-    opened = {name: rawjson.maybe(value) if named else _open(name, value) for name, value in body.items()}
-    return read_object(opened) if named or error_part(opened) is not None or _is_error(opened) else None
+    decoded = {name: _decode(name, value) for name, value in body.items()}
+    return read_object(decoded) if error_part(decoded) is not None or _is_error(decoded) else None
 
 
-def _is_silent(body: Mapping[str, msgspec.Raw]) -> bool:
+def _has_only_common_fields(body: Mapping[str, msgspec.Raw]) -> bool:
     """Returns whether it has only fields of nearly every event, and no error in them."""
-    if not _SILENT.issuperset(body) or body.get("object") == _ERROR:
+    if not _COMMON.issuperset(body) or body.get("object") == _ERROR:
         return False
     return b'"error"' not in bytes(body.get("choices", rawjson.NULL))
 
 
-def _open(name: str, value: msgspec.Raw) -> Any:
-    """Returns the value; for a large one of an answer True, unless an error is in it. In a text its quotes would be
-    escaped.
-    """
+def _decode(name: str, value: msgspec.Raw) -> Any:
+    """Returns the value of a field. A large part of an answer is just True, unless it may contain an error object."""
     if name not in _ANSWERS or name == "message" or len(memoryview(value)) <= 64:
         return rawjson.maybe(value)
-    return rawjson.maybe(value) if name in _HOLDERS and b'"error"' in bytes(value) else True
+    # within a text the quotes would be escaped
+    return rawjson.maybe(value) if name in _ERROR_HOLDERS and b'"error"' in bytes(value) else True
 
 
 def _is_error(body: Mapping[str, Any]) -> bool:
@@ -106,23 +107,23 @@ def _is_error(body: Mapping[str, Any]) -> bool:
         return True
     if any(body.get(name) and not (name == "message" and isinstance(body[name], str)) for name in _ANSWERS):
         return False
-    text = any(isinstance(body.get(name), str | list) and body[name] for name in _TEXTS)
     if body.get("success") is False:
         return True
+    has_message = any(isinstance(body.get(name), str | list) and body[name] for name in _MESSAGES)
     codes = [body[name] for name in ("code", "error_code", "errcode", "statusCode") if body.get(name) is not None]
     if codes:
-        return text and str(codes[0]).lower() not in _GOOD
+        return has_message and str(codes[0]).lower() not in _SUCCESS_CODES
     return bool(body.get("detail"))
 
 
 def _classify(channel: Channel, error: ErrorBody) -> Failure:
-    """Classifies a failure. Nothing is repaired after a status of success, because the upstream may have billed its
-    work.
+    """Returns the failure of an error. It does not say what to leave out of a second request, because after a status of
+    success the upstream may have billed its work.
     """
     failure = classify(channel, error.status or _status(error), error, {})
     return msgspec.structs.replace(failure, parameters=(), max_output=None)
 
 
 def _status(error: ErrorBody) -> int:
-    found = (_STATUSES.get(name.lower()) for name in (error.type, error.code))
-    return next(filter(None, found), 500)
+    statuses = (_STATUSES.get(name.lower()) for name in (error.type, error.code))
+    return next(filter(None, statuses), 500)

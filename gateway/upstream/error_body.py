@@ -1,4 +1,4 @@
-"""Error body: what an upstream says about an error, in any known shape, as one value."""
+"""ErrorBody: what an upstream says about an error, read from any known shape."""
 
 import html
 import re
@@ -12,7 +12,7 @@ from gateway.domain import rawjson
 from gateway.domain.text import plain
 
 BODY_LIMIT = 4 << 20
-"""How many bytes of a body are examined."""
+"""The most bytes of a body that are read."""
 
 _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.IGNORECASE)
 _SCRIPT = re.compile(r"<(script|style)\b.*?(</\1\s*>|$)", re.IGNORECASE | re.DOTALL)
@@ -20,7 +20,7 @@ _TAG = re.compile(r"<[^<>]{0,1000}>?")
 _QUERY = re.compile(r"(https?://[^\s?\"']{1,500})\?[^\s\"']*")
 _KEY = re.compile(r"\b(?:sk|gsk|pk|xai|rk|AIza|Bearer)[-_ ][\w*.-]{6,}|\bAIza[\w-]{10,}")
 _QUOTED = re.compile(r"['\"]input['\"]: .*?(?=, ['\"](?:ctx|url|type)['\"]: |\}, \{['\"]type|$)", re.DOTALL)
-"""The refused value that pydantic repeats."""
+"""Matches the refused value that pydantic repeats."""
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s?")
 
 _MESSAGES = ("message", "detail", "msg", "error_msg", "error_message", "status_msg", "Message", "title", "reason")
@@ -34,8 +34,8 @@ _MINIMAX = {
     **dict.fromkeys((1026, 1027, 1042, 2013), 400),
     1001: 504,
 }
-"""The statuses of MiniMax's own numbers, which come without one."""
-_EXTRA = frozenset({"extra_forbidden", "value_error.extra", "unexpected_keyword_argument"})
+"""The statuses of MiniMax's own error numbers, which come without one."""
+_FORBIDDEN_TYPES = frozenset({"extra_forbidden", "value_error.extra", "unexpected_keyword_argument"})
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,35 +44,35 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     type: str = ""
     code: str = ""
-    """Its identifier. A code that is an HTTP status is the ``status``."""
+    """The identifier of the error. A code that is an HTTP status is in ``status`` instead."""
     param: str = ""
     status: int = 0
-    """The HTTP status the body names."""
+    """The HTTP status in the body."""
     request_id: str = ""
     delay_s: float | None = None
-    """Seconds that the body asks to wait."""
+    """The number of seconds that the body asks to wait."""
     headers: Mapping[str, str] = {}
-    """Headers of the upstream behind this one, which it repeats."""
+    """Headers of another upstream behind this one, which the body repeats."""
     refused: tuple[str, ...] = ()
-    """Paths of fields that it does not know."""
+    """Paths of fields that the upstream does not know."""
     hints: str = ""
-    """The details as they came, shortened: Google names the exhausted quota there."""
+    """The details as JSON, shortened: Google names the exhausted quota there."""
     json: bool = True
     """False if the body was text, HTML or empty."""
 
     @property
     def words(self) -> str:
-        """Returns the whole text in lower case to search for words, without what it quotes of the request."""
+        """Returns all its texts in lower case to search for words, without what they quote of the request."""
         return _QUOTED.sub("", f"{self.code} {self.type} {self.message} {self.hints}").lower()
 
 
 def read_error(body: bytes) -> ErrorBody:
-    """Returns what the body of a failed answer says."""
-    body = _unpack(body[:BODY_LIMIT]).strip()
+    """Returns the error in the body of a failed answer."""
+    body = _decompress(body[:BODY_LIMIT]).strip()
     decoded = rawjson.maybe(body)
     if decoded is None:
-        decoded = _event_in(body)
-    decoded = _first(decoded) if isinstance(decoded, list) else decoded  # Gemini's compatible surface
+        decoded = _first_event(body)
+    decoded = _first(decoded) if isinstance(decoded, list) else decoded  # Gemini's compatible API sends a list
     if isinstance(decoded, dict):
         return read_object(decoded)
     if isinstance(decoded, str):
@@ -80,8 +80,8 @@ def read_error(body: bytes) -> ErrorBody:
     return ErrorBody(message=excerpt(body), json=False)
 
 
-def _unpack(body: bytes) -> bytes:
-    """Unpacks a body that was packed without a header saying so."""
+def _decompress(body: bytes) -> bytes:
+    """Returns the body, decompressed if it is gzip although no header said so."""
     if not body.startswith(b"\x1f\x8b"):
         return body
     try:
@@ -90,8 +90,8 @@ def _unpack(body: bytes) -> bytes:
         return body
 
 
-def _event_in(body: bytes) -> Any:
-    """Returns the first JSON value among the events of a stream, or the lines of one."""
+def _first_event(body: bytes) -> Any:
+    """Returns the first JSON value in the lines of an event stream; None if there is none."""
     for line in body[:65536].splitlines()[:20]:
         if (decoded := rawjson.maybe(line.removeprefix(b"data:").strip())) is not None:
             return decoded
@@ -102,20 +102,20 @@ def read_object(body: Mapping[str, Any]) -> ErrorBody:
     """Returns the error in an answer or chunk that is, or contains, an error object."""
     part = error_part(body) or _filter_error(body.get("choices"))
     if isinstance(part, str):
-        outer = _read_inner(body)
-        nested = _inner_error(part)
+        outer = _read_fields(body)
+        nested = _nested_error(part)
         message = f"{part}: {outer.message}" if outer.message else part
         error = msgspec.structs.replace(outer, message=tidy(message))
-        return error if nested is None else _with_inner(error, nested)
+        return error if nested is None else _with_nested(error, nested)
     if isinstance(part, dict):
-        error = _read_inner(part)
+        error = _read_fields(part)
         request_id = error.request_id or _text(body.get("request_id"))
         return msgspec.structs.replace(error, request_id=request_id)
-    return _read_inner(body)
+    return _read_fields(body)
 
 
 def error_part(body: Mapping[str, Any]) -> Any:
-    """Returns the object or text in which an answer reports an error, wherever it is; None if it reports none there."""
+    """Returns the object or text that is an answer's error, wherever it is; None if there is none."""
     holders = [body, *map(body.get, ("x_groq", "response", "ResponseMetadata")), _first(body.get("choices"))]
     for holder in holders:
         error = rawjson.at(holder, "error") or rawjson.at(holder, "Error")
@@ -128,105 +128,107 @@ def error_part(body: Mapping[str, Any]) -> Any:
 
 
 def _first(value: Any) -> Any:
-    """Returns the first item of a list; None without one."""
+    """Returns the first item of a list; None for an empty list and anything else."""
     return value[0] if isinstance(value, list) and value else None
 
 
 def _filter_error(choices: Any) -> Any:
-    """Returns Azure's refusal of a prompt: an answer whose choice says only that the filter failed it."""
+    """Returns the error of Azure's content filter: an answer whose choice has nothing but that error."""
     choice = _first(choices)
-    said = rawjson.at(choice, "message", "content")
-    return None if said else rawjson.at(choice, "content_filter_results", "error")
+    content = rawjson.at(choice, "message", "content")
+    return None if content else rawjson.at(choice, "content_filter_results", "error")
 
 
-def _read_inner(inner: Mapping[str, Any]) -> ErrorBody:
-    message = next((inner[name] for name in _MESSAGES if inner.get(name) not in (None, "")), None)
-    code, status = _code(inner)
-    hints = {name: inner[name] for name in ("details", "innererror") if isinstance(inner.get(name), list | dict)}
+def _read_fields(fields: Mapping[str, Any]) -> ErrorBody:
+    """Returns the error whose fields these are."""
+    message = next((fields[name] for name in _MESSAGES if fields.get(name) not in (None, "")), None)
+    code, status = _code_and_status(fields)
+    hints = {name: fields[name] for name in ("details", "innererror") if isinstance(fields.get(name), list | dict)}
     error = ErrorBody(
-        message=_message(message, inner),
-        type=_text(inner.get("type")) or _text(inner.get("status")) or _text(inner.get("__type")),
+        message=_message_text(message, fields),
+        type=_text(fields.get("type")) or _text(fields.get("status")) or _text(fields.get("__type")),
         code=code,
-        param=_text(inner.get("param")),
+        param=_text(fields.get("param")),
         status=status,
-        request_id=_text(inner.get("request_id")),
-        delay_s=_delay(inner),
-        headers=_headers(inner),
+        request_id=_text(fields.get("request_id")),
+        delay_s=_delay_s(fields),
+        headers=_headers(fields),
         hints=rawjson.encode(hints)[:2000].decode("utf-8", "replace") if hints else "",
-        refused=_refused_fields(message) or _refused_fields(inner.get("detail")),
+        refused=_refused_fields(message) or _refused_fields(fields.get("detail")),
     )
-    nested = _inner_error(message) or _inner_error(rawjson.at(inner, "metadata", "raw"))
-    return error if nested is None else _with_inner(error, nested)
+    nested = _nested_error(message) or _nested_error(rawjson.at(fields, "metadata", "raw"))
+    return error if nested is None else _with_nested(error, nested)
 
 
-def _code(inner: Mapping[str, Any]) -> tuple[str, int]:
-    """Returns the identifier, and the HTTP status: a code may be either, and a status may have a name of its own."""
-    code = next((inner[name] for name in _CODES if inner.get(name) not in (None, "")), "")
-    numbers = [_whole(code), *(_whole(inner.get(name)) for name in _STATUSES)]
+def _code_and_status(fields: Mapping[str, Any]) -> tuple[str, int]:
+    """Returns the identifier and the HTTP status. A code may be either; a status may also have a field of its own."""
+    code = next((fields[name] for name in _CODES if fields.get(name) not in (None, "")), "")
+    numbers = [_whole_number(code), *(_whole_number(fields.get(name)) for name in _STATUSES)]
     status = next((number for number in numbers if 400 <= number <= 599), 0)
-    if (number := _whole(code)) and number <= 599 and len(str(code)) <= 3:
+    if (number := _whole_number(code)) and number <= 599 and len(str(code)) <= 3:
         return "", status
-    if "status_code" in inner and number in _MINIMAX:
+    if "status_code" in fields and number in _MINIMAX:
         status = _MINIMAX[number]
     return str(number) if isinstance(code, int) and number else _text(code), status
 
 
-def _whole(value: Any) -> int:
+def _whole_number(value: Any) -> int:
+    """Returns a whole number, also from digits; 0 for anything else."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def _inner_error(message: Any) -> ErrorBody | None:
-    """Returns the error in a text that is itself JSON."""
+def _nested_error(message: Any) -> ErrorBody | None:
+    """Returns the error in a text that is itself JSON; None for any other text."""
     if not isinstance(message, str) or not message.lstrip().startswith("{"):
         return None
     decoded = rawjson.maybe(message.encode("utf-8", "surrogatepass"))
     return read_object(decoded) if isinstance(decoded, dict) else None
 
 
-def _with_inner(outer: ErrorBody, inner: ErrorBody) -> ErrorBody:
-    """Returns the outer error with what the inner one knows better."""
+def _with_nested(outer: ErrorBody, nested: ErrorBody) -> ErrorBody:
+    """Returns the outer error with what is more exact in the nested one."""
     return msgspec.structs.replace(
         outer,
-        message=inner.message if outer.message.startswith("{") and inner.message else outer.message,
-        type=inner.type or outer.type,
-        code=inner.code or outer.code,
-        param=inner.param or outer.param,
-        status=outer.status or inner.status,
-        delay_s=inner.delay_s if outer.delay_s is None else outer.delay_s,
-        headers=outer.headers or inner.headers,
-        refused=outer.refused or inner.refused,
-        hints=outer.hints + inner.hints,
+        message=nested.message if outer.message.startswith("{") and nested.message else outer.message,
+        type=nested.type or outer.type,
+        code=nested.code or outer.code,
+        param=nested.param or outer.param,
+        status=outer.status or nested.status,
+        delay_s=nested.delay_s if outer.delay_s is None else outer.delay_s,
+        headers=outer.headers or nested.headers,
+        refused=outer.refused or nested.refused,
+        hints=outer.hints + nested.hints,
     )
 
 
-def _message(message: Any, inner: Mapping[str, Any]) -> str:
-    """Returns the text of a message: text, FastAPI's list of details, or an object that holds one of these."""
+def _message_text(message: Any, fields: Mapping[str, Any]) -> str:
+    """Returns the text of a message, which may be FastAPI's list of details, or an object with a message in it."""
     if isinstance(message, dict):
-        return _message(message.get("detail", message.get("message")), message)
+        return _message_text(message.get("detail", message.get("message")), message)
     if isinstance(message, list):
         lines = [_detail(item) for item in message[:20]]
         return tidy("; ".join(line for line in lines if line))
     if not isinstance(message, str) or not message.strip():
         return ""
-    raw = rawjson.text_at(inner, "metadata", "raw")  # OpenRouter: what the provider said that returned an error
+    raw = rawjson.text_at(fields, "metadata", "raw")  # OpenRouter's: the answer of the provider behind it
     return tidy(f"{message}: {raw}" if raw else message)
 
 
-def _headers(inner: Mapping[str, Any]) -> dict[str, str]:
-    headers = rawjson.at(inner, "metadata", "headers")
+def _headers(fields: Mapping[str, Any]) -> dict[str, str]:
+    headers = rawjson.at(fields, "metadata", "headers")
     if not isinstance(headers, dict):
         return {}
     return {name.lower(): str(value) for name, value in list(headers.items())[:32] if isinstance(value, str | int)}
 
 
 def _detail(item: Any) -> str:
+    """Returns an item of FastAPI's list of details as a line."""
     if isinstance(item, dict):
-        place = item.get("loc")
-        where = ".".join(str(part) for part in place) if isinstance(place, list) else ""
+        path = ".".join(str(part) for part in rawjson.list_at(item, "loc"))
         text = _text(item.get("msg")) or _text(item.get("message"))
-        return f"{where}: {text}" if where else text
+        return f"{path}: {text}" if path else text
     return _text(item)
 
 
@@ -236,14 +238,14 @@ def _refused_fields(details: Any) -> tuple[str, ...]:
         details = details.get("detail")
     if not isinstance(details, list):
         return ()
-    places = [d.get("loc") for d in details if isinstance(d, dict) and d.get("type") in _EXTRA]
-    return tuple(".".join(str(part) for part in place) for place in places if isinstance(place, list))
+    paths = [d.get("loc") for d in details if isinstance(d, dict) and d.get("type") in _FORBIDDEN_TYPES]
+    return tuple(".".join(str(part) for part in path) for path in paths if isinstance(path, list))
 
 
-def _delay(inner: Mapping[str, Any]) -> float | None:
+def _delay_s(fields: Mapping[str, Any]) -> float | None:
     """Returns the seconds to wait, as Google (``"retryDelay": "34s"`` in the details) and others write them."""
-    details, metadata = inner.get("details"), inner.get("metadata")
-    for holder in (*(details if isinstance(details, list) else (details,)), metadata, inner):
+    details, metadata = fields.get("details"), fields.get("metadata")
+    for holder in (*(details if isinstance(details, list) else (details,)), metadata, fields):
         for name in _DELAYS:
             if match := _DELAY.fullmatch(str(rawjson.at(holder, name)).strip()):
                 return float(match[1])
@@ -255,7 +257,7 @@ def _text(value: Any) -> str:
 
 
 def excerpt(body: bytes) -> str:
-    """Returns the title of a page, or the beginning of a text without its tags."""
+    """Returns the title of an HTML page, or the beginning of a text without tags."""
     page = body[:65536].decode("utf-8", "replace")
     title = _TITLE.search(page)
     text = title[1] if title else _TAG.sub(" ", _SCRIPT.sub(" ", page))
@@ -263,6 +265,6 @@ def excerpt(body: bytes) -> str:
 
 
 def tidy(text: str, limit: int = 2000) -> str:
-    """Returns foreign text on one line, without keys and queries of URLs."""
+    """Returns a text from outside on one line, without keys and without the queries of URLs."""
     text = " ".join(text[: 4 * limit].split())
     return plain(_KEY.sub("…", _QUERY.sub(r"\1", text)), limit)

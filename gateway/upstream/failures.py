@@ -1,8 +1,8 @@
-"""Failures: why an attempt failed, judged by what the upstream answered or did, and what the client learns.
+"""Failures: why an attempt failed, judged by what the upstream answered or did, and what the client is told.
 
-What an error says counts before its status: vendors report an empty account under 200, 400, 403, 429 and 500. Codes
-beginning with ``upstream_`` are ours, and all but ``upstream_rejected`` have a status of their own. Any other code has
-the upstream's own status: the client's request was at fault, or it names an unknown model.
+The words of an error count before its status: vendors report an empty account under 200, 400, 403, 429 and 500. Codes
+that begin with ``upstream_`` are ours, and all but ``upstream_rejected`` have a status of their own. Any other code has
+the upstream's status: the client's request was at fault, or it asks for an unknown model.
 """
 
 import re
@@ -17,8 +17,8 @@ from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.screen import ID_HEADERS
 from gateway.domain.text import plain
 from gateway.upstream.error_body import ErrorBody
-from gateway.upstream.learned_params import most_output, refused_params
-from gateway.upstream.pauses import PAUSE_LIMIT_S, reset_s, retry_after_s, told_s
+from gateway.upstream.pauses import PAUSE_LIMIT_S, pause_in_words, reset_s, retry_after_s
+from gateway.upstream.refused_params import most_output, refused_params
 
 REJECTED = "upstream_rejected"
 """The code of an error for which the upstream sent none."""
@@ -27,7 +27,7 @@ BAD_RESPONSE = "upstream_bad_response"
 
 _OVERLOADED = frozenset({498, 503, 529})
 _FAULT = frozenset(range(500, 600)) - {504, 524, 529}
-"""Statuses of an upstream's own failure, under which some report everything."""
+"""Statuses of an upstream's own failure. Some upstreams report every error under one of them."""
 
 _MONEY = lazy_pattern(
     r"insufficient[_ ](?:[\w-]+[_ ]){0,4}(?:quota|balance|credits?|funds?)\b|credit[_ ]balance|out[_ ]of[_ ]credit"
@@ -43,7 +43,7 @@ _ALLOWANCE = lazy_pattern(
     r"exceeded (?:your |the |its )?(?:current |monthly |daily |weekly )?quota|(?:daily|weekly|monthly) (?:\w+ )?limit"
     r"|per[-_ ]day\b|每[日天周月].{0,8}(?:上限|限额)"
 )
-"""Limits that last for hours, unless the upstream says that it will be free sooner."""
+"""Limits that last for hours, unless the upstream says how long to wait."""
 _RATE = lazy_pattern(
     r"rate[_ -]?limit|too[_ ]many[_ ]requests|throttl|(?:requests|tokens) per (?:second|minute)|\b[rtq]p[ms] limit"
     r"|\bqps\b[^.]{0,20}limit|concurrency[^.]{0,40}(?:limit|exceed|reach)|limit_requests"
@@ -68,11 +68,11 @@ _NO_MODEL = lazy_pattern(
     r"|model (?:id|identifier)[^.]{0,20} is invalid|on-demand throughput|no endpoints found (?:for|matching)"
     r"|not (?:activated|opened) the model|模型.{0,40}(?:不存在|无可用|未开通)"
 )
-_NO_MODEL_CODE = lazy_pattern(
+_CERTAINLY_NO_MODEL = lazy_pattern(
     r"model_not_found|not_found_error model|unknown model|no such model|model not found|not support (?:the )?model\b"
     r"|模型.{0,40}(?:不存在|无可用)"
 )
-"""The same beyond doubt: a model that cannot be loaded is an upstream's own failure."""
+"""A narrower pattern for statuses of an upstream's own failure, such as that of a model that cannot be loaded."""
 _DENIED = lazy_pattern(
     r"(?:access to|(?:allowed|authorized|permitted|entitled) to (?:use|access|call|invoke))"
     r" (?:the |this |that |requested |specified )*models?\b"
@@ -84,7 +84,7 @@ _NO_STATE = lazy_pattern(
     r"(?:previous[_ ]response|response (?:with )?id|item with id|\bresp_\w|prediction history node)"
     r"[^.]{0,160}(?:not[_ ]found|not exist|no longer|expired)"
 )
-_NO_THING = lazy_pattern(
+_NO_ITEM = lazy_pattern(
     r"\b(?:item|conversation|container|vector store)\b[^.]{0,80}not (?:found|exist)|no endpoints found that support"
 )
 _NO_PATH = lazy_pattern(r"invalid url|unknown_url")
@@ -94,7 +94,7 @@ _FILTER = lazy_pattern(
     r"|risk_?detection|inappropriate content|敏感|不安全|违规"
 )
 _FLAGGED = lazy_pattern(_FILTER.pattern + r"|moderation|flagged|safety")
-_LONG = lazy_pattern(
+_TOO_LONG = lazy_pattern(
     r"context[_ ]?(?:length|window|size|limit)|context_exceeded|maximum context|max(?:imum)? (?:model )?context"
     r"|prompt(?:s|_tokens)? (?:is |are )?(?:too long|超长)|maximum prompt length|prompt contains \d+ tokens"
     r"|input (?:is )?too long|too many (?:input )?tokens(?!, please wait)|exceeded model token limit"
@@ -111,7 +111,7 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.CLIENT, frozenset({400, 403}), _FLAGGED),
     (FailureKind.CLIENT, frozenset({422, 451, *_FAULT}), _FILTER),
     (FailureKind.RATE, frozenset({429}), None),
-    (FailureKind.CLIENT, frozenset({400, 422, *_FAULT}), _LONG),
+    (FailureKind.CLIENT, frozenset({400, 422, *_FAULT}), _TOO_LONG),
     (FailureKind.RATE, frozenset({400, 403, *_FAULT}), _RATE),
     (FailureKind.MISSING, frozenset({401, 403}), _DENIED),
     (FailureKind.MISSING, frozenset({403}), _NO_MODEL),
@@ -119,34 +119,31 @@ _RULES: tuple[tuple[FailureKind, frozenset[int], re.Pattern[str] | None], ...] =
     (FailureKind.AUTH, frozenset({400, *_FAULT}), _KEY),
     (FailureKind.CLIENT, frozenset({404}), _NO_STATE),
     (FailureKind.MISSING, frozenset({400, 404, 422}), _NO_MODEL),
-    (FailureKind.MISSING, _FAULT, _NO_MODEL_CODE),
-    (FailureKind.CLIENT, frozenset({404}), _NO_THING),
+    (FailureKind.MISSING, _FAULT, _CERTAINLY_NO_MODEL),
+    (FailureKind.CLIENT, frozenset({404}), _NO_ITEM),
     (FailureKind.SERVER, frozenset({404}), _NO_PATH),
     (FailureKind.CLIENT, frozenset({404}), _REQUEST),
     (FailureKind.CLIENT, _FAULT, _BAD_REQUEST),
     (FailureKind.SLOW, frozenset({408, 504, 524}), None),
     (FailureKind.CLIENT, frozenset({400, 413, 415, 422, 451}), None),
 )
-"""The first rule whose status and words match applies; everything else is the upstream's own failure."""
+"""The first rule whose status and pattern match applies. Without a match, it is the upstream's own failure."""
 
 
 def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[str, str]) -> Failure:
-    """Returns the failure that an answer means. ``status`` may also come from inside a body of status 200."""
+    """Returns the failure that an answer means. ``status`` may also come from the body of an answer of status 200."""
     headers = {**error.headers, **headers} if error.headers else headers
-    pause = _asked_s(error, headers)
-    kind = _kind(status, error, pauses=pause is not None)
-    if kind is FailureKind.RATE and pause is None:
-        pause = reset_s(headers)
+    pause_s = _requested_pause_s(error, headers)
+    kind = _kind(status, error, pauses=pause_s is not None)
+    if kind is FailureKind.RATE and pause_s is None:
+        pause_s = reset_s(headers)
     code, text = _code_and_text(channel, kind, status, error)
-    refused = kind is FailureKind.CLIENT and status != 413
-    hidden = kind in (FailureKind.AUTH, FailureKind.QUOTA) and error.json and error.message
+    fixable = kind is FailureKind.CLIENT and status != 413
     return Failure(
         kind=kind,
         code=code,
         text=UpstreamText(text),
-        for_owner=UpstreamText(f"{text.partition('. ')[0].rstrip('.')}: {plain(error.message, 300)}")
-        if hidden
-        else None,
+        for_owner=_text_for_owner(kind, text, error),
         status=status,
         param="model" if kind is FailureKind.MISSING and not error.param else None,
         origin=OrderOrigin(
@@ -156,24 +153,34 @@ def classify(channel: Channel, status: int, error: ErrorBody, headers: Mapping[s
             param=UpstreamText(error.param),
             request_id=UpstreamText(error.request_id or upstream_id(headers)),
         ),
-        retry_after_s=pause,
-        parameters=refused_params(error) if refused else (),
-        max_output=most_output(error) if refused else None,
+        retry_after_s=pause_s,
+        parameters=refused_params(error) if fixable else (),
+        max_output=most_output(error) if fixable else None,
     )
 
 
-def _asked_s(error: ErrorBody, headers: Mapping[str, str]) -> float | None:
-    """Returns how long the upstream asks to wait, by source."""
-    if (pause := retry_after_s(headers)) is not None:
-        return pause
+def _text_for_owner(kind: FailureKind, text: str, error: ErrorBody) -> UpstreamText | None:
+    """Returns the text with the upstream's words about the channel's account, which clients do not get; None if there
+    are none.
+    """
+    if kind not in (FailureKind.AUTH, FailureKind.QUOTA) or not (error.json and error.message):
+        return None
+    return UpstreamText(f"{text.partition('. ')[0].rstrip('.')}: {plain(error.message, 300)}")
+
+
+def _requested_pause_s(error: ErrorBody, headers: Mapping[str, str]) -> float | None:
+    """Returns how many seconds the upstream asks to wait: in the headers, the body's fields or its words."""
+    if (pause_s := retry_after_s(headers)) is not None:
+        return pause_s
     if error.delay_s is not None:
         return min(error.delay_s, PAUSE_LIMIT_S)
-    return told_s(error.message.lower(), headers)
+    return pause_in_words(error.message.lower(), headers)
 
 
 def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
+    """Returns the kind of an error; ``pauses``: the upstream says how long to wait."""
     words = error.words
-    if not error.json and status == 403 and _BLOCKED.search(words):  # by something before the upstream
+    if not error.json and status == 403 and _BLOCKED.search(words):  # by a firewall in front of the upstream
         return FailureKind.SERVER
     if not pauses and status in {400, 403, 429, *_FAULT} and _ALLOWANCE.search(words):
         return FailureKind.QUOTA
@@ -184,8 +191,8 @@ def _kind(status: int, error: ErrorBody, *, pauses: bool) -> FailureKind:
 
 
 def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: ErrorBody) -> tuple[str, str]:
-    """Returns code and message for the client. About the channel's own account it never gets the upstream's words."""
-    code, text = "upstream_error", _server_words(status, error)
+    """Returns code and message for the client, which never gets the upstream's words about the channel's account."""
+    code, text = "upstream_error", _server_text(status, error)
     busy = status in _OVERLOADED or (status != 429 and bool(_BUSY.search(error.words)))
     if kind is FailureKind.AUTH:
         fault = "refused the channel's key" if channel.key else "requires a key and the channel has none"
@@ -193,83 +200,86 @@ def _code_and_text(channel: Channel, kind: FailureKind, status: int, error: Erro
     elif kind is FailureKind.QUOTA:
         code, text = "upstream_out_of_credit", f"the upstream account is out of credit or quota (HTTP {status})."
     elif kind is FailureKind.MISSING:
-        code, text = "model_not_found", _words(status, error)
+        code, text = "model_not_found", _own_words(status, error)
     elif kind is FailureKind.CLIENT:
-        code, text = _client_code(status, error), _words(status, error)
+        code, text = _client_code(status, error), _own_words(status, error)
     elif kind is FailureKind.SLOW:
-        code, text = TIMEOUT, f"the upstream gave up waiting: {_words(status, error)}"
+        code, text = TIMEOUT, f"the upstream gave up waiting: {_own_words(status, error)}"
     elif busy:
-        code, text = "upstream_overloaded", f"the upstream is overloaded: {_words(status, error)}"
+        code, text = "upstream_overloaded", f"the upstream is overloaded: {_own_words(status, error)}"
     elif kind is FailureKind.RATE:
-        code, text = "upstream_rate_limited", f"the upstream is limiting the rate: {_words(status, error)}"
+        code, text = "upstream_rate_limited", f"the upstream is limiting the rate: {_own_words(status, error)}"
     return code, f"channel '{channel.name}': {text}"
 
 
 def _client_code(status: int, error: ErrorBody) -> str:
-    """Returns the code by which programs know what to do; else the upstream's own, which ``redaction`` fills in."""
+    """Returns a code that programs act on, or ``REJECTED``, which ``redaction`` replaces by the upstream's own code."""
     words = error.words
     if status in {400, 404} and _NO_STATE.search(words):
         return "previous_response_not_found"
-    if status != 404 and _LONG.search(words):
+    if status != 404 and _TOO_LONG.search(words):
         return "context_length_exceeded"
-    own = error.code and not error.code.isdigit()
-    if status == 404 and not own and _NO_THING.search(words):
+    has_code = error.code and not error.code.isdigit()
+    if status == 404 and not has_code and _NO_ITEM.search(words):
         return "not_found"
-    return "content_filter" if not own and _FILTER.search(words) else REJECTED
+    return "content_filter" if not has_code and _FILTER.search(words) else REJECTED
 
 
-def _words(status: int, error: ErrorBody) -> str:
+def _own_words(status: int, error: ErrorBody) -> str:
+    """Returns the upstream's own message, with the status if it was not in JSON."""
     if error.json and error.message:
         return error.message
     return f"HTTP {status}: {error.message}" if error.message else f"HTTP {status} with an empty body"
 
 
-def _server_words(status: int, error: ErrorBody) -> str:
+def _server_text(status: int, error: ErrorBody) -> str:
     if 300 <= status < 400:
         return f"redirect refused (HTTP {status}). {REDIRECT_ADVICE}"
     if status == 404:
         return f"the upstream does not know this path (HTTP 404: {error.message}). {WRONG_PATH_ADVICE}"
-    return f"the upstream failed: {_words(status, error)}"
+    return f"the upstream failed: {_own_words(status, error)}"
 
 
 def lacks_path(failure: Failure) -> bool:
-    """Returns whether the server lacks the path of the request, unless the error is about the model or the key."""
+    """Returns whether the upstream does not have the path of the request, and the error is not about the model or the
+    key.
+    """
     return failure.status in (404, 405, 501) and failure.kind not in (FailureKind.MISSING, FailureKind.AUTH)
 
 
 def upstream_id(headers: Mapping[str, str]) -> str:
-    """Returns the upstream's own id of the call, or empty."""
+    """Returns the upstream's id of the call, or empty."""
     return plain(next((headers[name] for name in ID_HEADERS if headers.get(name)), ""), 120)
 
 
 def unreachable(channel: Channel, why: str, *, sent: bool) -> Failure:
-    """Returns the failure of a connection that was not made, or broke before an answer."""
-    return _own(channel, FailureKind.NETWORK, "upstream_unreachable", f"cannot be reached: {why}", sent=sent)
+    """Returns the failure of a connection that was not made, or was lost before an answer came."""
+    return _failure(channel, FailureKind.NETWORK, "upstream_unreachable", f"cannot be reached: {why}", sent=sent)
 
 
 def too_slow(channel: Channel, deadline: str, seconds: float, *, sent: bool) -> Failure:
-    """Returns the failure of a passed deadline; ``deadline`` names it, for example ``connect``."""
-    text = f"took too long: {deadline} deadline of {seconds:g} s passed"
-    return _own(channel, FailureKind.SLOW, TIMEOUT, text, sent=sent)
+    """Returns the failure of a passed deadline; ``deadline`` is its name, for example ``connect``."""
+    what = f"took too long: {deadline} deadline of {seconds:g} s passed"
+    return _failure(channel, FailureKind.SLOW, TIMEOUT, what, sent=sent)
 
 
 def bad_response(channel: Channel, why: str) -> Failure:
     """Returns the failure of an invalid answer."""
-    return _own(channel, FailureKind.SERVER, BAD_RESPONSE, f"sent a bad answer: {why}")
+    return _failure(channel, FailureKind.SERVER, BAD_RESPONSE, f"sent a bad answer: {why}")
 
 
-def not_gathered(channel: Channel, what: str, error: GatewayError) -> Failure:
-    """Returns the failure of an answer that was abandoned here for lack of memory."""
+def out_of_memory(channel: Channel, what: str, error: GatewayError) -> Failure:
+    """Returns the failure of an answer that was abandoned because the gateway has no memory for it."""
     text = UpstreamText(f"channel '{channel.name}': {what} was abandoned: {error.message}")
     return Failure(kind=FailureKind.SERVER, code=error.code, text=text, origin=OrderOrigin())
 
 
 def truncation(channel: Channel, why: str) -> Failure:
-    """Returns the failure of a stream that ended before its answer did."""
-    text = f"ended the stream before the answer was complete: {why}"
-    return _own(channel, FailureKind.SERVER, "upstream_stream_truncated", text)
+    """Returns the failure of a stream that ended before its answer was complete."""
+    what = f"ended the stream before the answer was complete: {why}"
+    return _failure(channel, FailureKind.SERVER, "upstream_stream_truncated", what)
 
 
-def _own(channel: Channel, kind: FailureKind, code: str, what: str, *, sent: bool = True) -> Failure:
+def _failure(channel: Channel, kind: FailureKind, code: str, what: str, *, sent: bool = True) -> Failure:
     text = UpstreamText(f"channel '{channel.name}': the upstream {what}")
     return Failure(kind=kind, code=code, text=text, origin=OrderOrigin(), sent=sent)

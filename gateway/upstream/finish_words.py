@@ -1,5 +1,4 @@
-"""Finish words: one table of all vendors' words for why an answer ended, in any case, and their meaning in chat
-completions.
+"""Finish words: one table of all vendors' words for why an answer ended, and what they mean in chat completions.
 
 The words are from the references of OpenAI, Anthropic, Google, Mistral, Cohere, Bedrock, DeepSeek, Zhipu, MiniMax,
 vLLM, SGLang, TGI and llama.cpp.
@@ -32,31 +31,32 @@ _WORDS = {
     ),
 }
 REASONS = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
-"""The words of chat completions."""
+"""The values of ``finish_reason`` in chat completions."""
 _MEANINGS = {"": "stop"} | {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 _PREFIXES = ("finish_reason_", "finishreason.", "stopreason.", "stop_reason_")
-_ODD = re.compile(r"[^a-z_.]+")
+_SEPARATORS = re.compile(r"[^a-z_.]+")
 
 
 def meaning_of(word: str) -> str:
-    """Returns the ``finish_reason`` that a word stands for; ``broken`` if an answer that ended with it failed; empty
-    for an unknown word.
+    """Returns the ``finish_reason`` that a word stands for, in any case.
+
+    ``broken`` means that the answer failed. Empty for an unknown word.
     """
-    return _meaning_of(word[:100])  # it is the upstream's, may be megabytes, and is kept
+    return _meaning_of(word[:100])  # the upstream's word may have megabytes, and the cache keeps it
 
 
 @lru_cache(maxsize=64)
 def _meaning_of(word: str) -> str:
-    low = _ODD.sub("_", word.strip().lower())
-    prefix = next((prefix for prefix in _PREFIXES if low.startswith(prefix) and low not in _MEANINGS), "")
-    low = low.removeprefix(prefix)
-    return "content_filter" if low.startswith("image_") else _MEANINGS.get(low, "")
+    name = _SEPARATORS.sub("_", word.strip().lower())
+    if name not in _MEANINGS:
+        name = name.removeprefix(next((prefix for prefix in _PREFIXES if name.startswith(prefix)), ""))
+    return "content_filter" if name.startswith("image_") else _MEANINGS.get(name, "")
 
 
 def finish_reason(word: str, *, tools: bool) -> str:
-    """Returns the ``finish_reason`` of chat completions; ``stop`` for unknown words.
+    """Returns the ``finish_reason`` of an answer in chat completions; ``stop`` for an unknown word.
 
-    ``tools``: the answer has tool calls, which ``stop`` then means; without tool calls their word is the plain end.
+    ``tools``: whether the answer has tool calls. This decides between ``tool_calls`` and ``stop``, whatever the word.
     """
     meaning = meaning_of(word)
     return meaning if meaning in ("length", "content_filter") else "tool_calls" if tools else "stop"

@@ -1,142 +1,18 @@
-"""What upstreams turned out not to accept: parameters and output limits, remembered for an hour; whole APIs, for a day.
+"""LearnedParams: what upstreams turned out not to accept.
 
-Leaving them out saves a failed call.
-
-Errors name refused parameters in the wordings of vendors and model servers. They are only candidates: what was not sent
-is never left out. A field of a message is named ``messages[].reasoning_content``.
+Refused parameters and output limits are remembered for an hour, so that they are left out or lowered before they fail
+another call. A whole API that an upstream lacks is remembered for a day.
 """
-
-import re
 
 import msgspec
 
 from gateway.domain.channel import Channel, Dialect, ServedModel, TokenLimitField
 from gateway.domain.failure import Failure
-from gateway.domain.lazy_pattern import lazy_pattern
 from gateway.domain.order import LearnedRefusals, Order
 from gateway.domain.rawjson import NULL
 from gateway.domain.units import ChannelId, Millis
-from gateway.upstream.error_body import ErrorBody
+from gateway.upstream.refused_params import DEVELOPER, EFFORT, MESSAGES, NO_EFFORT, ROLE
 from gateway.upstream.vendors import vendor_of
-
-MESSAGES = "messages[]."
-"""The start of the name of a message's field."""
-ROLE = MESSAGES + "role"
-"""Names the role of a message, which the upstream does not know."""
-EFFORT = "reasoning_effort"
-NO_EFFORT = EFFORT + "=none"
-"""Names that the model accepts tools only without thinking: OpenAI's newer ones in chat completions."""
-_NO_EFFORT = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
-
-_PATH = r"[`'\"]{0,2}(?<![\w.])([a-z_]\w{0,60}(?:[.\[/]{1,2}\w{1,60}\]?){0,9})[`'\"]{0,2}"
-_KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)s?\b"
-_ODD = r"(?:unsupported|unknown|unrecognized|unrecognised|unexpected|extra|extraneous|disallowed)"
-_NOT = (
-    r"(?:(?:is|are)\s+(?:unsupported|deprecated|disallowed|unknown|not\s+(?:currently\s+|yet\s+)?"
-    r"(?:supported|allowed|permitted|recogni[sz]ed))|extra\s+inputs\s+are\s+not\s+permitted)"
-)
-_NAMED = tuple(
-    lazy_pattern(pattern, re.IGNORECASE)
-    for pattern in (
-        (
-            rf"{_ODD}\s+(?:request\s+|body\s+|keyword\s+)?{_KIND}(?:\s+(?:supplied|provided|specified))?\s*:?\s*"
-            rf"(?!in\b|are\b|were\b){_PATH}"
-        ),
-        rf"{_KIND}\s+{_PATH}\s+{_NOT}",
-        rf"(?<!\w)(?!inputs\b|properties\b){_PATH}\s*:?\s+{_NOT}",
-        rf"does\s+not\s+support\s+(?:the\s+)?(?:{_KIND}\s+)?{_PATH}",
-        rf"not\s+supported\s+(?:on|by|for|with|in)\s+[^:]{{1,60}}:\s*{_PATH}",
-        rf"extra\s+inputs\s+are\s+not\s+permitted,\s*field:\s*{_PATH}",
-        rf"extraneous\s+key\s+\[{_PATH}\]",
-        rf"additionalproperty[`'\"]*\s*:\s*{_PATH}",
-        rf"invalid\s+{_PATH}\s*:\s*only\s+.{{1,40}}?\s+(?:is|are)\s+allowed",
-        rf"(?<!\w)\w{{1,60}}[`'\"]?\s+and\s+{_PATH}\s+cannot\s+both\s+be",
-        r"\b(reasoning_effort|verbosity)\b[^.]{0,60}?(?:must\s+be\s+one\s+of|does\s+not\s+support)",
-    )
-)
-_LISTS = tuple(
-    lazy_pattern(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"{_ODD}\s+(?:request\s+)?{_KIND}\b[^{{\[('\"]{{0,60}}[{{\[(]([^}}\])]{{1,500}})[}}\])]",
-        r"additional\s+properties\s+are\s+not\s+allowed\s*\(([^)]{1,500})\)",
-        rf"{_ODD}\s+(?:request\s+)?{_KIND}\s+(?:supplied|provided|specified)?\s*:\s*(\w+(?:\s*,\s*\w+){{1,40}})",
-    )
-)
-"""Match several names at once: as Python writes sets and lists, as JSON schemas do, and with commas."""
-_QUOTED = lazy_pattern(r"['\"`](\w+)['\"`]")
-_WORD = lazy_pattern(r"\w+")
-_LOCATIONS = lazy_pattern(
-    r"['\"](?:extra_forbidden|value_error\.extra|unexpected_keyword_argument)['\"][^{}]{0,40}?"
-    r"['\"]loc['\"]\s*:\s*[\[(]([^\])]{1,200})[\])]"
-)
-"""Matches FastAPI's details as text: vLLM and relays put them into the message."""
-
-_DEFAULT_ONLY = frozenset(
-    {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "seed"}
-)
-"""Parameters that some models accept only with their default."""
-_BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
-_PLACE = lazy_pattern(r"'(messages\.\d+)'\s*:\s*property\s+'")
-"""Groq's ``'messages.1' : property 'name'``."""
-_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
-
-_MOST_OUTPUT = lazy_pattern(
-    r"supports? at most (\d{1,9}) (?:completion|output) tokens"
-    r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
-    r"|max_(?:completion_)?tokens[`'\"]?(?: \(\d+\))? must be (?:less than or equal to|at most|<=)"
-    r" [`'\"]?(\d{1,9})(?!\d)"
-    r"|range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(\d{1,9})\]"
-    r"|maximum tokens you requested exceeds the model limit of (\d{1,9})",
-    re.IGNORECASE,
-)
-"""Match the model's own limit in an error about a higher one, as OpenAI, Anthropic, Groq, DeepSeek with Qwen, and
-Bedrock write it."""
-SEARCHED = 2000
-"""How many characters of a message are searched."""
-
-
-def refused_params(error: ErrorBody) -> tuple[str, ...]:
-    """Returns all names that it may mean, each once, in the order in which they are found."""
-    message = _PLACE.sub(r"property '\1.", error.message[:SEARCHED])
-    refused = error.code in ("unsupported_parameter", "unknown_parameter")
-    named = [error.param] if refused or (error.code == "unsupported_value" and error.param in _DEFAULT_ONLY) else []
-    named += error.refused
-    named += [match[1] for pattern in _NAMED for match in pattern.finditer(message)]
-    lists = [match[1] for pattern in _LISTS for match in pattern.finditer(message)]
-    named += [name for names in lists for name in _QUOTED.findall(names) or _WORD.findall(names)]
-    named += [".".join(_WORD.findall(match[1])) for match in _LOCATIONS.finditer(message)]
-    if "stream_options" in message:
-        named.append("stream_options")
-    if _BAD_ROLE.search(f"{message} {error.param}".lower()):
-        named.append(ROLE)
-    names = dict.fromkeys(filter(None, map(_name_of, named)))
-    if _NO_EFFORT.search(message):
-        names.pop(EFFORT, None)
-        names[NO_EFFORT] = None
-    return tuple(names)
-
-
-def most_output(error: ErrorBody) -> int | None:
-    """Returns the model's own output limit, if it is named."""
-    match = _MOST_OUTPUT.search(error.message[:SEARCHED])
-    return int(next(filter(None, match.groups()))) or None if match is not None else None
-
-
-def _name_of(path: str) -> str:
-    """Returns a path's field: ``body.maxTokens`` is ``max_tokens``, ``messages.2.assistant.name`` is
-    ``messages[].name``; for other paths the last part. Empty: it is nested too deeply.
-    """
-    if path == ROLE:
-        return path
-    parts = [part for part in re.split(r"[.\[\]/]+", path) if part and not part.isdigit()]
-    if len(parts) > 1 and parts[0] == "body":
-        del parts[0]
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", parts[-1]).lower() if parts else ""
-    if len(parts) == 1 or parts[:1] != ["messages"]:
-        return name
-    inner = [part for part in parts[1:-1] if part not in _ROLES and not part.startswith("ChatCompletion")]
-    return "" if inner else MESSAGES + name
-
 
 NEVER_DROPPED = frozenset(
     {
@@ -144,13 +20,10 @@ NEVER_DROPPED = frozenset(
         *(MESSAGES + name for name in ("content", "tool_calls", "tool_call_id")),
     }
 )
-"""Without these the answer would be a different one."""
+"""Parameters without which the answer would be a different one."""
 
 ADDED = {Dialect.OPENAI: "stream_options", Dialect.ANTHROPIC: "cache_control"}
 """The field that the gateway itself adds to requests, by the channel's dialect."""
-
-DEVELOPER = b'"developer"'
-"""The role that an error about a message's role means; its other name is ``system``."""
 
 _OTHER_LIMIT = {
     "max_tokens": TokenLimitField.MAX_COMPLETION_TOKENS,
@@ -158,17 +31,20 @@ _OTHER_LIMIT = {
 }
 
 
+NOTHING = LearnedRefusals()
+
+
 class LearnedParams:
-    """What was learned, by channel and upstream model. The clock is a parameter."""
+    """What was learned, by channel and upstream model."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[ChannelId, str], tuple[LearnedRefusals, Millis]] = {}
-        """What ``of`` looks up; usually empty."""
+        """The refusals by channel and upstream model, and until when they count. Usually empty."""
         self.lacking: dict[tuple[ChannelId, str], Millis] = {}
-        """What ``lacks`` looks up; usually empty."""
+        """Until when a channel counts as lacking an API. Usually empty."""
 
     def of(self, channel: ChannelId, served: ServedModel, now: Millis) -> LearnedRefusals:
-        """Returns what is known now."""
+        """Returns what a channel is known to refuse for a model."""
         entry = self.known.get((channel, served.upstream_name))
         if entry is None:
             return NOTHING
@@ -179,25 +55,26 @@ class LearnedParams:
         return learned
 
     def learn(self, channel: Channel, served: ServedModel, order: Order, failure: Failure, now: Millis) -> bool:
-        """Returns whether to call the same channel again, because this time something is left out or lowered.
+        """Learn from a failure. Returns whether to call the same channel again, because something is now left out or
+        lowered.
 
-        A strict channel loses nothing that the client sent; what the gateway added is always left out. Upstreams that
-        check a whole request name everything they refuse: all of it is learned at once, with what is usually refused
-        together.
+        For a strict channel, nothing that the client sent is left out, only what the gateway added. Upstreams that
+        check a whole request name everything they refuse, so all of it is learned at once, together with what the
+        vendor usually refuses along with it.
         """
         before = after = self.of(channel.id, served, now)
         vendor = vendor_of(channel.preset, channel.base_url)
-        renamed = {there: here for here, there in vendor.rename}
-        for name in (renamed.get(parameter, parameter) for parameter in failure.parameters):
+        client_names = {theirs: ours for ours, theirs in vendor.rename}
+        for name in (client_names.get(parameter, parameter) for parameter in failure.parameters):
             if _may_leave_out(name, channel, order):
-                after = _with(after, name)
+                after = _with_refused(after, name)
         refused = after.dropped[len(before.dropped) :]
         for suspects in () if channel.strict else vendor.suspects:
             for name in sorted(suspects) if suspects.intersection(refused) else ():
-                after = _with(after, name)
-        fixed = channel.strict and _was_sent("max_tokens", order)
-        if (most := failure.max_output) is not None and not fixed:  # or the client's, or the gateway's choice
-            after = msgspec.structs.replace(after, max_output=min(most, after.max_output or most))
+                after = _with_refused(after, name)
+        limit_is_fixed = channel.strict and _was_sent("max_tokens", order)
+        if (limit := failure.max_output) is not None and not limit_is_fixed:
+            after = msgspec.structs.replace(after, max_output=min(limit, after.max_output or limit))
         if after == before:
             return False
         self.known[channel.id, served.upstream_name] = (after, Millis(now + 3_600_000))  # an hour
@@ -212,14 +89,11 @@ class LearnedParams:
         return self.lacking.get((channel, api), now) > now
 
     def forget(self, channel: ChannelId) -> None:
-        """Forget a channel that was changed or removed."""
+        """Forget what was learned about a channel, because it was changed or removed."""
         for key in [key for key in self.known if key[0] == channel]:
             del self.known[key]
-        for lack in [lack for lack in self.lacking if lack[0] == channel]:
-            del self.lacking[lack]
-
-
-NOTHING = LearnedRefusals()
+        for key in [key for key in self.lacking if key[0] == channel]:
+            del self.lacking[key]
 
 
 def _is_anywhere(name: str, order: Order) -> bool:
@@ -230,7 +104,7 @@ def _is_anywhere(name: str, order: Order) -> bool:
 
 
 def _may_leave_out(name: str, channel: Channel, order: Order) -> bool:
-    """Returns whether it was sent and may be left out. A role loses nothing by its other name."""
+    """Returns whether a parameter was sent and may be left out. A role may always get its other name."""
     if name == ROLE:
         return any(DEVELOPER in bytes(order.fields.get(turns, NULL)) for turns in ("messages", "input"))
     if name == NO_EFFORT:
@@ -246,18 +120,16 @@ def _was_sent(name: str, order: Order) -> bool:
         return f'"{name.removeprefix(MESSAGES)}"'.encode() in bytes(order.fields.get("messages", NULL))
     if name == "tool_choice" and order.conversation is not None and order.conversation.choice.mode:
         return True
-    names = _OTHER_LIMIT if name in _OTHER_LIMIT else (name,)
-    return any(sent in order.fields for sent in names)
+    if name in _OTHER_LIMIT:
+        return any(field in order.fields for field in _OTHER_LIMIT)
+    return name in order.fields
 
 
-def _with(learned: LearnedRefusals, name: str) -> LearnedRefusals:
-    """Returns what is known with this one. A refused output limit is tried under its other name, never dropped: the
-    output would be unlimited.
+def _with_refused(learned: LearnedRefusals, name: str) -> LearnedRefusals:
+    """Returns the refusals with one more. A refused output limit is sent under its other name and never dropped,
+    because the output would be unlimited.
     """
     if name in _OTHER_LIMIT:
-        return (
-            learned
-            if learned.token_limit_field
-            else msgspec.structs.replace(learned, token_limit_field=_OTHER_LIMIT[name])
-        )
+        field = learned.token_limit_field or _OTHER_LIMIT[name]
+        return msgspec.structs.replace(learned, token_limit_field=field)
     return learned if name in learned.dropped else msgspec.structs.replace(learned, dropped=(*learned.dropped, name))

@@ -119,7 +119,7 @@ class Upstreams:
             with self.share() as memory:
                 yield memory
         except AnswerMemoryFull as error:
-            raise AttemptFailed(failures.not_gathered(channel, what, error)) from error
+            raise AttemptFailed(failures.out_of_memory(channel, what, error)) from error
         finally:
             reply.abort()
 

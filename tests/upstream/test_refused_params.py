@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.upstream.error_body import read_error
-from gateway.upstream.learned_params import most_output, refused_params
+from gateway.upstream.refused_params import most_output, refused_params
 
 DEVELOPER = "Failed to deserialize the JSON body into the target type: messages[0].role: unknown variant `developer`, "
 _NONE = ("reasoning_effort=none",)

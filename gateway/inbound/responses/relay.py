@@ -31,8 +31,8 @@ from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.upstream.adapter import RequestWriter, WholeAnswer, whole_answer
 from gateway.upstream.failures import bad_response
-from gateway.upstream.learned_params import DEVELOPER, ROLE
 from gateway.upstream.openai.dialect import endpoint
+from gateway.upstream.refused_params import DEVELOPER, ROLE
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/responses"

@@ -18,10 +18,11 @@ from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import CAPS, OutputLimit, read_limit
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
-from gateway.upstream.learned_params import DEVELOPER, EFFORT, MESSAGES, NO_EFFORT, ROLE
+from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.model_list import LIST_HEADERS
 from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.openai.reasoning import ReasoningReader, put_back
+from gateway.upstream.refused_params import DEVELOPER, EFFORT, MESSAGES, NO_EFFORT, ROLE
 from gateway.upstream.vendors import Vendor, vendor_of
 
 STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
@@ -32,7 +33,6 @@ _EMPTY = msgspec.Raw(b'""')
 _SYSTEM = msgspec.Raw(b'"system"')
 _NONE = msgspec.Raw(b'"none"')
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
-_NOTHING_LEARNED = LearnedRefusals()
 
 
 def _fits(order: Order, traits: Vendor, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> bool:
@@ -279,8 +279,8 @@ class OpenAIDialect(ChannelDialect):
         other name.
         """
         traits, fields = vendor_of(channel.preset, channel.base_url), dict(fields)
-        limit_output(fields, _limit_field(traits, channel, served, _NOTHING_LEARNED), served.max_output)
-        _fit_parameters(fields, traits, _NOTHING_LEARNED)
+        limit_output(fields, _limit_field(traits, channel, served, NOTHING), served.max_output)
+        _fit_parameters(fields, traits, NOTHING)
         return read_limit(fields)
 
     def remembers(self, channel: Channel) -> bool:

@@ -1,0 +1,132 @@
+"""Refused parameters: which ones an error means, in the wordings of vendors and model servers.
+
+They are only candidates: what was not sent is never left out. A field of a message is called
+``messages[].reasoning_content``.
+"""
+
+import re
+
+from gateway.domain.lazy_pattern import lazy_pattern
+from gateway.upstream.error_body import ErrorBody
+
+MESSAGES = "messages[]."
+"""The prefix of the names of a message's fields."""
+ROLE = MESSAGES + "role"
+"""Stands for the role of a message, which the upstream does not know."""
+DEVELOPER = b'"developer"'
+"""The role that such an error means. Its other name is ``system``."""
+EFFORT = "reasoning_effort"
+NO_EFFORT = EFFORT + "=none"
+"""Stands for a model that accepts tools only without thinking, as OpenAI's newer ones do in chat completions."""
+_NO_EFFORT = re.compile(r"\bset\s+\W?reasoning_effort\W?\s+to\s+\W?none\b")
+
+_PATH = r"[`'\"]{0,2}(?<![\w.])([a-z_]\w{0,60}(?:[.\[/]{1,2}\w{1,60}\]?){0,9})[`'\"]{0,2}"
+_KIND = r"(?:parameter|argument|field|name|key|property|propertie|input)s?\b"
+_UNKNOWN = r"(?:unsupported|unknown|unrecognized|unrecognised|unexpected|extra|extraneous|disallowed)"
+_IS_REFUSED = (
+    r"(?:(?:is|are)\s+(?:unsupported|deprecated|disallowed|unknown|not\s+(?:currently\s+|yet\s+)?"
+    r"(?:supported|allowed|permitted|recogni[sz]ed))|extra\s+inputs\s+are\s+not\s+permitted)"
+)
+_NAMED = tuple(
+    lazy_pattern(pattern, re.IGNORECASE)
+    for pattern in (
+        (
+            rf"{_UNKNOWN}\s+(?:request\s+|body\s+|keyword\s+)?{_KIND}(?:\s+(?:supplied|provided|specified))?\s*:?\s*"
+            rf"(?!in\b|are\b|were\b){_PATH}"
+        ),
+        rf"{_KIND}\s+{_PATH}\s+{_IS_REFUSED}",
+        rf"(?<!\w)(?!inputs\b|properties\b){_PATH}\s*:?\s+{_IS_REFUSED}",
+        rf"does\s+not\s+support\s+(?:the\s+)?(?:{_KIND}\s+)?{_PATH}",
+        rf"not\s+supported\s+(?:on|by|for|with|in)\s+[^:]{{1,60}}:\s*{_PATH}",
+        rf"extra\s+inputs\s+are\s+not\s+permitted,\s*field:\s*{_PATH}",
+        rf"extraneous\s+key\s+\[{_PATH}\]",
+        rf"additionalproperty[`'\"]*\s*:\s*{_PATH}",
+        rf"invalid\s+{_PATH}\s*:\s*only\s+.{{1,40}}?\s+(?:is|are)\s+allowed",
+        rf"(?<!\w)\w{{1,60}}[`'\"]?\s+and\s+{_PATH}\s+cannot\s+both\s+be",
+        r"\b(reasoning_effort|verbosity)\b[^.]{0,60}?(?:must\s+be\s+one\s+of|does\s+not\s+support)",
+    )
+)
+_LISTS = tuple(
+    lazy_pattern(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"{_UNKNOWN}\s+(?:request\s+)?{_KIND}\b[^{{\[('\"]{{0,60}}[{{\[(]([^}}\])]{{1,500}})[}}\])]",
+        r"additional\s+properties\s+are\s+not\s+allowed\s*\(([^)]{1,500})\)",
+        rf"{_UNKNOWN}\s+(?:request\s+)?{_KIND}\s+(?:supplied|provided|specified)?\s*:\s*(\w+(?:\s*,\s*\w+){{1,40}})",
+    )
+)
+"""Match lists of names: as Python writes sets and lists, as JSON schemas do, and with commas."""
+_QUOTED = lazy_pattern(r"['\"`](\w+)['\"`]")
+_WORD = lazy_pattern(r"\w+")
+_LOCATIONS = lazy_pattern(
+    r"['\"](?:extra_forbidden|value_error\.extra|unexpected_keyword_argument)['\"][^{}]{0,40}?"
+    r"['\"]loc['\"]\s*:\s*[\[(]([^\])]{1,200})[\])]"
+)
+"""Matches FastAPI's list of details as text, which vLLM and relays put into the message."""
+
+_DEFAULT_ONLY = frozenset(
+    {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "seed"}
+)
+"""Parameters that some models accept only with their default value."""
+_BAD_ROLE = lazy_pattern(r"\broles?\b(?!:\w)|角色|[`'\"]developer[`'\"]")
+_GROQ_PATH = lazy_pattern(r"'(messages\.\d+)'\s*:\s*property\s+'")
+"""Matches Groq's ``'messages.1' : property 'name'``."""
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+
+_MOST_OUTPUT = lazy_pattern(
+    r"supports? at most (\d{1,9}) (?:completion|output) tokens"
+    r"|(?<!\d)(\d{1,9}), which is the maximum allowed number of output tokens"
+    r"|max_(?:completion_)?tokens[`'\"]?(?: \(\d+\))? must be (?:less than or equal to|at most|<=)"
+    r" [`'\"]?(\d{1,9})(?!\d)"
+    r"|range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(\d{1,9})\]"
+    r"|maximum tokens you requested exceeds the model limit of (\d{1,9})",
+    re.IGNORECASE,
+)
+"""Matches the model's own limit in an error about a higher one: OpenAI, Anthropic, Groq, DeepSeek with Qwen, Bedrock.
+"""
+SEARCHED = 2000
+"""The number of characters of a message that are searched."""
+
+
+def refused_params(error: ErrorBody) -> tuple[str, ...]:
+    """Returns the names of all parameters that an error may mean, each once, in the order in which they are found."""
+    message = _GROQ_PATH.sub(r"property '\1.", error.message[:SEARCHED])
+    refused = error.code in ("unsupported_parameter", "unknown_parameter")
+    paths = [error.param] if refused or (error.code == "unsupported_value" and error.param in _DEFAULT_ONLY) else []
+    paths += error.refused
+    paths += [match[1] for pattern in _NAMED for match in pattern.finditer(message)]
+    lists = [match[1] for pattern in _LISTS for match in pattern.finditer(message)]
+    paths += [name for names in lists for name in _QUOTED.findall(names) or _WORD.findall(names)]
+    paths += [".".join(_WORD.findall(match[1])) for match in _LOCATIONS.finditer(message)]
+    if "stream_options" in message:
+        paths.append("stream_options")
+    if _BAD_ROLE.search(f"{message} {error.param}".lower()):
+        paths.append(ROLE)
+    names = dict.fromkeys(filter(None, map(_field_name, paths)))
+    if _NO_EFFORT.search(message):
+        names.pop(EFFORT, None)
+        names[NO_EFFORT] = None
+    return tuple(names)
+
+
+def most_output(error: ErrorBody) -> int | None:
+    """Returns the model's own output limit; None if the error does not name it."""
+    match = _MOST_OUTPUT.search(error.message[:SEARCHED])
+    return int(next(filter(None, match.groups()))) or None if match is not None else None
+
+
+def _field_name(path: str) -> str:
+    """Returns the name of the field at a path: ``max_tokens`` for ``body.maxTokens``, ``messages[].name`` for
+    ``messages.2.assistant.name``, the last part for other paths.
+
+    Empty for a field that is nested too deeply in a message.
+    """
+    if path == ROLE:
+        return path
+    parts = [part for part in re.split(r"[.\[\]/]+", path) if part and not part.isdigit()]
+    if len(parts) > 1 and parts[0] == "body":
+        del parts[0]
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", parts[-1]).lower() if parts else ""
+    if len(parts) == 1 or parts[:1] != ["messages"]:
+        return name
+    inner = [part for part in parts[1:-1] if part not in _ROLES and not part.startswith("ChatCompletion")]
+    return "" if inner else MESSAGES + name
