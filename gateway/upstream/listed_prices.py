@@ -1,10 +1,10 @@
-"""Prices in an upstream's list of models, in any of the forms that vendors and relays use.
+"""Listed prices: reads the prices in an upstream's list of models, in any form that vendors and relays use.
 
-An entry names its unit itself, or uses names that imply a unit. Amounts in an unknown unit or currency are ignored.
-Fees for a call, a search and a picture are in dollars each; a search fee of a dollar or more is for a thousand.
+An entry names its unit itself, or its field names imply one. Amounts in an unknown unit or currency are ignored. Fees
+for a call, a search and a picture are in dollars each; a search fee of a dollar or more is for a thousand searches.
 
-Other service tiers have rates of their own or a multiplier, as Vercel lists them, and peak hours have a multiplier; if
-the hours cannot be read, it applies all day, so that no call costs more than it is charged.
+Vercel lists other service tiers, with rates of their own or a multiplier, and a multiplier for peak hours. If the hours
+cannot be read, the multiplier applies all day, so that no call costs more than what is charged for it.
 """
 
 import re
@@ -20,28 +20,28 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.human_values import parse_price_hours
 from gateway.domain.price import Price, PriceRule, Tier, as_rule, multiply
 from gateway.domain.price_hours import PriceHours
-from gateway.domain.rawjson import at, text_at
+from gateway.domain.rawjson import at, list_at, text_at
 from gateway.domain.units import DOLLAR, MILLION, Nanos
 from gateway.domain.usage import PICTURES
 from gateway.upstream.usage_counts import named_variant
 
 Unit = int | Decimal | None
-UNSURE = None
-"""A unit that must be inferred from the size of the amounts."""
-
+"""The factor that makes amounts dollars per million tokens; None if it is unknown."""
+INFERRED: Unit = None
+"""The unit of amounts whose size shows what it is."""
 
 _PLACES = (("pricing",), ("metadata", "pricing"), ("model_spec", "pricing"), ("price",), ("model_info",), ())
-"""Where an entry has its prices: most vendors; DeepInfra; Venice; Chutes; LiteLLM; Requesty."""
+"""Where an entry has its prices at most vendors, DeepInfra, Venice, Chutes, LiteLLM, and Requesty."""
 _FORMS = (
     ("prompt", "completion", MILLION),
-    ("input", "output", UNSURE),
-    ("input_tokens", "output_tokens", UNSURE),
-    ("input_price", "output_price", UNSURE),
+    ("input", "output", INFERRED),
+    ("input_tokens", "output_tokens", INFERRED),
+    ("input_price", "output_price", INFERRED),
     ("input_cost_per_token", "output_cost_per_token", MILLION),
     ("input_token_price_per_m", "output_token_price_per_m", Decimal("0.0001")),
 )
-"""The names of input and output at OpenRouter and most relays, Vercel and Together, DeepInfra, Requesty, LiteLLM and
-Novita, and the factor that makes their amounts dollars per million tokens if an entry does not name its unit."""
+"""The names of input and output, and their unit if the entry does not name one: at OpenRouter and most relays, Vercel
+and Together, DeepInfra, Requesty, LiteLLM, and Novita."""
 _CACHED = (
     *("input_cache_read", "cached_input", "cache_input", "cache_read_tokens", "cached_price"),
     "cache_read_input_token_cost",
@@ -58,30 +58,28 @@ _EXTRAS = {
     "image_output": "output_image",
     "internal_reasoning": "reasoning",
 }
-"""OpenRouter's names of further rates per token, and ours."""
+"""Our names of further rates per token, by OpenRouter's."""
 _UNIT_FIELDS = ("unit", "units", "price_unit", "pricing_unit", "per", "price_per")
 _UNITS = {
     **dict.fromkeys(("", "1"), MILLION),
     **dict.fromkeys(("k", "1k", "1000", "thousand"), 1000),
     **dict.fromkeys(("m", "1m", "1000000", "million", "1million"), 1),
 }
-"""Factors to dollars per million tokens, by unit without ``per``, tokens, currency, spaces and signs."""
-_PER_TOKEN = Decimal("0.002")
-"""The limit in dollars by which units are told apart: a model's highest rate is never that low for a million tokens,
-and never that high for one."""
-_MOST = Decimal(100_000)
-"""An upper limit in dollars per million tokens: no vendor charges more."""
-_CONDITION = "min_prompt_tokens"
+"""Units by their names, without ``per``, tokens, currency, spaces and signs."""
+_MOST_PER_TOKEN = Decimal("0.002")
+"""Dollars. A model's highest rate is never this low for a million tokens, and never this high for one."""
+_MOST_PER_MILLION = Decimal(100_000)
+"""Dollars per million tokens. No vendor charges more."""
+_MIN_TOKENS = "min_prompt_tokens"
 
 
 def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
     """Returns the price in an entry of the list; None without a plausible one for input and output.
 
-    Hugging Face's router lists the price of each vendor that may answer: it is known if all of them charge the same.
+    Hugging Face's router lists the price of each provider that may answer. It counts if all of them charge the same.
     """
-    offers = entry.get("providers")
-    vendors = [offer for offer in offers if isinstance(offer, dict)] if isinstance(offers, list) else []
-    prices = [listed_prices(vendor) for vendor in vendors if vendor.get("status") == "live"]
+    providers = [provider for provider in list_at(entry, "providers") if isinstance(provider, dict)]
+    prices = [listed_prices(provider) for provider in providers if provider.get("status") == "live"]
     if prices and all(price == prices[0] for price in prices):
         return prices[0]
     for place in _PLACES:
@@ -92,18 +90,19 @@ def listed_prices(entry: Mapping[str, Any]) -> UpstreamPrices | None:
 
 
 def _price_in(pricing: Mapping[str, Any]) -> UpstreamPrices | None:
-    for first, second, factor in _FORMS:
-        names = (first, second, *(_there(pricing, some) for some in (_CACHED, _WRITES)))
+    """Returns the price in an object with rates; None without plausible ones for input and output."""
+    for input_name, output_name, default_unit in _FORMS:
+        names = (input_name, output_name, _used_name(pricing, _CACHED), _used_name(pricing, _WRITES))
         dollars = [_dollars(pricing.get(name)) for name in names]
         if dollars[0] is None or dollars[1] is None:
             continue
-        unit = _unit_of(pricing, factor, dollars)
+        unit = _unit_of(pricing, default_unit, dollars)
         rates = [_nanos(amount, unit) for amount in dollars]
         if rates[0] is None or rates[1] is None:
             return None
         extras = {ours: _rate(pricing, theirs, unit) for theirs, ours in _EXTRAS.items()}
         extras |= {"searches": _search_fee(pricing)}
-        extras |= {PICTURES: _picture_fee(pricing, rates[0])} if first == "prompt" else {}
+        extras |= {PICTURES: _picture_fee(pricing, rates[0])} if input_name == "prompt" else {}
         price = Price(
             model="",
             input=rates[0],
@@ -124,13 +123,13 @@ def _rates(holder: Mapping[str, Any], names: Sequence[str], unit: Unit) -> list[
     return [_rate(holder, name, unit) for name in names]
 
 
-def _picture_fee(pricing: Mapping[str, Any], into: Nanos) -> Nanos | None:
+def _picture_fee(pricing: Mapping[str, Any], input_rate: Nanos) -> Nanos | None:
     """Returns the fee of a picture in the request, in addition to its tokens; None without one.
 
-    OpenRouter's ``image`` is usually the price of the tokens.
+    OpenRouter's ``image`` is usually the price of the picture's tokens, which are fewer than 50,000.
     """
     fee = _nanos(_dollars(pricing.get("image")), 1)
-    return fee if fee is not None and fee * MILLION > 50_000 * into else None  # no picture counts as so many tokens
+    return fee if fee is not None and fee * MILLION > 50_000 * input_rate else None
 
 
 def _search_fee(pricing: Mapping[str, Any]) -> Nanos | None:
@@ -138,55 +137,56 @@ def _search_fee(pricing: Mapping[str, Any]) -> Nanos | None:
     return Nanos(fee // 1000) if fee is not None and fee >= DOLLAR else fee
 
 
-def _there(pricing: Mapping[str, Any], names: Sequence[str]) -> str:
+def _used_name(pricing: Mapping[str, Any], names: Sequence[str]) -> str:
     """Returns the first of these names that is in use; if none is, the first one."""
     return next((name for name in names if pricing.get(name) is not None), names[0])
 
 
-def _unit_of(pricing: Mapping[str, Any], factor: Unit, dollars: Sequence[Decimal | None]) -> Unit:
-    """Returns the factor to dollars per million tokens; None if it is unknown."""
+def _unit_of(pricing: Mapping[str, Any], default: Unit, dollars: Sequence[Decimal | None]) -> Unit:
+    """Returns the unit of these amounts; None if it is unknown."""
     currency = pricing.get("currency")
     if currency is not None and str(currency).strip().upper() not in ("USD", "US$", "$", "DOLLAR", "DOLLARS"):
         return None
-    said = pricing.get(_there(pricing, _UNIT_FIELDS))
-    if said is not None:
-        words = re.sub(r"usd|us\$|dollars?|[\s_$/,.-]|per|tok(?:ens?)?", "", str(said).lower())
-        return _UNITS.get(words)
-    if factor is not UNSURE:
-        return factor
-    return MILLION if max(amount for amount in dollars if amount is not None) < _PER_TOKEN else 1
+    unit = pricing.get(_used_name(pricing, _UNIT_FIELDS))
+    if unit is not None:
+        return _UNITS.get(re.sub(r"usd|us\$|dollars?|[\s_$/,.-]|per|tok(?:ens?)?", "", str(unit).lower()))
+    if default is not INFERRED:
+        return default
+    return MILLION if max(amount for amount in dollars if amount is not None) < _MOST_PER_TOKEN else 1
 
 
 def _tiers(pricing: Mapping[str, Any], names: Sequence[str], base: Sequence[Nanos | None], unit: Unit) -> list[Tier]:
-    """Returns the prices of longer inputs: OpenRouter's ``overrides``, or Vercel's list of steps for each rate."""
+    """Returns the prices of longer inputs, from OpenRouter's ``overrides`` or Vercel's list of steps for each rate.
+
+    A rate that a step does not have is that of the step before.
+    """
     steps: dict[int, list[Nanos | None]] = {}
-    overrides = pricing.get("overrides")
-    for override in overrides if isinstance(overrides, list) else ():
-        start = _start(override, _CONDITION)
-        if start and override.keys() <= _CONDITIONED:  # one with another condition may not apply
-            steps[start] = [_rate(override, name, unit) for name in names]
+    for override in list_at(pricing, "overrides"):
+        start = _start(override, _MIN_TOKENS)
+        if start and override.keys() <= _OVERRIDE_FIELDS:  # one with another condition may not apply
+            steps[start] = _rates(override, names, unit)
     for index, name in enumerate(names):
-        listed = pricing.get(f"{name}_tiers")
-        for step in listed if isinstance(listed, list) else ():
+        for step in list_at(pricing, f"{name}_tiers"):
             if start := _start(step, "min"):
                 steps.setdefault(start, [None] * len(base))[index] = _rate(step, "cost", unit)
-    tiers, before = [], list(base)
+    tiers, rates = [], list(base)
     for start in sorted(steps):
-        before = [new if new is not None else old for new, old in zip(steps[start], before, strict=True)]
-        first, second, cached, write = before
-        if first is not None and second is not None:
-            tiers.append(Tier(above=start - 1, input=first, output=second, cached_input=cached, cache_write=write))
+        rates = [before if rate is None else rate for rate, before in zip(steps[start], rates, strict=True)]
+        input_rate, output_rate, cached, write = rates
+        if input_rate is not None and output_rate is not None:
+            tier = Tier(above=start - 1, input=input_rate, output=output_rate, cached_input=cached, cache_write=write)
+            tiers.append(tier)
     return tiers
 
 
-_CONDITIONED = frozenset(
+_OVERRIDE_FIELDS = frozenset(
     {*("prompt", "completion", "input_cache_read", "input_cache_write", "input_cache_write_1h", "image"), *_EXTRAS}
-    | {_CONDITION}
+    | {_MIN_TOKENS}
 )
 
 
 def _start(step: object, name: str) -> int:
-    """Returns the first length to which a step applies; 0 for none, and for the base."""
+    """Returns the smallest number of input tokens that a step applies to; 0 if it has none, or is the base."""
     start = at(step, name)
     return start if type(start) is int and 1 < start < 1_000_000_000 else 0
 
@@ -196,7 +196,7 @@ def _rate(holder: Mapping[str, Any], name: str, unit: Unit) -> Nanos | None:
 
 
 def _dollars(value: object) -> Decimal | None:
-    """Returns an amount as it is written, else None; Venice and Chutes write it once for each currency."""
+    """Returns an amount as it is written; None if it is not a number. Venice and Chutes have one for each currency."""
     if isinstance(value, dict):
         value = value.get("usd")
     if type(value) not in (int, float, str):
@@ -211,18 +211,18 @@ def _nanos(dollars: Decimal | None, unit: Unit) -> Nanos | None:
     """Returns a plausible amount in nano-dollars, else None. OpenRouter's -1 means that the amount depends on the
     route.
     """
-    if dollars is None or unit is None or not dollars.is_finite() or not 0 <= dollars * unit <= _MOST:
+    if dollars is None or unit is None or not dollars.is_finite() or not 0 <= dollars * unit <= _MOST_PER_MILLION:
         return None
     return Nanos(int((dollars * unit * DOLLAR).to_integral_value()))
 
 
-Read = Callable[[Mapping[str, Any]], Sequence[Nanos | None]]
-"""Reads input, output, cached input and cache writes from an object with rates."""
+RatesReader = Callable[[Mapping[str, Any]], Sequence[Nanos | None]]
+"""Returns the rates of input, output, cached input and cache writes in an object."""
 
 
-def _with_rules(price: Price, pricing: Mapping[str, Any], read: Read) -> Price:
+def _with_rules(price: Price, pricing: Mapping[str, Any], read_rates: RatesReader) -> Price:
     """Returns the price with the service tiers and peak hours of its entry."""
-    price = msgspec.structs.replace(price, rules=tuple(_tier_rules(price, pricing.get("service_tiers"), read)))
+    price = msgspec.structs.replace(price, rules=tuple(_tier_rules(price, pricing.get("service_tiers"), read_rates)))
     peak = pricing.get("peak_pricing")
     if not isinstance(peak, dict) or (factor := _factor(peak)) is None:
         return price
@@ -236,44 +236,47 @@ def _with_rules(price: Price, pricing: Mapping[str, Any], read: Read) -> Price:
     return msgspec.structs.replace(price, rules=(*price.rules, *peak_rules))
 
 
-def _tier_rules(price: Price, tiers: object, read: Read) -> Iterator[PriceRule]:
+def _tier_rules(price: Price, tiers: object, read_rates: RatesReader) -> Iterator[PriceRule]:
+    """Yields a rule for each service tier with a multiplier, or with rates of its own."""
     for name, holder in tiers.items() if isinstance(tiers, dict) else ():
         variant = named_variant(name)
         if not variant or not isinstance(holder, dict):
             continue
         if (factor := _factor(holder)) is not None:
             yield as_rule(multiply(price, factor), variant=variant)
-        elif (own := _own_rates(price, read(holder))) is not None:
-            yield as_rule(own, variant=variant)
+        elif (tier_price := _with_rates(price, read_rates(holder))) is not None:
+            yield as_rule(tier_price, variant=variant)
 
 
-def _own_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
-    """Returns the price with these rates, and with longer inputs more expensive by the same factor; None without input
-    or output.
+def _with_rates(price: Price, rates: Sequence[Nanos | None]) -> Price | None:
+    """Returns the price with these rates. The rates of longer inputs change by the same factor.
+
+    None without input or output.
     """
-    first, second, cached, write = rates
-    if first is None or second is None:
+    input_rate, output_rate, cached, write = rates
+    if input_rate is None or output_rate is None:
         return None
 
-    def scaled(amount: int, before: int, after: int) -> Nanos:
-        return Nanos((2 * amount * after + before) // (2 * before)) if before else Nanos(amount)
-
-    def tier(listed: Tier) -> Tier:
-        into, out = (price.input, first), (price.output, second)
-        amounts = {"input": scaled(listed.input, *into), "output": scaled(listed.output, *out)}
-        for name in ("cached_input", "cache_write", "cache_write_long"):
-            if (amount := getattr(listed, name)) is not None:
-                amounts[name] = scaled(amount, *into)
-        return msgspec.structs.replace(listed, **amounts)
+    def scale_tier(tier: Tier) -> Tier:
+        amounts = {"output": _scale_amount(tier.output, price.output, output_rate)}
+        for name in ("input", "cached_input", "cache_write", "cache_write_long"):
+            if (amount := getattr(tier, name)) is not None:
+                amounts[name] = _scale_amount(amount, price.input, input_rate)
+        return msgspec.structs.replace(tier, **amounts)
 
     return msgspec.structs.replace(
         price,
-        input=first,
-        output=second,
+        input=input_rate,
+        output=output_rate,
         cached_input=cached if cached is not None else price.cached_input,
         cache_write=write if write is not None else price.cache_write,
-        tiers=tuple(map(tier, price.tiers)),
+        tiers=tuple(map(scale_tier, price.tiers)),
     )
+
+
+def _scale_amount(amount: int, before: int, after: int) -> Nanos:
+    """Returns an amount changed by the same factor as ``before`` to ``after``, rounded."""
+    return Nanos((2 * amount * after + before) // (2 * before)) if before else Nanos(amount)
 
 
 def _factor(holder: Mapping[str, Any]) -> int | None:
@@ -287,11 +290,8 @@ def _factor(holder: Mapping[str, Any]) -> int | None:
 
 def _hours(peak: Mapping[str, Any]) -> tuple[PriceHours, ...]:
     """Returns the peak hours; none if one of them cannot be read."""
-    windows = peak.get("windows")
     try:
-        return tuple(
-            parse_price_hours(_hours_text(window)) for window in (windows if isinstance(windows, list) else ())
-        )
+        return tuple(parse_price_hours(_hours_text(window)) for window in list_at(peak, "windows"))
     except BadRequest:
         return ()
 
@@ -299,6 +299,5 @@ def _hours(peak: Mapping[str, Any]) -> tuple[PriceHours, ...]:
 def _hours_text(window: Any) -> str:
     """Returns a window as people write it: ``mon,tue 01:00-04:00 UTC``."""
     start, end, zone = (text_at(window, name) for name in ("start", "end", "timezone"))
-    days = at(window, "days")
-    named = ",".join(str(day).lower()[:3] for day in days) if isinstance(days, list) else ""
-    return f"{named} {start}-{end} {zone}"
+    days = ",".join(str(day).lower()[:3] for day in list_at(window, "days"))
+    return f"{days} {start}-{end} {zone}"

@@ -1,4 +1,4 @@
-"""The models an upstream says it has: one page of its list, in any of the shapes of ``GET /models``."""
+"""Model lists: reads one page of the models that an upstream offers, in any known form of ``GET /models``."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,15 +19,16 @@ _CONTEXT = (
     *("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "inputTokenLimit"),
     *("n_ctx_train", "n_ctx"),
 )
-"""The fields of a model's context: OpenRouter and Together, vLLM, Groq, LM Studio and Mistral, Anthropic, Google,
-llama.cpp."""
+"""Fields with a model's context length at OpenRouter and Together, vLLM, Groq, LM Studio and Mistral, Anthropic,
+Google,
+and llama.cpp."""
 _MAX_OUTPUT = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit")
-"""The fields of an output limit: Groq, relays, Google; OpenRouter has it in ``top_provider``."""
+"""Fields with a model's output limit at Groq, relays and Google. OpenRouter has it in ``top_provider``."""
 
 _NAMES = ("id", "model", "name")
-"""The fields of a name: OpenAI and most; Perplexity and others; Ollama and Google. A name with spaces is for people."""
+"""Fields with a model's name at OpenAI and most others, at Perplexity, at Ollama and Google."""
 _METHODS = frozenset({"generateContent", "embedContent"})
-"""Google's words for what a model must be able to do, to be useful here."""
+"""Google's methods of which a model must have one, to be of use here."""
 
 
 class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,34 +38,36 @@ class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
     after: str = ""
     """The cursor of the next page; empty: this is the last one."""
     unreadable: int = 0
-    """How many entries were left out: without a name, or with one that is too long or has control characters."""
+    """The number of entries left out: they have no name, or one that is too long or has control characters."""
 
 
 def read_models(body: bytes) -> ModelPage | None:
     """Returns the models in the order of the list, without retired ones; None if the body is not a list of models.
 
-    Ollama sends ``data: null`` when it has none; llama.cpp has a parallel ``models``; Gemini's names begin with
-    ``models/``, which is left out.
+    Ollama sends ``data: null`` if it has none. llama.cpp has ``models`` beside ``data``. The prefix ``models/`` of
+    Gemini's names is removed.
     """
-    listed, after = rawjson.maybe(body.strip()), None
-    if isinstance(listed, dict):
-        names = [name for name in ("data", "models") if name in listed]
+    decoded, after = rawjson.maybe(body.strip()), None
+    entries = decoded
+    if isinstance(decoded, dict):
+        names = [name for name in ("data", "models") if name in decoded]
         if not names:
             return None
-        after = listed.get("last_id") if listed.get("has_more") else listed.get("nextPageToken")
-        listed = [] if listed[names[0]] is None else listed[names[0]]
-    if not isinstance(listed, list):
+        after = decoded.get("last_id") if decoded.get("has_more") else decoded.get("nextPageToken")
+        entries = [] if decoded[names[0]] is None else decoded[names[0]]
+    if not isinstance(entries, list):
         return None
-    served = [_read_model(entry) for entry in listed[:MODELS_LIMIT] if _is_offered(entry)]
+    served = [_read_model(entry) for entry in entries[:MODELS_LIMIT] if _is_offered(entry)]
     models = {model.name: model for model in served if model}
     return ModelPage(
         models=list(models.values()),
         after=after if isinstance(after, str) else "",
-        unreadable=served.count(None) + len(listed[MODELS_LIMIT:]),
+        unreadable=served.count(None) + len(entries[MODELS_LIMIT:]),
     )
 
 
 def _is_offered(entry: Any) -> bool:
+    """Returns whether the model is neither retired nor of another kind, such as one for speech."""
     if not isinstance(entry, dict):
         return True
     methods = entry.get("supportedGenerationMethods")
@@ -73,23 +76,24 @@ def _is_offered(entry: Any) -> bool:
 
 
 def _read_model(entry: Any) -> ServedModel | None:
+    """Returns the model of an entry; None if it has no usable name."""
     entry = {"id": entry} if isinstance(entry, str) else entry
-    name = _name_of(entry) if isinstance(entry, dict) else ""
+    name = _model_name(entry) if isinstance(entry, dict) else ""
     if not name or name != plain(name, 200):  # too long, or with control characters
         return None
-    meta, provider = (value if isinstance(value := entry.get(name), dict) else {} for name in ("meta", "top_provider"))
+    meta, provider = (value if isinstance(value := entry.get(key), dict) else {} for key in ("meta", "top_provider"))
     own_limit = ("max_tokens",) if entry.get("type") == "model" else ()  # Anthropic's; for others it is the context
     return ServedModel(
         name=name.removeprefix("models/"),
         created=_creation_time(entry),
-        context=_size((entry, meta), _CONTEXT),
-        max_output=_size((entry, provider), (*_MAX_OUTPUT, *own_limit)),
+        context=_token_count((entry, meta), _CONTEXT),
+        max_output=_token_count((entry, provider), (*_MAX_OUTPUT, *own_limit)),
         told=listed_prices(entry),
     )
 
 
 def _creation_time(entry: dict[str, Any]) -> Millis:
-    """Returns when it was made, from seconds or RFC 3339, in UTC without a zone; 0 for anything else."""
+    """Returns when the model was made, from seconds or an RFC 3339 time (in UTC without a zone); 0 if unknown."""
     seconds: Any = entry.get("created")
     if "created_at" in entry and seconds is None:
         try:
@@ -100,8 +104,8 @@ def _creation_time(entry: dict[str, Any]) -> Millis:
     return Millis(seconds * 1000 if type(seconds) is int and 0 < seconds < 10_000_000_000 else 0)
 
 
-def _name_of(entry: dict[str, Any]) -> str:
-    """Returns the name to request the model by; empty if the entry has none."""
+def _model_name(entry: dict[str, Any]) -> str:
+    """Returns the name to request the model by; empty if the entry has none. A ``name`` with spaces is for people."""
     for field in _NAMES:
         value = entry.get(field)
         if isinstance(value, str) and value and (field != "name" or " " not in value):
@@ -109,7 +113,7 @@ def _name_of(entry: dict[str, Any]) -> str:
     return ""
 
 
-def _size(holders: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
-    """Returns the first sensible number of tokens."""
+def _token_count(holders: Sequence[dict[str, Any]], names: Sequence[str]) -> int | None:
+    """Returns the first plausible number of tokens in fields of these names; None without any."""
     values = (holder.get(name) for holder in holders for name in names)
     return next((value for value in values if type(value) is int and 0 < value < 1_000_000_000), None)
