@@ -1,4 +1,4 @@
-"""Credentials: a channel's request headers: its key and its own headers, with references resolved."""
+"""Credentials: a channel's key, its own headers and its proxy, with references to environment variables resolved."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,53 +11,54 @@ from gateway.domain.text import REFERENCE
 from gateway.domain.urls import Proxy, parse_proxy
 from gateway.upstream.vendors import vendor_of
 
-_NEVER = frozenset(
+_FORBIDDEN = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "cookie", "accept-encoding", "keep-alive", "te"),
         *("proxy-authorization", "proxy-connection", "trailer", "upgrade", "expect"),
     }
 )
-"""Headers of a channel that would break the connection or leak; they are left out."""
+"""Headers that a channel cannot set, because they would break the connection or leak something."""
 
 
 def headers_of(channel: Channel, environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns the headers. Raises AttemptFailed (``unset`` or ``auth``, not sent) if a variable is not set, or a value
-    cannot be sent.
+    """Returns a channel's request headers.
+
+    Raises AttemptFailed (``unset`` or ``auth``, not sent) if a variable is not set, or a value cannot be sent.
     """
-    out = {"User-Agent": f"tollkeeper/{__version__}"}
+    headers = {"User-Agent": f"tollkeeper/{__version__}"}
     for name, value in channel.headers.items():
-        if name.lower() not in _NEVER:
-            out[name] = _resolve(channel, value, environ, "header")
+        if name.lower() not in _FORBIDDEN:
+            headers[name] = _resolve(channel, value, environ, "header")
     if key := _resolve(channel, channel.key, environ, "key"):
         name = channel.dialect.info.key_header or vendor_of(channel.preset, channel.base_url).key_header
-        out |= {name: key} if name else {"Authorization": f"Bearer {key}"}
-    return out
+        headers |= {name: key} if name else {"Authorization": f"Bearer {key}"}
+    return headers
 
 
 class ChannelVariables:
-    """Finds variables that channels refer to and the server's environment lacks."""
+    """Finds variables that channels refer to and that are not set in the server's environment."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
 
     def missing(self, channel: Channel) -> list[str]:
-        """Returns the missing variables of its keys, headers and proxy."""
+        """Returns the missing variables of a channel's keys, headers and proxy."""
         secrets = (*channel.all_keys, *channel.headers.values(), channel.proxy)
         return [name for name in dict.fromkeys(map(self.missing_in, secrets)) if name]
 
     def missing_in(self, secret: str) -> str:
-        """Returns the missing variable of this key, header or proxy; empty if it is set, or not a reference."""
+        """Returns the missing variable that a key, header or proxy refers to; empty if there is none."""
         name = secret.removeprefix(REFERENCE)
         return name if secret.startswith(REFERENCE) and not self._environ.get(name) else ""
 
     def blocking(self, channel: Channel) -> list[str]:
-        """Returns the missing variables without which no call can be made there; none if another key is usable."""
+        """Returns the missing variables without which no call can be made; none if another key is usable."""
         missing, keys = self.missing(channel), [self.missing_in(key) for key in channel.all_keys]
         return [] if "" in keys and set(missing) <= set(keys) else missing
 
 
 def unset_text(names: Sequence[str]) -> str:
-    """Returns why such a channel cannot be used; empty if nothing is missing."""
+    """Returns a text that says which variables are not set; empty without any."""
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not set where the server runs" if names else ""
 
 
@@ -72,7 +73,10 @@ def proxy_to(channel: Channel, environ: Mapping[str, str]) -> Proxy | None:
 
 
 def _resolve(channel: Channel, value: str, environ: Mapping[str, str], setting: str) -> str:
-    """Resolves a value. ``setting`` says what it is: ``key``, ``header`` or ``proxy``."""
+    """Returns a value, or what its reference refers to. ``setting``: whether it is a ``key``, ``header`` or ``proxy``.
+
+    Raises AttemptFailed.
+    """
     if value.startswith(REFERENCE):
         name = value.removeprefix(REFERENCE)
         value = environ.get(name, "")

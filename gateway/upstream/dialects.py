@@ -1,6 +1,6 @@
-"""Dialects: the adapter of each.
+"""The dialects, and the adapter of each.
 
-A new one is a row here, and one in ``domain.channel`` with what the rest of the program must know about it.
+A new dialect is a row here, and one in ``domain.channel`` with what the rest of the program must know about it.
 """
 
 from collections.abc import Callable
@@ -21,25 +21,25 @@ _ADAPTERS: dict[Dialect, Callable[[], ChannelDialect]] = {
     Dialect.MOCK: OpenAIDialect,
 }
 DIALECTS = {dialect: make() for dialect, make in _ADAPTERS.items()}
-"""For questions about a dialect; these see no answers, and remember nothing."""
+"""An adapter of each dialect for questions about it. These read no answers, so they have nothing to remember."""
 
 
 def adapters() -> Callable[[Dialect], ChannelDialect]:
-    """Returns the adapters of one server, by dialect."""
+    """Returns a function that returns a server's only adapter of a dialect."""
     return {dialect: adapter(dialect) for dialect in Dialect}.__getitem__
 
 
 def adapter(dialect: Dialect) -> ChannelDialect:
-    """Returns an adapter for one question; what it remembers is forgotten with it."""
+    """Returns an adapter with a memory of its own, for a single call."""
     return _ADAPTERS[dialect]()
 
 
 def output_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the most output that an outgoing request allows, with the owner's parameters in it."""
+    """Returns the most output that a request allows; ``fields`` include the parameters of the channel's owner."""
     return DIALECTS[channel.dialect].output_limit(fields, channel, served)
 
 
 def chat_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the same for a chat as the client sent it."""
-    edits = channel.overrides
-    return output_limit(fields if edits is None else with_parameters(fields, edits), channel, served)
+    """Returns the most output that a chat completion request of a client allows at this channel."""
+    overrides = channel.overrides
+    return output_limit(fields if overrides is None else with_parameters(fields, overrides), channel, served)

@@ -1,9 +1,7 @@
-"""Framing: what all streamed answers have in common: events are read one by one, or a whole body is gathered.
+"""Framing: what all streamed answers have in common: their bytes are split into events, or gathered as a whole body.
 
-A whole JSON answer may come where a stream was requested, and an event stream where none was. The first byte decides,
-not the content type, which may be wrong.
-
-A long JSON string goes out as several, so that no event is very long.
+A whole JSON answer may come although a stream was requested. The first byte shows it; the content type may be wrong.
+A long JSON string is split into several, so that no event is very long.
 """
 
 from abc import ABC, abstractmethod
@@ -18,21 +16,21 @@ from gateway.domain.sse import BOM, EVENT_LIMIT, EventTooLong, Framer, RawFramer
 from gateway.upstream.failures import bad_response
 
 BODY_LIMIT = 64 * 1024 * 1024
-"""The most bytes that are gathered."""
+"""The most bytes of a whole body."""
 
 BODY_STARTS = frozenset({b"{", b"[", b"<"})
-"""No line of an event stream begins with these."""
+"""First bytes of a body. No line of an event stream begins with one of them."""
 
 
 class WholeBody:
-    """Gathers the bytes until their end. It grows in one place, and hands them over without a copy."""
+    """Gathers a body without copying it again."""
 
     def __init__(self) -> None:
         self._bytes = BytesIO()
 
     @property
     def size(self) -> int:
-        """Returns the bytes so far."""
+        """Returns the number of bytes so far."""
         return self._bytes.tell()
 
     def add(self, data: bytes, channel: Channel) -> None:
@@ -45,9 +43,9 @@ class WholeBody:
         if self.size > BODY_LIMIT:
             raise AttemptFailed(bad_response(channel, f"it is longer than {BODY_LIMIT >> 20} MiB"))
 
-    def take(self) -> bytes:
-        """Returns everything gathered, on one line because parts of it become events unchanged. Nothing is
-        kept here.
+    def pop(self) -> bytes:
+        """Returns the body and keeps nothing of it. It has no line breaks, because parts of it become events
+        unchanged.
         """
         gathered, self._bytes = self._bytes, BytesIO()
         body = gathered.getvalue()
@@ -60,15 +58,15 @@ class WholeBody:
 
 
 class FramedStream(ABC):
-    """One streamed answer: the part of ``adapter.AnswerStream`` that does not depend on what its events mean."""
+    """One streamed answer: the part of ``adapter.AnswerStream`` that does not depend on the meaning of its events."""
 
     def __init__(self, channel: Channel, framer: RawFramer | None = None) -> None:
         self._channel = channel
         self._framer = framer or Framer()
         self._body: WholeBody | None = None
-        """Set if a whole body comes instead of events."""
+        """The body, if one comes instead of events."""
         self._recognized = False
-        """Whether the first byte has shown if these are events or a body."""
+        """Whether the first byte came, which shows if these are events or a body."""
         self.started = False
         self.finished = False
         self.failure: Failure | None = None
@@ -82,11 +80,11 @@ class FramedStream(ABC):
 
     @abstractmethod
     def _read_rest(self, rest: bytes) -> bytes:
-        """Returns the same at the end of the events; ``rest`` is what followed the last complete one."""
+        """Returns what the client gets at the end of the events; ``rest`` is what followed the last complete one."""
 
     @abstractmethod
     def _read_body(self, body: bytes) -> bytes:
-        """Returns the same for a body that came instead of events."""
+        """Returns what the client gets for a body that came instead of events."""
 
     def feed(self, data: bytes) -> bytes:
         if self.failure or self.finished:
@@ -119,7 +117,7 @@ class FramedStream(ABC):
             return b""
         if self._body is None:
             return self._read_rest(self._framer.end())
-        body, self.held = self._body.take(), 0
+        body, self.held = self._body.pop(), 0
         if events := stream_in(body):
             return self._read_events(events) + self._read_rest(b"")
         self.events += 1
@@ -127,9 +125,9 @@ class FramedStream(ABC):
 
 
 PIECE = 32 * 1024
-"""The fewest bytes of a text in one event, if others follow."""
-_ESCAPES = 12
-"""Bytes of JSON's longest escapes: a pair of surrogates."""
+"""The number of bytes at which a JSON string is split, or a few more."""
+_LONGEST_ESCAPE = 12
+"""The number of bytes in JSON's longest escape: a pair of surrogates."""
 
 
 def is_long(text: bytes | memoryview) -> bool:
@@ -143,12 +141,12 @@ def pieces(text: bytes | msgspec.Raw) -> Iterator[bytes]:
     start, stop = 1, len(view) - 1
     while start < stop:
         end = min(start + PIECE, stop)
-        while end < stop and not _may_cut(view, end):
+        while end < stop and not _may_split(view, end):
             end += 1
         yield b'"%b"' % bytes(view[start:end])
         start = end
 
 
-def _may_cut(view: memoryview, at: int) -> bool:
-    """Returns whether no escape can reach beyond this place, and no character."""
-    return view[at] & 0xC0 != 0x80 and b"\\" not in bytes(view[at - _ESCAPES : at])
+def _may_split(view: memoryview, index: int) -> bool:
+    """Returns whether neither a character nor an escape is split here."""
+    return view[index] & 0xC0 != 0x80 and b"\\" not in bytes(view[index - _LONGEST_ESCAPE : index])

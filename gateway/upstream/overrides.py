@@ -1,8 +1,8 @@
-"""A client's order as the channel's owner wants it, before any dialect has seen it. Only what is named is
-touched; everything else stays the bytes it came as.
+"""Overrides: applies the parameters and the system prompt of a channel's owner to a client's order.
 
-The two names of the output limit are one parameter: setting one takes the other out, and a default for it holds only
-where the client gives neither. Else the client's other name would go out beside the owner's, and might be obeyed.
+Only what they name is changed; every other value stays the bytes that came. The two names of the output limit are one
+parameter: setting one removes the other, and a default applies only if the client sends neither. Otherwise the client's
+limit would go out beside the owner's, and the upstream might obey it.
 """
 
 import msgspec
@@ -14,13 +14,13 @@ from gateway.domain.order import Order
 from gateway.domain.output_limit import CAPS
 from gateway.domain.rawjson import Fields
 
-_SYSTEM = (b'"system"', b'"developer"')
-_GAP = "\n\n"
+_SYSTEM_ROLES = (b'"system"', b'"developer"')
+_BLANK_LINE = "\n\n"
 
 
 def apply_overrides(order: Order, overrides: Overrides) -> Order:
-    """Returns the order with the owner's parameters and system prompt; ``removed`` names what the client sent and is
-    gone.
+    """Returns the order with the owner's parameters and system prompt; its ``removed`` names what was removed from the
+    client's request.
     """
     fields = with_parameters(order.fields, overrides)
     removed = [name for name in overrides.remove if name in order.fields]
@@ -28,7 +28,7 @@ def apply_overrides(order: Order, overrides: Overrides) -> Order:
     if overrides.system and conversation is not None:
         conversation = msgspec.structs.replace(conversation, turns=_turns_with_system(conversation.turns, overrides))
     elif overrides.system:
-        fields["messages"] = _with_system(fields["messages"], overrides)
+        fields["messages"] = _messages_with_system(fields["messages"], overrides)
     return msgspec.structs.replace(
         order, fields=fields, body=b"", conversation=conversation, removed=(*order.removed, *removed)
     )
@@ -37,9 +37,9 @@ def apply_overrides(order: Order, overrides: Overrides) -> Order:
 def with_parameters(fields: Fields, overrides: Overrides) -> Fields:
     """Returns the request's top level with the owner's parameters, but without the system prompt."""
     fields = {name: value for name, value in fields.items() if name not in overrides.remove}
-    limited = any(not rawjson.is_null(fields.get(name)) for name in CAPS)
+    has_limit = any(not rawjson.is_null(fields.get(name)) for name in CAPS)
     for name, value in overrides.default.items():
-        if rawjson.is_null(fields.get(name)) and not (limited and name in CAPS):
+        if rawjson.is_null(fields.get(name)) and not (has_limit and name in CAPS):
             fields[name] = rawjson.raw(value)
     if any(name in overrides.set for name in CAPS):
         fields = {name: value for name, value in fields.items() if name not in CAPS}
@@ -49,37 +49,42 @@ def with_parameters(fields: Fields, overrides: Overrides) -> Fields:
 
 
 def _turns_with_system(turns: tuple[Turn, ...], overrides: Overrides) -> tuple[Turn, ...]:
-    own = TextPart(raw=rawjson.raw(overrides.system))
+    prompt = TextPart(raw=rawjson.raw(overrides.system))
     if overrides.replace_system:
         turns = tuple(turn for turn in turns if turn.role != "system")
     elif turns and turns[0].role == "system":
-        return Turn(role="system", blocks=(own, *turns[0].blocks)), *turns[1:]
-    return Turn(role="system", blocks=(own,)), *turns
+        return Turn(role="system", blocks=(prompt, *turns[0].blocks)), *turns[1:]
+    return Turn(role="system", blocks=(prompt,)), *turns
 
 
-def _with_system(messages: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
+def _messages_with_system(messages: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
+    """Returns messages with the owner's system prompt before the client's, or instead of it.
+
+    It is put into the client's first system message, because many upstreams accept only one.
+    """
     try:
         turns = rawjson.objects(messages)
     except ValueError:  # not a list of objects: the upstream will reject it
         return messages
     if overrides.replace_system:
-        turns = [turn for turn in turns if bytes(turn.get("role", rawjson.NULL)) not in _SYSTEM]
-    elif turns and bytes(turns[0].get("role", rawjson.NULL)) in _SYSTEM and _put_before(turns[0], overrides.system):
-        return rawjson.raw(turns)
-    own: Fields = {"role": msgspec.Raw(_SYSTEM[0]), "content": rawjson.raw(overrides.system)}
-    return rawjson.raw([own, *turns])
+        turns = [turn for turn in turns if not _is_system(turn)]
+    elif turns and _is_system(turns[0]):
+        content = _prepend(turns[0].get("content"), overrides.system)
+        if content is not None:
+            return rawjson.raw([{**turns[0], "content": content}, *turns[1:]])
+    prompt: Fields = {"role": msgspec.Raw(_SYSTEM_ROLES[0]), "content": rawjson.raw(overrides.system)}
+    return rawjson.raw([prompt, *turns])
 
 
-def _put_before(turn: Fields, system: str) -> bool:
-    """Puts the prompt into the client's first system message, because many upstreams accept only one. Returns False if
-    it cannot be read.
-    """
-    content = rawjson.maybe(turn.get("content"))
-    if isinstance(content, str):
-        turn["content"] = rawjson.raw(system + _GAP + content)
-    elif isinstance(content, list):
-        parts = rawjson.items(turn["content"])
-        turn["content"] = rawjson.raw([{"type": "text", "text": system + _GAP}, *parts])
-    else:
-        return False
-    return True
+def _is_system(turn: Fields) -> bool:
+    return bytes(turn.get("role", rawjson.NULL)) in _SYSTEM_ROLES
+
+
+def _prepend(content: msgspec.Raw | None, prompt: str) -> msgspec.Raw | None:
+    """Returns the content of a message with the prompt before it; None if it is neither text nor a list."""
+    decoded = rawjson.maybe(content)
+    if isinstance(decoded, str):
+        return rawjson.raw(prompt + _BLANK_LINE + decoded)
+    if content is not None and isinstance(decoded, list):
+        return rawjson.raw([{"type": "text", "text": prompt + _BLANK_LINE}, *rawjson.items(content)])
+    return None

@@ -1,11 +1,11 @@
-"""What dialects share that write a translated request: its parameters, and the names of its tools.
+"""Translation: what the dialects that write translated requests share: parameters, and the names of tools.
 
-A dialect takes parameters one by one, and what it does not take is named to the client: so nothing is listed that has
-no counterpart. A request that a dialect cannot express is refused before anything is sent. Parameters have the names of
-chat completions; errors and what is left out are in the client's own words.
+A dialect takes parameters one by one. The client is told which ones were not taken, so no list of parameters without a
+counterpart is needed. A request that a dialect cannot express is refused before anything is sent. Parameters have the
+names of chat completions; errors and what is left out have the client's own names.
 
-A tool's name that is valid there stays as it is. Another one is spelled with valid letters and ends in a digest of the
-original, so that two names never become one, and the same name always becomes the same.
+A tool's name that is valid at the vendor stays as it is. In any other name, invalid characters are replaced, and a
+digest of the original is appended, so that two names never become one, and a name always becomes the same one.
 """
 
 import hashlib
@@ -29,99 +29,101 @@ from gateway.domain.text import plain
 
 T = TypeVar("T")
 
-_ONE_OR_MORE: Any = list[str] | str
+_TEXT_OR_TEXTS: Any = list[str] | str
 _NO_CONVERSATION = Conversation(turns=())
 
 
-FORMS = frozenset({"json_object", "json_schema"})
-"""Types of forms that are JSON."""
+JSON_FORMATS = frozenset({"json_object", "json_schema"})
+"""Types of response formats that are JSON."""
 
 
 class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """The form that the answer must have."""
+    """The ``json_schema`` of a response format."""
 
     schema: msgspec.Raw = NULL
     description: str | None = None
 
 
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """``text``, ``json_object`` or ``json_schema``."""
+    """The ``response_format`` of a request."""
 
     type: str = "text"
+    """``text``, ``json_object`` or ``json_schema``."""
     json_schema: JsonSchema | None = None
-    bare: msgspec.Raw = msgspec.field(name="schema", default=NULL)
-    """The schema in its place in Responses, and at llama.cpp and Together."""
+    top_level_schema: msgspec.Raw = msgspec.field(name="schema", default=NULL)
+    """The schema where Responses, llama.cpp and Together have it."""
 
     @property
     def schema(self) -> msgspec.Raw:
-        """Returns the schema of the answer with the description of the answer, or null."""
-        form = self.json_schema or JsonSchema(schema=self.bare)
-        if self.type not in FORMS:
+        """Returns the schema of the answer, with its description in it, or null."""
+        if self.type not in JSON_FORMATS:
             return NULL
+        form = self.json_schema or JsonSchema(schema=self.top_level_schema)
         if not form.description or bytes(memoryview(form.schema)[:1]) != b"{":
             return form.schema
         return rawjson.raw({"description": form.description, **rawjson.fields(form.schema)})
 
 
 class Parameters:
-    """What a request sets beside its conversation."""
+    """The parameters of a request, to be taken one by one."""
 
     def __init__(self, order: Order, learned: LearnedRefusals) -> None:
-        """What was learned about the upstream is left out."""
+        """Parameters that the upstream is known to refuse are left out."""
         self.conversation = conversation_of(order)
         self._fields = dict(order.fields)
         self._dropped = [name for name in learned.dropped if self._fields.pop(name, None) is not None]
-        for name in ("model", "stream", "stream_options"):  # they are in the order
+        for name in ("model", "stream", "stream_options"):  # written from the order
             self._fields.pop(name, None)
         if "tool_choice" in learned.dropped and self.conversation.choice.mode:
             self.conversation = msgspec.structs.replace(self.conversation, choice=ToolChoice())
             self.drop("tool_choice")
 
-    def raw(self, name: str) -> msgspec.Raw:
+    def take_raw(self, name: str) -> msgspec.Raw:
         """Returns a parameter as it came; null if there is none."""
         return self._fields.pop(name, NULL)
 
     def take(self, name: str, kind: Callable[..., T]) -> T | None:
         """Returns a parameter of this type; None if there is none. Raises BadRequest for another type."""
         raw = self._fields.pop(name, None)
-        value: T | None = (
-            None if raw is None else read_typed(_decoder(kind), raw, self.conversation.param_names.get(name, name))
-        )
+        if raw is None:
+            return None
+        value: T | None = read_typed(_decoder(kind), raw, self._client_name(name))
         return value
 
     def drop(self, *names: str) -> None:
-        """Mark a taken parameter as having no counterpart after all."""
+        """Mark taken parameters as left out after all."""
         self._dropped += names
 
-    def refuse(self, name: str, why: str) -> BadRequest:
-        """Raises BadRequest for what cannot be left out without a different answer."""
-        return unsupported_param(self.conversation.param_names.get(name, name), why)
+    def refusal(self, name: str, why: str) -> BadRequest:
+        """Returns the error for a parameter that cannot be left out without changing the answer."""
+        return unsupported_param(self._client_name(name), why)
+
+    def _client_name(self, name: str) -> str:
+        return self.conversation.param_names.get(name, name)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Returns the client's names of all parameters that were not taken."""
-        left = (name for name, raw in self._fields.items() if not is_nothing(raw))
-        words, extras = self.conversation.param_names, self.conversation.extras
-        return tuple(dict.fromkeys((*(words.get(name, name) for name in (*self._dropped, *left)), *extras)))
+        """Returns the client's names of all parameters that were not taken, or dropped."""
+        not_taken = (name for name, raw in self._fields.items() if not is_nothing(raw))
+        names = map(self._client_name, (*self._dropped, *not_taken))
+        return tuple(dict.fromkeys((*names, *self.conversation.extras)))
 
-    @property
-    def output_cap(self) -> int | None:
-        """Returns the output limit; of two the newer name's counts."""
+    def take_output_cap(self) -> int | None:
+        """Returns the output limit. If there are two, the one with the newer name counts."""
         new, old = (self.take(name, int) for name in ("max_completion_tokens", "max_tokens"))
         return old if new is None else new
 
-    def stops(self, fits: Callable[[str], object], most: int | None = None) -> list[str]:
-        """Returns the stop sequences that fit, and not more than ``most``."""
-        value: list[str] | str | None = self.take("stop", _ONE_OR_MORE)
-        given = [value] if isinstance(value, str) else value or []
-        kept = [stop for stop in given if fits(stop)][:most]
-        if len(kept) < len(given):
+    def take_stops(self, is_valid: Callable[[str], object], most: int | None = None) -> list[str]:
+        """Returns the valid stop sequences, at most ``most``."""
+        value: list[str] | str | None = self.take("stop", _TEXT_OR_TEXTS)
+        stops = [value] if isinstance(value, str) else value or []
+        valid = [stop for stop in stops if is_valid(stop)][:most]
+        if len(valid) < len(stops):
             self.drop("stop")
-        return kept
+        return valid
 
-    @property
-    def form(self) -> ResponseFormat:
-        """Returns the form that the answer must have. A schema in a place of its own is not read."""
+    def take_format(self) -> ResponseFormat:
+        """Returns the form that the answer must have; that of text if the client does not set it."""
         form = self.take("response_format", ResponseFormat) or ResponseFormat()
         if form.type == "json_schema" and rawjson.is_null(form.schema):
             self.drop("response_format")
@@ -139,32 +141,32 @@ def conversation_of(order: Order) -> Conversation:
 
 
 def schema_fields(tool: ToolOffer) -> rawjson.Fields:
-    """Returns the schema of a function's arguments; empty if it says nothing. Raises BadRequest unless it is
-    an object.
+    """Returns the schema of a function's arguments; empty if it allows anything. Raises BadRequest unless it is an
+    object.
     """
     if rawjson.is_null(tool.parameters) or bytes(tool.parameters) == b"true":
         return {}
     try:
         return rawjson.fields(tool.parameters)
     except ValueError as error:
-        where = f"{tool.where}.parameters"
-        raise BadRequest(f"{where}: must be a JSON schema", param=where) from error
+        param = f"{tool.where}.parameters"
+        raise BadRequest(f"{param}: must be a JSON schema", param=param) from error
 
 
 FILLER = "."
-"""The text of a required message without one."""
+"""The text of a message that must not be empty."""
 
 
 def check_address(media: MediaPart) -> None:
-    """Raises BadRequest unless a vendor fetches media from this address."""
+    """Raises BadRequest unless vendors fetch media from an address like this."""
     if not media.url.startswith("https://"):
         raise BadRequest(f"{media.where}: must be a base64 data: URL or an https: URL", param=media.where)
 
 
 def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:
-    """Returns the output limit and the number of choices in a request's top-level values.
+    """Returns the output limit and the number of choices in a request's top level.
 
-    With values of another type it returns no limit and one choice: then nothing goes out at all.
+    If one has the wrong type, it returns no limit and one choice, because such a request is refused.
     """
     new, old, choices = (rawjson.maybe(fields.get(name)) for name in ("max_completion_tokens", "max_tokens", "n"))
     if any(value is not None and type(value) is not int for value in (new, old, choices)):
@@ -173,7 +175,7 @@ def read_caps(fields: Mapping[str, msgspec.Raw]) -> tuple[int | None, int]:
 
 
 def refusal_of(channel: Channel, fault: BadRequest) -> AttemptFailed:
-    """Returns the fault as a failure of the attempt: status 400, the channel named, nothing sent."""
+    """Returns the failure of an attempt whose request the dialect cannot express: status 400, nothing sent."""
     text = f"channel '{channel.name}' cannot take this request: {plain(fault.message, 500)}"
     return AttemptFailed(
         Failure(
@@ -188,44 +190,45 @@ def refusal_of(channel: Channel, fault: BadRequest) -> AttemptFailed:
 
 
 DIGEST = 8
-"""Hex digits at the end of a name that was changed."""
+"""The number of hex digits at the end of a name that was changed."""
 _CHANGED = re.compile(r".*_[0-9a-f]{8}", re.DOTALL)
 
 
-class Spelling(msgspec.Struct, frozen=True):
-    """What a dialect accepts."""
+class NameRules(msgspec.Struct, frozen=True):
+    """The names that a vendor accepts."""
 
-    fit: "re.Pattern[str]"
+    valid: "re.Pattern[str]"
     """Matches a valid name."""
-    odd: "re.Pattern[str]"
-    """Matches one character that is not accepted."""
-    limit: int
-    """Characters."""
-    first: str = ""
-    """The start of a changed name, if not every character may come first."""
+    invalid_character: "re.Pattern[str]"
+    max_length: int
+    """In characters."""
+    prefix: str = ""
+    """The first character of a changed name, if a name must not begin with every valid character."""
 
-    def sent(self, name: str) -> str:
-        """Returns the name as it is sent."""
-        if self.fit.fullmatch(name):
+    def valid_name(self, name: str) -> str:
+        """Returns the name if it is valid, else a valid one made of it."""
+        if self.valid.fullmatch(name):
             return name
         digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:DIGEST]
-        return (self.first + self.odd.sub("_", name))[: self.limit - DIGEST - 1] + "_" + digest
+        replaced = self.prefix + self.invalid_character.sub("_", name)
+        return replaced[: self.max_length - DIGEST - 1] + "_" + digest
 
 
 class ToolNames:
-    """The client's names for the tools in an answer. Reads the request only if one may be a changed name."""
+    """Turns the names of tools in an answer back into the client's. Reads the request only if a name may be changed."""
 
-    def __init__(self, order: Order, spelling: Spelling) -> None:
+    def __init__(self, order: Order, rules: NameRules) -> None:
         self._order = order
-        self._spelling = spelling
-        self._known: dict[str, str] | None = None
+        self._rules = rules
+        self._client_names: dict[str, str] | None = None
+        """The client's names by the valid ones; None until they are needed."""
 
-    def back(self, name: str) -> str:
-        """Returns the client's name for a sent one; a name that was never sent stays."""
+    def client_name(self, name: str) -> str:
+        """Returns the client's name for a valid one. A name that was not sent is returned unchanged."""
         if not _CHANGED.fullmatch(name):
             return name
-        if self._known is None:
+        if self._client_names is None:
             conversation = conversation_of(self._order)
             names = (*(tool.name for tool in conversation.tools), *conversation.called_functions)
-            self._known = {self._spelling.sent(own): own for own in names}
-        return self._known.get(name, name)
+            self._client_names = {self._rules.valid_name(own): own for own in names}
+        return self._client_names.get(name, name)

@@ -14,7 +14,7 @@ def test_a_body_is_gathered_from_its_pieces_and_given_away() -> None:
     body = WholeBody()
     for piece in (b"{", b'"a":1', b"}"):
         body.add(piece, channel())
-    assert (body.size, body.take(), body.size) == (7, b'{"a":1}', 0)
+    assert (body.size, body.pop(), body.size) == (7, b'{"a":1}', 0)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_body_of_several_lines_is_given_away_on_one(data: bytes, found: bytes)
     """A line break inside a string is invalid, and stays in it."""
     body = WholeBody()
     body.add(data, channel())
-    assert body.take() == found
+    assert body.pop() == found
 
 
 def test_an_endless_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

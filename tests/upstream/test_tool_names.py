@@ -6,41 +6,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstream.translation import Spelling, ToolNames
+from gateway.upstream.translation import NameRules, ToolNames
 from tests.cases.conversations import call, function
 from tests.upstream.makers import order, translated
 
-SPELLING = Spelling(
-    fit=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}"), odd=re.compile(r"[^A-Za-z0-9_]"), limit=32, first="_"
+SPELLING = NameRules(
+    valid=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}"),
+    invalid_character=re.compile(r"[^A-Za-z0-9_]"),
+    max_length=32,
+    prefix="_",
 )
 
 
 @pytest.mark.parametrize("name", ["f", "get_weather", "A1"])
 def test_what_fits_stays(name: str) -> None:
-    assert SPELLING.sent(name) == name
+    assert SPELLING.valid_name(name) == name
 
 
 @given(st.text(max_size=80))
 def test_what_is_sent_fits(name: str) -> None:
-    assert SPELLING.fit.fullmatch(SPELLING.sent(name))
+    assert SPELLING.valid.fullmatch(SPELLING.valid_name(name))
 
 
 @given(st.lists(st.text(max_size=40), unique=True, max_size=20))
 def test_two_names_never_become_one(names: list[str]) -> None:
-    assert len({SPELLING.sent(name) for name in names}) == len(names)
+    assert len({SPELLING.valid_name(name) for name in names}) == len(names)
 
 
 def test_names_come_back() -> None:
     past = {"role": "assistant", "tool_calls": [call("1", "old.one", "{}")]}
     asked = translated({"messages": [past], "tools": [function("dot.ted")], "functions": [{"name": "sp ace"}]})
     names = ToolNames(asked, SPELLING)
-    assert [names.back(SPELLING.sent(n)) for n in ("dot.ted", "sp ace", "old.one")] == ["dot.ted", "sp ace", "old.one"]
+    originals = ["dot.ted", "sp ace", "old.one"]
+    assert [names.client_name(SPELLING.valid_name(name)) for name in originals] == originals
 
 
 @pytest.mark.parametrize("name", ["f", "made_up", "ends_in_0123abcd"])
 def test_what_was_never_sent_stays(name: str) -> None:
-    assert ToolNames(order(), SPELLING).back(name) == name
+    assert ToolNames(order(), SPELLING).client_name(name) == name
 
 
 def test_a_request_that_is_not_translated_has_no_names() -> None:
-    assert ToolNames(order({"messages": 3}), SPELLING).back("x_0123abcd") == "x_0123abcd"
+    assert ToolNames(order({"messages": 3}), SPELLING).client_name("x_0123abcd") == "x_0123abcd"

@@ -25,7 +25,7 @@ def _parameters(learned: LearnedRefusals = NOTHING, **fields: Any) -> Parameters
 def test_a_parameter_has_its_type() -> None:
     parameters = _parameters(seed=3, temperature=1, stop="a", modalities=["text"])
     assert (parameters.take("seed", int), parameters.take("temperature", float)) == (3, 1.0)
-    assert (parameters.stops(bool), parameters.take("modalities", list[str])) == (["a"], ["text"])
+    assert (parameters.take_stops(bool), parameters.take("modalities", list[str])) == (["a"], ["text"])
     assert parameters.take("seed", int) is None
     assert parameters.left_out == ()
 
@@ -47,7 +47,7 @@ def test_errors_and_what_is_left_out_are_in_the_clients_words() -> None:
     given = order({"stop": [1], "seed": 2})
     parameters = Parameters(Order(fields=given.fields, model="m", conversation=words), NOTHING)
     with pytest.raises(BadRequest) as caught:
-        parameters.stops(bool)
+        parameters.take_stops(bool)
     assert caught.value.param == "stop_sequences[0]"
     assert parameters.left_out == ("options.seed", "keep_alive")
 
@@ -68,7 +68,7 @@ SCHEMA = {"type": "object", "title": "T"}
 )
 def test_the_schema_of_the_answer_is_found_or_named(form: Any, schema: Any, named: tuple[str, ...]) -> None:
     parameters = _parameters(response_format=form)
-    assert rawjson.value(parameters.form.schema) == schema
+    assert rawjson.value(parameters.take_format().schema) == schema
     assert parameters.left_out == named
 
 
@@ -85,14 +85,14 @@ def test_stop_sequences_that_the_api_refuses_are_named(
     given: Any, most: int | None, sent: list[str], named: tuple[str, ...]
 ) -> None:
     parameters = _parameters(stop=given)
-    assert (parameters.stops(bool, most), parameters.left_out) == (sent, named)
+    assert (parameters.take_stops(bool, most), parameters.left_out) == (sent, named)
 
 
 @pytest.mark.parametrize(
     ("fields", "cap"), [({"max_tokens": 5}, 5), ({"max_tokens": 5, "max_completion_tokens": 7}, 7), ({"x": 1}, None)]
 )
 def test_the_output_limit(fields: dict[str, Any], cap: int | None) -> None:
-    assert _parameters(**fields).output_cap == cap
+    assert _parameters(**fields).take_output_cap() == cap
     assert read_caps(order(fields).fields) == (cap, 1)
 
 

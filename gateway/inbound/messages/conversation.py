@@ -265,7 +265,7 @@ class _Reader:
         return out
 
     def _call(self, block: ContentBlock, signature: str) -> CallPart:
-        name = OPENAI_TOOLS.sent(block.name)
+        name = OPENAI_TOOLS.valid_name(block.name)
         if name != block.name:
             self.spelled[block.name] = name
         given = b"" if rawjson.is_null(block.input) else bytes(block.input)
@@ -333,7 +333,7 @@ def _signatures(content: bytes) -> dict[str, str]:
     """Returns Gemini's thought signatures by the client's ids."""
     signatures = rawjson.maybe(content)
     items = signatures.items() if isinstance(signatures, dict) else ()
-    return {TOOLS.sent(name): value for name, value in items if isinstance(value, str)}
+    return {TOOLS.valid_name(name): value for name, value in items if isinstance(value, str)}
 
 
 def _translate_parameters(given: Fields) -> tuple[Fields, dict[str, str], list[str]]:

@@ -204,7 +204,7 @@ class MessagesRenderer(Renderer):
 
     def _tool(self, call: ToolCallBegan) -> bytes:
         name = self._names.get(call.name, call.name)
-        return rawjson.encode({"type": "tool_use", "id": TOOLS.sent(call.id), "name": name, "input": {}})
+        return rawjson.encode({"type": "tool_use", "id": TOOLS.valid_name(call.id), "name": name, "input": {}})
 
     def _add(self, kind: str, piece: bytes, block: str = "") -> bytes:
         return self._ensure(block or kind) + self._delta(kind, piece)
@@ -264,7 +264,7 @@ class WholeMessageRenderer(WholeRenderer):
             return [_image(medium) for medium in block.media]
         if (call := block.call) is not None:
             name = self._names.get(call.name, call.name)
-            return [{"type": "tool_use", "id": TOOLS.sent(call.id), "name": name, "input": block.arguments}]
+            return [{"type": "tool_use", "id": TOOLS.valid_name(call.id), "name": name, "input": block.arguments}]
         if block.kind is BlockKind.REASONING:
             return [{"type": "thinking", "thinking": block.text, "signature": self._sign(block.seal or PLAIN_SEAL)}]
         citations = {"citations": [_citation(citation) for citation in block.citations]} if block.citations else {}

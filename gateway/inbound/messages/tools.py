@@ -160,7 +160,7 @@ def _offer(tool: _Tool, where: str) -> ToolOffer | None:
         raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")
     if kind.startswith(_SERVER):
         return None
-    offer = ToolOffer(name=OPENAI_TOOLS.sent(tool.name), cache=tool.cache_control, where=where)
+    offer = ToolOffer(name=OPENAI_TOOLS.valid_name(tool.name), cache=tool.cache_control, where=where)
     for name, (description, schema) in _KNOWN.items():
         if kind.startswith(name + "_"):
             return msgspec.structs.replace(offer, description=description, parameters=rawjson.raw(schema))
@@ -173,7 +173,7 @@ def _choice(choice: _Choice) -> ToolChoice:
         case "any":
             return ToolChoice(mode="required")
         case "tool":
-            return ToolChoice(mode="named", name=OPENAI_TOOLS.sent(choice.name))
+            return ToolChoice(mode="named", name=OPENAI_TOOLS.valid_name(choice.name))
         case "auto" | "none":
             return ToolChoice(mode=choice.type)
     raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")

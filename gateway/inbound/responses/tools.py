@@ -217,14 +217,14 @@ class ToolTable:
             return
         name = _spell(known)
         if name in self._tools:  # of another kind or namespace
-            name = OPENAI_TOOLS.sent(f"{name}/{kind}/{namespace}")
+            name = OPENAI_TOOLS.valid_name(f"{name}/{kind}/{namespace}")
         self._tools[name], self._names[known] = known, name
         self.offers.append(_offer(tool, kind, name, where))
 
 
 def _spell(tool: ClientTool) -> str:
     """Returns the spelling. A plain function keeps its name; the upstream says if it is invalid."""
-    return OPENAI_TOOLS.sent(tool.namespace + JOINT + tool.name) if tool.namespace else tool.name
+    return OPENAI_TOOLS.valid_name(tool.namespace + JOINT + tool.name) if tool.namespace else tool.name
 
 
 def _offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffer:

@@ -38,7 +38,7 @@ from gateway.upstream.anthropic.reader import MessageReader
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.error_body import read_error
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
-from gateway.upstream.translation import FORMS, Parameters, conversation_of, read_caps, refusal_of
+from gateway.upstream.translation import JSON_FORMATS, Parameters, conversation_of, read_caps, refusal_of
 from gateway.upstream.vendors import ANTHROPIC
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
@@ -88,7 +88,7 @@ def prepare(
     """Returns the request. Raises AttemptFailed (``client``, not sent) for what Anthropic has no counterpart of."""
     parameters, row = Parameters(order, learned), row_of(served.upstream_name)
     try:
-        cap = parameters.output_cap
+        cap = parameters.take_output_cap()
         max_tokens = _max_tokens(cap, row, served, order.output_budget)
         thinking_room = max_tokens if cap or order.output_budget is None else max_tokens // 2
         body = _body(parameters, row, (max_tokens, thinking_room), recall)
@@ -194,12 +194,12 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
     bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
     effort, own_thinking, source = _thinking(parameters)
     plan = plan_thinking(effort, row, thinking_room, bound=bound)
-    form, single = parameters.form, take("parallel_tool_calls", bool) is False
+    form, single = parameters.take_format(), take("parallel_tool_calls", bool) is False
     tools, choice = equip(conversation, form, row, thinking=_thinks(plan or {}), single=single)
     system, held = talk.system, not rawjson.is_null(form.schema)
-    if form.type in FORMS and not held:
+    if form.type in JSON_FORMATS and not held:
         system = [*system, {"type": "text", "text": JSON_LINE}]
-    stops = parameters.stops(str.strip)  # blank ones are refused
+    stops = parameters.take_stops(str.strip)  # blank ones are refused
     body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}
     body |= {"tools": tools, "tool_choice": choice, "stop_sequences": stops}
     body |= plan or {}
@@ -219,14 +219,14 @@ def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], 
 def _refuse(parameters: Parameters) -> None:
     """Raises BadRequest for what cannot be left out without a different answer."""
     if (parameters.take("n", int) or 1) > 1:
-        raise parameters.refuse("n", "Anthropic returns one choice per call")
+        raise parameters.refusal("n", "Anthropic returns one choice per call")
     modalities = parameters.take("modalities", list[str]) or ["text"]
     if "audio" in modalities:
-        raise parameters.refuse("modalities", "Anthropic has no audio output")
+        raise parameters.refusal("modalities", "Anthropic has no audio output")
     if modalities != ["text"]:
         parameters.drop("modalities")
     if parameters.take("logprobs", bool):
-        raise parameters.refuse("logprobs", "Anthropic does not return probabilities")
+        raise parameters.refusal("logprobs", "Anthropic does not return probabilities")
 
 
 def _thinking(parameters: Parameters) -> tuple[str | None, msgspec.Raw, str]:
@@ -234,7 +234,7 @@ def _thinking(parameters: Parameters) -> tuple[str | None, msgspec.Raw, str]:
 
     DeepSeek, Zhipu and Moonshot have the same words, but no budget, which Anthropic requires.
     """
-    effort, own = parameters.take("reasoning_effort", str), parameters.raw("thinking")
+    effort, own = parameters.take("reasoning_effort", str), parameters.take_raw("thinking")
     given = rawjson.maybe(own)
     if rawjson.at(given, "type") == "enabled" and "budget_tokens" not in given:
         return effort or "medium", rawjson.NULL, "reasoning_effort" if effort else "thinking"
@@ -243,9 +243,9 @@ def _thinking(parameters: Parameters) -> tuple[str | None, msgspec.Raw, str]:
 
 def _add_own_words(parameters: Parameters, body: dict[str, Any], thinking: msgspec.Raw) -> None:
     """Adds fields in Anthropic's own words, which override others."""
-    own = {"thinking": thinking, "cache_control": parameters.raw("cache_control")}
+    own = {"thinking": thinking, "cache_control": parameters.take_raw("cache_control")}
     body |= {name: value for name, value in own.items() if not rawjson.is_null(value)}
-    config = rawjson.maybe(parameters.raw("output_config"))
+    config = rawjson.maybe(parameters.take_raw("output_config"))
     if isinstance(config, dict):
         body["output_config"] = {**body.get("output_config", {}), **config}
 
@@ -268,7 +268,7 @@ def _sampling(parameters: Parameters, row: AnthropicModel, *, thinking: bool) ->
 
 def _service(parameters: Parameters) -> dict[str, Any]:
     """Adds the user's id and the service tier."""
-    out, metadata = dict[str, Any](), parameters.raw("metadata")
+    out, metadata = dict[str, Any](), parameters.take_raw("metadata")
     safety, user = (parameters.take(name, str) or "" for name in ("safety_identifier", "user"))
     own = rawjson.maybe(rawjson.maybe_fields(metadata).get("user_id"))  # the rest may be large
     if own is not None:

@@ -33,9 +33,9 @@ from gateway.upstream.anthropic.models import AnthropicModel
 from gateway.upstream.call_memory import Recall
 from gateway.upstream.translation import (
     FILLER,
-    FORMS,
+    JSON_FORMATS,
+    NameRules,
     ResponseFormat,
-    Spelling,
     check_address,
     conversation_of,
     schema_fields,
@@ -64,7 +64,7 @@ def result_block(result: ResultPart) -> Block:
     """Returns a tool's result. A cache breakpoint within it becomes one at its end."""
     inner = blocks_of(result.parts)
     caches = [block.pop("cache_control") for block in inner if "cache_control" in block]
-    block: Block = {"type": "tool_result", "tool_use_id": TOOLS.sent(result.call_id)}
+    block: Block = {"type": "tool_result", "tool_use_id": TOOLS.valid_name(result.call_id)}
     if result.failed:
         block["is_error"] = True
     if inner:
@@ -98,7 +98,9 @@ def _mark_cached(block: Block, cache: msgspec.Raw) -> Block:
     return block if rawjson.is_null(cache) else {**block, "cache_control": cache}
 
 
-TOOLS = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,128}"), odd=re.compile(r"[^A-Za-z0-9_-]"), limit=128)
+TOOLS = NameRules(
+    valid=re.compile(r"[A-Za-z0-9_-]{1,128}"), invalid_character=re.compile(r"[^A-Za-z0-9_-]"), max_length=128
+)
 """Names of tools, and ids of their calls."""
 
 
@@ -176,7 +178,7 @@ class Dialogue:
         content += said
         for call in calls:
             content += recalled.get(call.id, [])
-            name, call_id = TOOLS.sent(call.name), TOOLS.sent(call.id)
+            name, call_id = TOOLS.valid_name(call.name), TOOLS.valid_name(call.id)
             content.append({"type": "tool_use", "id": call_id, "name": name, "input": call.arguments})
 
     def _recall(self, call_id: str) -> list[msgspec.Raw]:
@@ -212,7 +214,8 @@ def equip(
     choice = _choice(asked)
     if not tools:
         # the API wants tools defined that were called earlier and are not offered any more
-        tools = [{"name": TOOLS.sent(name), "input_schema": _NO_ARGUMENTS} for name in conversation.called_functions]
+        names = map(TOOLS.valid_name, conversation.called_functions)
+        tools = [{"name": name, "input_schema": _NO_ARGUMENTS} for name in names]
         choice = {"type": "none"} if tools else None
     if not rawjson.is_null(form.schema) and not row.structured:
         tools.append({"name": JSON_TOOL, "description": "Gives the answer.", "input_schema": form.schema})
@@ -231,11 +234,11 @@ def answers_by_tool(order: Order) -> bool:
     """Returns whether a call of ``json_response`` in the answer is the answer itself."""
     form = rawjson.maybe(order.fields.get("response_format"))
     named = any(tool.name == JSON_TOOL for tool in conversation_of(order).tools)
-    return isinstance(form, dict) and form.get("type") in FORMS and not named
+    return isinstance(form, dict) and form.get("type") in JSON_FORMATS and not named
 
 
 def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:
-    tool: dict[str, Any] = {"name": TOOLS.sent(offer.name), "input_schema": _schema(offer)}
+    tool: dict[str, Any] = {"name": TOOLS.valid_name(offer.name), "input_schema": _schema(offer)}
     if offer.description:
         tool["description"] = offer.description
     if offer.strict and row.structured:
@@ -295,7 +298,7 @@ def _choice(choice: ToolChoice) -> dict[str, Any] | None:
         case "required":
             return {"type": "any"}
         case "named":
-            return {"type": "tool", "name": TOOLS.sent(choice.name)}
+            return {"type": "tool", "name": TOOLS.valid_name(choice.name)}
     return None
 
 

@@ -164,7 +164,7 @@ class MessageReader(AnswerReader):
         if self._thoughts:
             self._memory.remember(self._order.owner, call_id, rawjson.encode(self._thoughts))
             self._thoughts = []
-        yield ToolCallPart(block.index, call_id, self._names.back(name))
+        yield ToolCallPart(block.index, call_id, self._names.client_name(name))
 
     def _add(self, index: int, delta: Fields) -> Iterator[AnswerPart]:
         block = self._blocks.get(index)

@@ -206,7 +206,7 @@ class ResponseReader(AnswerReader):
             self._memory.remember(self._order.owner, call_id, str(signature).encode())
         said = candidate.arguments
         arguments = rawjson.encode(said if isinstance(said, str) else rawjson.encode(said).decode())
-        name = self._names.back(str(call.get("name", "")))
+        name = self._names.client_name(str(call.get("name", "")))
         yield ToolCallPart(
             number, call_id, name, arguments, signature=str(signature) if signed else "", choice=candidate.index
         )

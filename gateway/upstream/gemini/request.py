@@ -34,10 +34,10 @@ from gateway.upstream.gemini.models import LEVELS, GeminiModel, GeminiThinking, 
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
 from gateway.upstream.translation import (
     FILLER,
-    FORMS,
+    JSON_FORMATS,
+    NameRules,
     Parameters,
     ResponseFormat,
-    Spelling,
     check_address,
     read_caps,
     refusal_of,
@@ -57,7 +57,7 @@ def config_of(parameters: Parameters, row: GeminiModel, cap: int | None, *, own_
     choices = parameters.take("n", int)
     out: dict[str, Any] = {
         "maxOutputTokens": cap,
-        "stopSequences": parameters.stops(bool, 5) or None,
+        "stopSequences": parameters.take_stops(bool, 5) or None,
         "candidateCount": choices if choices != 1 else None,
         "seed": parameters.take("seed", int),
     }
@@ -66,7 +66,7 @@ def config_of(parameters: Parameters, row: GeminiModel, cap: int | None, *, own_
     out |= _rename_values(parameters, sampling, supported=row.sampling)
     out |= _rename_values(parameters, penalties, supported=row.penalties)
     out |= _probabilities(parameters, row)
-    out |= _form(parameters.form)
+    out |= _form(parameters.take_format())
     out |= _modalities(parameters)
     effort = parameters.take("reasoning_effort", str)
     thinking = _thinking(effort, row)
@@ -108,7 +108,7 @@ def _probabilities(parameters: Parameters, row: GeminiModel) -> dict[str, Any]:
 
 def _form(form: ResponseFormat) -> dict[str, Any]:
     """Sets the form of the answer. A JSON schema is sent unchanged: ``responseSchema`` would accept a subset only."""
-    if form.type not in FORMS:
+    if form.type not in JSON_FORMATS:
         return {}
     schema = {} if rawjson.is_null(form.schema) else {"responseJsonSchema": form.schema}
     return {"responseMimeType": "application/json", **schema}
@@ -118,7 +118,7 @@ def _modalities(parameters: Parameters) -> dict[str, Any]:
     """Sets whether the answer may have images. Models that make images do so by default."""
     wanted = parameters.take("modalities", list[str]) or ["text"]
     if "audio" in wanted:
-        raise parameters.refuse("modalities", "Gemini's chat models have no audio output")
+        raise parameters.refusal("modalities", "Gemini's chat models have no audio output")
     return {} if wanted == ["text"] else {"responseModalities": [word.upper() for word in wanted]}
 
 
@@ -168,7 +168,7 @@ def result_parts(result: ResultPart, row: GeminiModel) -> list[Part]:
     texts = [part for part in result.parts if isinstance(part, TextPart)]
     media = [_media(part, row) for part in result.parts if isinstance(part, MediaPart)]
     given = _response(texts, failed=result.failed)
-    response: Part = {"id": result.call_id, "name": TOOLS.sent(result.name), "response": given}
+    response: Part = {"id": result.call_id, "name": TOOLS.valid_name(result.name), "response": given}
     if not row.media_results:
         return [{"functionResponse": response}, *media]
     return [{"functionResponse": {**response, "parts": media} if media else response}]
@@ -191,8 +191,11 @@ def _media(media: MediaPart, row: GeminiModel) -> Part:
     return {"fileData": {**({"mimeType": kind} if kind else {}), "fileUri": media.url}}
 
 
-TOOLS = Spelling(
-    fit=re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}"), odd=re.compile(r"[^A-Za-z0-9_.:-]"), limit=64, first="_"
+TOOLS = NameRules(
+    valid=re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}"),
+    invalid_character=re.compile(r"[^A-Za-z0-9_.:-]"),
+    max_length=64,
+    prefix="_",
 )
 """Names of functions."""
 
@@ -232,7 +235,7 @@ def _calls(calls: list[CallPart], recall: Recall, row: GeminiModel) -> list[Part
     """Returns the calls. Of parallel ones only the first must be signed."""
     parts: list[Part] = []
     for call in calls:
-        part: Part = {"functionCall": {"id": call.id, "name": TOOLS.sent(call.name), "args": call.arguments}}
+        part: Part = {"functionCall": {"id": call.id, "name": TOOLS.valid_name(call.name), "args": call.arguments}}
         signature = call.signature or recall(call.id).decode()
         if not signature and row.signatures and not parts:
             signature = PLACEHOLDER
@@ -254,7 +257,7 @@ def tools_of(conversation: Conversation) -> dict[str, Any]:
     if choice.mode:
         calling: dict[str, Any] = {"mode": _MODES[choice.mode]}
         if choice.mode == "named":
-            calling["allowedFunctionNames"] = [TOOLS.sent(choice.name)]
+            calling["allowedFunctionNames"] = [TOOLS.valid_name(choice.name)]
         out["toolConfig"] = {"functionCallingConfig": calling}
     return out
 
@@ -268,7 +271,7 @@ def _declaration(offer: ToolOffer) -> dict[str, Any]:
 
     A schema of alternatives (``anyOf`` and others) is one of an object, whether it says so or not.
     """
-    out: dict[str, Any] = {"name": TOOLS.sent(offer.name)}
+    out: dict[str, Any] = {"name": TOOLS.valid_name(offer.name)}
     if offer.description:
         out["description"] = offer.description
     schema = schema_fields(offer)
@@ -295,7 +298,7 @@ def prepare(
     """Returns the request. Raises AttemptFailed (``client``, not sent) for what Gemini has no counterpart of."""
     parameters, row = Parameters(order, learned), row_of(served.upstream_name)
     try:
-        asked = parameters.output_cap
+        asked = parameters.take_output_cap()
         cap = asked if asked is not None else _chosen_cap(order)
         cap = _lower_cap(cap, served)
         body = _body(parameters, row, cap, recall, own_cap=asked is None)

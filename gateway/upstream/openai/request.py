@@ -24,10 +24,12 @@ from gateway.domain.conversation import (
 )
 from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
-from gateway.upstream.translation import Spelling, conversation_of
+from gateway.upstream.translation import NameRules, conversation_of
 from gateway.upstream.vendors import LOCAL, OPENAI, OPENROUTER, PLAIN, Vendor
 
-OPENAI_TOOLS = Spelling(fit=re.compile(r"[A-Za-z0-9_-]{1,64}"), odd=re.compile(r"[^A-Za-z0-9_-]"), limit=64)
+OPENAI_TOOLS = NameRules(
+    valid=re.compile(r"[A-Za-z0-9_-]{1,64}"), invalid_character=re.compile(r"[^A-Za-z0-9_-]"), max_length=64
+)
 """Names of tools."""
 MOST_STOPS = 4
 """OpenAI's limit of stop sequences."""

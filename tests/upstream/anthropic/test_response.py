@@ -113,7 +113,7 @@ def test_an_error_inside_has_its_own_kind() -> None:
 
 
 def test_a_changed_name_is_changed_back() -> None:
-    use = {"type": "tool_use", "id": "t", "name": TOOLS.sent("dot.ted"), "input": {}}
+    use = {"type": "tool_use", "id": "t", "name": TOOLS.valid_name("dot.ted"), "input": {}}
     message, _ = _said(_answer(use), tools=[{"type": "function", "function": {"name": "dot.ted"}}])
     assert message["tool_calls"][0]["function"]["name"] == "dot.ted"
 

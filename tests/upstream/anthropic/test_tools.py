@@ -24,7 +24,7 @@ SOME = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": 
 
 def _equip(row: AnthropicModel = NATIVE, *, thinking: bool = False, **fields: Any) -> dict[str, Any]:
     parameters = Parameters(translated({"messages": [], **fields}), NOTHING)
-    form, parallel = parameters.form, parameters.take("parallel_tool_calls", bool)
+    form, parallel = parameters.take_format(), parameters.take("parallel_tool_calls", bool)
     tools, choice = equip(parameters.conversation, form, row, thinking=thinking, single=parallel is False)
     found: dict[str, Any] = msgspec.json.decode(rawjson.encode({"tools": tools, "choice": choice}))
     return found

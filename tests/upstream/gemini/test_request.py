@@ -111,7 +111,7 @@ PRO, FLASH = row_of("gemini-2.5-pro"), row_of("gemini-3.6-flash")
 
 def _config(row: Any, **fields: Any) -> tuple[Any, list[str]]:
     parameters = Parameters(translated({"messages": [], **fields}), NOTHING)
-    found = config_of(parameters, row, parameters.output_cap)
+    found = config_of(parameters, row, parameters.take_output_cap())
     return json.loads(rawjson.encode(found)), list(parameters.left_out)
 
 

@@ -157,7 +157,7 @@ def test_calls_are_numbered_across_responses() -> None:
 
 
 def test_calls_have_the_clients_names() -> None:
-    assert _message(use(TOOLS.sent("1st")), tools=[function("1st")])["tool_calls"][0]["function"]["name"] == "1st"
+    assert _message(use(TOOLS.valid_name("1st")), tools=[function("1st")])["tool_calls"][0]["function"]["name"] == "1st"
 
 
 def test_arguments_that_come_in_parts_are_put_together() -> None:
