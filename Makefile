@@ -11,6 +11,8 @@ PYTEST := PYTHONDONTWRITEBYTECODE= PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/pytho
 COMPILED := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m tests.compiled
 RULES := tests/test_documents.py tests/test_layers.py tests/test_mirror.py tests/test_names.py tests/test_sizes.py \
 	tests/test_wording.py
+# What is installed for them; `e2e` is enough for tests/e2e, and takes half the time.
+NEEDS ?= dev
 # Without names of tests, those that `make check` runs are left to it.
 OTHERS = $(if $(findstring tests/,$(ARGS)),,$(RULES:%=--ignore=%))
 
@@ -32,7 +34,7 @@ help: ## this list
 run: $(VENV)/.stamp-run ## start tollkeeper (ARGS="..." for a command)
 	@$(BIN)/python cli.py $(ARGS)
 
-test: $(VENV)/.stamp-dev ## run the tests, of the slow kinds a sample (ARGS="..." for pytest)
+test: $(VENV)/.stamp-$(NEEDS) ## run the tests, of the slow kinds a sample (ARGS="..." for pytest)
 	@$(COMPILED)
 	$(PYTEST) -n $(WORKERS) --dist worksteal $(OTHERS) $(ARGS)
 
@@ -69,7 +71,8 @@ lock: $(BIN)/python ## pin the requirements of pyproject.toml (UPGRADE=--upgrade
 	compile() { "$$tools/bin/uv" pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" $(UPGRADE) "$$@"; } && \
 	compile --output-file requirements.txt && \
-	compile --constraint requirements.txt --extra dev --extra build --output-file requirements-dev.txt
+	compile --constraint requirements.txt --extra dev --extra build --output-file requirements-dev.txt && \
+	compile --constraint requirements-dev.txt --extra e2e --output-file requirements-e2e.txt
 
 clean: ## remove the virtual environment and every cache
 	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -92,3 +95,8 @@ $(VENV)/.stamp-dev: requirements-dev.txt | $(BIN)/python
 	@echo "installing what its development needs"
 	@$(PIP_INSTALL) -r requirements-dev.txt
 	@touch $@ $(VENV)/.stamp-run
+
+$(VENV)/.stamp-e2e: requirements-e2e.txt | $(BIN)/python
+	@echo "installing what the tests of real processes need"
+	@$(PIP_INSTALL) -r requirements-e2e.txt
+	@touch $@
