@@ -19,7 +19,7 @@ from gateway.domain.usage import Usage, as_object
 from gateway.inbound.chat.render import DONE
 from gateway.inbound.renderer import Renderer
 from gateway.upstream.answer_state import AnswerState
-from gateway.upstream.openai.reader import ID_LIMIT, OpenedChoice
+from gateway.upstream.openai.reader import ID_LIMIT, ParsedChoice
 from gateway.upstream.openai.tool_calls import tool_kind
 from gateway.upstream.tool_call_tracker import TrackedCall
 from gateway.upstream.usage_report import UsageReports
@@ -81,7 +81,7 @@ class ChunkEditor(Renderer):
         choice = {"index": event.choice, "delta": {}, "logprobs": None, "finish_reason": event.reason}
         return b"data: %b" % rawjson.encode({**self._head, "choices": [choice]}) + BLANK
 
-    def edit(self, choice: OpenedChoice, calls: Iterator[TakenCall], *, said: bool) -> bool:
+    def edit(self, choice: ParsedChoice, calls: Iterator[TakenCall], *, said: bool) -> bool:
         """Edit a choice in place. Returns False if nothing of it is left for the client. ``said``: it has content."""
         index, message, fields = choice.index, choice.message, choice.fields
         reason = self.state.reason(index)
@@ -123,7 +123,7 @@ class ChunkEditor(Renderer):
         return self.event({**self._head, "choices": [], "usage": report}) + DONE
 
 
-def mend_message(choice: OpenedChoice, calls: Iterator[TakenCall], reason: str, order: Order) -> None:
+def mend_message(choice: ParsedChoice, calls: Iterator[TakenCall], reason: str, order: Order) -> None:
     """Edit a choice of a whole answer in place."""
     message, fields = choice.message, choice.fields
     mend_calls(choice, calls)
@@ -134,7 +134,7 @@ def mend_message(choice: OpenedChoice, calls: Iterator[TakenCall], reason: str, 
     order.screen.clean(fields)
 
 
-def mend_calls(choice: OpenedChoice, calls: Iterator[TakenCall]) -> bool:
+def mend_calls(choice: ParsedChoice, calls: Iterator[TakenCall]) -> bool:
     """Write the tool calls as clients rely on them, without empty ones. Returns whether one of them is new."""
     taken = list(zip(choice.calls, calls, strict=False))
     given = [call for delta, part in taken if (call := _call_for_client(delta, part, whole=choice.whole)) is not None]

@@ -90,7 +90,7 @@ class NativeChatStream(RenderedStream):
         self.read_whole(body, split=True)
         if self.failure:
             return {}
-        answer, calls = self._chat.opened, iter(self._calls)
+        answer, calls = self._chat.chunk, iter(self._calls)
         for choice in self._chat.choices:
             mend_message(choice, calls, self._state.reason(choice.index), self._order)
         answer["choices"] = [choice.fields for choice in self._chat.choices]
@@ -118,9 +118,9 @@ class NativeChatStream(RenderedStream):
                     if any(text.startswith(b"{") for text in run.texts):  # they may contain what came before
                         self._template = None
                         continue
-                    self._arguments.add(run.said)
+                    self._arguments.add(run.whole_text)
                 self.events += len(run.texts)
-                self.tally.add(run.said)
+                self.tally.add(run.whole_text)
                 self._lessons = LESSONS
                 if run.size == len(block):
                     return run.out
@@ -187,7 +187,7 @@ class NativeChatStream(RenderedStream):
 
     def _edit(self) -> Doc | None:
         """Returns the chunk for the client; None if it has nothing new."""
-        chunk, choices, calls = self._chat.opened, self._chat.choices, iter(self._calls)
+        chunk, choices, calls = self._chat.chunk, self._chat.choices, iter(self._calls)
         kept = [
             choice.fields for choice in choices if self._editor.edit(choice, calls, said=choice.index in self._said)
         ]

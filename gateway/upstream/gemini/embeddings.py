@@ -1,6 +1,6 @@
 """Embeddings from Gemini: ``embedContent`` for one text, ``batchEmbedContents`` for several, a hundred at a time.
 
-Gemini shortens vectors without scaling them; OpenAI's have length 1 at every size, so shortened ones are scaled here.
+Gemini shortens vectors without scaling them. OpenAI's have length 1 at every size, so shortened ones are scaled here.
 """
 
 import math
@@ -22,12 +22,12 @@ from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response
 from gateway.upstream.gemini.request import root
 from gateway.upstream.openai.dialect import PLAIN_HEADERS
-from gateway.upstream.openai.embeddings import EmbeddingsAdapter, Vector, answer_of, in_order, numbers
+from gateway.upstream.openai.embeddings import EmbeddingsAdapter, Vector, in_order, numbers, write_answer
 
 BATCH = 100
 """The most texts of one request."""
-UNDERSTOOD = frozenset({"model", "input", "encoding_format", "dimensions", "task_type", "taskType", "title"})
-"""Fields with a counterpart."""
+_ACCEPTED = frozenset({"model", "input", "encoding_format", "dimensions", "task_type", "taskType", "title"})
+"""Fields of a request with a counterpart at Gemini."""
 
 
 class GeminiEmbeddings(EmbeddingsAdapter):
@@ -36,24 +36,20 @@ class GeminiEmbeddings(EmbeddingsAdapter):
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
         name = served.upstream_name
         model = name if name.startswith(("models/", "tunedModels/")) else f"models/{name}"
-        collection, _, rest = model.partition("/")
-        url = f"{root(channel)}/{collection}/{quote(rest, safe='')}"
-        given = order.fields["input"]
-        several = bytes(memoryview(given)[:1]) == b"["
-        requests = [_request(text, order.fields) for text in (rawjson.items(given) if several else [given])]
-        if not several:
-            body = rawjson.encode(requests[0])
-            prepared = [PreparedRequest(url=f"{url}:embedContent", headers=PLAIN_HEADERS, body=body)]
-        else:
+        collection, _, name = model.partition("/")
+        url = f"{root(channel)}/{collection}/{quote(name, safe='')}"
+        text = order.fields["input"]
+        if bytes(memoryview(text)[:1]) == b"[":
+            url += ":batchEmbedContents"
+            requests = [{"model": model, **_request(text, order.fields)} for text in rawjson.items(text)]
             batches = [requests[start : start + BATCH] for start in range(0, len(requests), BATCH)]
-            bodies = [
-                rawjson.encode({"requests": [{"model": model, **request} for request in batch]}) for batch in batches
-            ]
-            prepared = [
-                PreparedRequest(url=f"{url}:batchEmbedContents", headers=PLAIN_HEADERS, body=body) for body in bodies
-            ]
-        dropped = tuple(field for field in order.fields if field not in UNDERSTOOD)
-        return msgspec.structs.replace(prepared[0], more=tuple(prepared[1:]), dropped=dropped)
+            bodies = [rawjson.encode({"requests": batch}) for batch in batches]
+        else:
+            url += ":embedContent"
+            bodies = [rawjson.encode(_request(text, order.fields))]
+        first, *others = [PreparedRequest(url=url, headers=PLAIN_HEADERS, body=body) for body in bodies]
+        dropped = tuple(field for field in order.fields if field not in _ACCEPTED)
+        return msgspec.structs.replace(first, more=tuple(others), dropped=dropped)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
         body = body.strip()
@@ -65,22 +61,23 @@ class GeminiEmbeddings(EmbeddingsAdapter):
             for i, vector in enumerate(vectors):
                 vector.index = i
             in_order(vectors, text_count(order.fields["input"]))
-            return answer_of(vectors, order, _head(answers))
+            return write_answer(vectors, order, _usage_fields(answers))
         except ValueError as error:
-            msg = f"it has no embeddings: {str(error) or excerpt(body)}"
-            raise AttemptFailed(bad_response(channel, msg)) from error
+            why = f"it has no embeddings: {str(error) or excerpt(body)}"
+            raise AttemptFailed(bad_response(channel, why)) from error
 
 
 def _request(text: msgspec.Raw, fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    """Returns the request for one text."""
     request: dict[str, Any] = {"content": {"parts": [{"text": text}]}}
-    for theirs, names in (
+    for gemini_name, names in (
         ("taskType", ("task_type", "taskType")),
         ("title", ("title",)),
         ("outputDimensionality", ("dimensions",)),
     ):
         value = next((fields[name] for name in names if not rawjson.is_null(fields.get(name))), None)
         if value is not None:
-            request[theirs] = value
+            request[gemini_name] = value
     return request
 
 
@@ -97,7 +94,7 @@ def _vectors(answer: Fields) -> list[msgspec.Raw]:
 
 
 def _scale(vector: msgspec.Raw, order: Order) -> msgspec.Raw:
-    """Returns a vector that was shortened on request, scaled to length 1."""
+    """Returns a vector, scaled to length 1 if the request shortened it."""
     if rawjson.is_null(order.fields.get("dimensions")):
         return vector
     values = numbers(vector)
@@ -105,8 +102,8 @@ def _scale(vector: msgspec.Raw, order: Order) -> msgspec.Raw:
     return rawjson.raw([value / length for value in values]) if length else vector
 
 
-def _head(answers: list[Fields]) -> Fields:
-    """Returns the usage of all answers together, if each of them reports it."""
+def _usage_fields(answers: list[Fields]) -> Fields:
+    """Returns the ``usage`` of all answers together; empty unless each of them reports it."""
     counts = [rawjson.maybe(answer.get("usageMetadata")) for answer in answers]
     prompt_counts = [count.get("promptTokenCount") for count in counts if isinstance(count, dict)]
     tokens = [number for number in prompt_counts if type(number) is int]

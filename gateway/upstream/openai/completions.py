@@ -1,4 +1,4 @@
-"""Completions (``POST /v1/completions``) at channels of OpenAI's dialect: requests. Answers are read like chats."""
+"""Completions (``POST /v1/completions``) at channels of OpenAI's dialect. Answers are read like chat completions."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from gateway.upstream.openai.reader import ChatReader
 from gateway.upstream.vendors import Vendor, vendor_of
 
 USUAL_OUTPUT = msgspec.Raw(b"16")
-"""OpenAI's default for ``max_tokens``, sent when the client gives none."""
+"""OpenAI's default for ``max_tokens``, which is sent if the client sends none, so that every vendor has the same."""
 
 
 class CompletionsDialect(RequestWriter):
@@ -33,7 +33,7 @@ class CompletionsDialect(RequestWriter):
         if order.stream:
             ask_usage(fields, wanted=vendor.stream_options and "stream_options" not in learned.dropped)
         return PreparedRequest(
-            url=_address(channel.base_url, vendor),
+            url=_url(channel.base_url, vendor),
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=order.body if order.body and fields == order.fields else rawjson.encode(fields),
             dropped=dropped,
@@ -48,8 +48,8 @@ class CompletionsDialect(RequestWriter):
         return msgspec.structs.replace(failure, lacks_api=True, parameters=()) if lacks_path(failure) else failure
 
 
-def _address(base_url: str, vendor: Vendor) -> str:
-    """Returns the URL to post to. Some vendors, such as DeepSeek, serve completions under another root."""
+def _url(base_url: str, vendor: Vendor) -> str:
+    """Returns the URL of completions. Some vendors, such as DeepSeek, have them under another root."""
     if vendor.completions_root:
         base_url = base_url.rstrip("/").removesuffix("/v1").removesuffix("/beta") + vendor.completions_root
     return endpoint(base_url, "/completions")

@@ -1,7 +1,7 @@
-"""OpenAI's chat completions, spoken by OpenAI and nearly everyone else: the dialect, and how requests fit it.
+"""OpenAI's chat completions, spoken by OpenAI and nearly everyone else: the dialect, and how requests are written.
 
-A client's request is fitted to a channel by the smallest edit. What is not named here goes out as the bytes it came as;
-see ``vendors`` for who needs what.
+A client's request is changed as little as a channel needs (see ``vendors``). Every other value goes out as the bytes
+that came.
 """
 
 import hashlib
@@ -28,56 +28,69 @@ from gateway.upstream.vendors import Vendor, vendor_of
 STREAM_HEADERS = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
 PLAIN_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip, deflate", "Content-Type": "application/json"}
 
-_USAGE_ASKED = msgspec.Raw(b'{"include_usage":true}')
+_INCLUDE_USAGE = msgspec.Raw(b'{"include_usage":true}')
 _EMPTY = msgspec.Raw(b'""')
 _SYSTEM = msgspec.Raw(b'"system"')
 _NONE = msgspec.Raw(b'"none"')
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 
 
-def _fits(order: Order, traits: Vendor, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> bool:
+class _Target(msgspec.Struct, frozen=True, gc=False):
+    """A model at a channel, and what its upstream is known to accept."""
+
+    vendor: Vendor
+    channel: Channel
+    served: ServedModel
+    learned: LearnedRefusals
+
+    @property
+    def limit_field(self) -> TokenLimitField:
+        """Returns the name of the output limit. It is never one that is not accepted, because then the output would be
+        unlimited.
+        """
+        accepted = [name for name in CAPS if self.vendor.accepts(name)]
+        if len(accepted) == 1:
+            return TokenLimitField(accepted[0])
+        own_field = self.learned.token_limit_field or self.channel.token_limit_field
+        return own_field or self.vendor.limit_field(self.served.upstream_name)
+
+    @property
+    def max_output(self) -> int | None:
+        """Returns the model's own output limit, if known. A learned one is lower than one that was accepted before."""
+        return self.served.max_output if self.learned.max_output is None else self.learned.max_output
+
+    @property
+    def may_be_limited(self) -> bool:
+        """Returns whether the upstream and the channel's owner let a request have an output limit."""
+        removed = self.channel.overrides.remove if self.channel.overrides is not None else ()
+        return not any(name in removed or name in self.learned.dropped for name in CAPS)
+
+
+def _may_pass_unchanged(order: Order, target: _Target) -> bool:
     """Returns whether the client's body is what this channel needs, so that it need not be built again."""
-    if not order.body or order.stream or not traits.quiet or learned.dropped or order.output_budget is not None:
+    fields, vendor, served = order.fields, target.vendor, target.served
+    if not order.body or order.stream or order.output_budget is not None:
         return False
-    if order.model != (served.upstream or served.name) or (not traits.reads_developer and _has_developer(order.fields)):
+    if not vendor.quiet or target.learned.dropped or order.model != (served.upstream or served.name):
         return False
-    fields = order.fields
-    return (
-        ("max_tokens" not in fields and "max_completion_tokens" not in fields)
-        or (
-            _limit_field(traits, channel, served, learned) is TokenLimitField.KEEP
-            and ((most := _most(served, learned)) is None or not any(_above(fields.get(name), most) for name in CAPS))
-        )
-    ) and "stream_options" not in fields
+    if "stream_options" in fields or (not vendor.reads_developer and _has_developer(fields)):
+        return False
+    if "max_tokens" not in fields and "max_completion_tokens" not in fields:
+        return True
+    return target.limit_field is TokenLimitField.KEEP and not _caps_above(fields, target.max_output)
 
 
 @lru_cache(maxsize=256)
 def endpoint(base_url: str, path: str) -> str:
-    """Returns a path below the base URL, whose query is kept."""
+    """Returns the URL of a path below the base URL. A query of the base URL is kept."""
     if "?" not in base_url:
         return base_url.rstrip("/") + path
     parts = urlsplit(base_url)
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
 
 
-def _limit_field(traits: Vendor, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> TokenLimitField:
-    """Returns the name of the limit there. A name that is not accepted there is never chosen: the output would be
-    unlimited.
-    """
-    if traits.allow or traits.deny:
-        accepted = [name for name in CAPS if traits.accepts(name)]
-        if len(accepted) == 1:
-            return TokenLimitField(accepted[0])
-    return learned.token_limit_field or channel.token_limit_field or traits.limit_field(served.upstream_name)
-
-
-def _most(served: ServedModel, learned: LearnedRefusals) -> int | None:
-    """Returns the model's own output limit, if known: a learned one is lower than one that was accepted before."""
-    return served.max_output if learned.max_output is None else learned.max_output
-
-
-def limit_output(fields: Fields, field: TokenLimitField, most: int | None) -> int | None:
-    """Puts the output limit under the name it has there; of two limits the newer name's wins.
+def limit_output(fields: Fields, field: TokenLimitField, max_output: int | None) -> int | None:
+    """Put the output limit under the name that the upstream wants. Of two limits, the one with the newer name counts.
 
     A limit above the model's own is lowered to that, which is then returned.
     """
@@ -86,135 +99,129 @@ def limit_output(fields: Fields, field: TokenLimitField, most: int | None) -> in
     if field is not TokenLimitField.KEEP:
         new, old = (fields.pop(name, None) for name in CAPS)
         fields[field.value] = (old if new is None or rawjson.is_null(new) else new) or rawjson.NULL
-    high = [name for name in CAPS if most is not None and _above(fields.get(name), most)]
-    for name in high:
-        fields[name] = rawjson.raw(most)
-    return most if high else None
+    above = _caps_above(fields, max_output)
+    for name in above:
+        fields[name] = rawjson.raw(max_output)
+    return max_output if above else None
 
 
-def _may_limit(channel: Channel, learned: LearnedRefusals) -> bool:
-    """Returns whether the upstream and the channel's owner let a request have an output limit."""
-    removed = channel.overrides.remove if channel.overrides is not None else ()
-    return not any(name in removed or name in learned.dropped for name in CAPS)
+def _caps_above(fields: Fields, max_output: int | None) -> list[str]:
+    """Returns the names of the output limits above the model's own."""
+    if max_output is None:
+        return []
+    caps = {name: rawjson.maybe(fields.get(name)) for name in CAPS}
+    return [name for name, cap in caps.items() if type(cap) is int and cap > max_output]
 
 
-def _choose_limit(fields: Fields, output_budget: int, field: TokenLimitField, most: int | None) -> int | None:
-    """Sets the limit of each choice that the money left pays for, and returns it; None if there is one already.
+def _limit_to_budget(fields: Fields, output_budget: int, target: _Target) -> int | None:
+    """Limit each choice to what the money left pays for. Returns that limit; None if the request has one already.
 
     It is never above the model's own. What it does not limit, such as thinking at some vendors, must be paid as well.
     """
-    asked = read_limit(fields)
-    limit = output_budget // asked.choices - max(0, asked.expected - DEFAULT_OUTPUT)
-    if asked.capped or limit < 1:
+    current = read_limit(fields)
+    limit = output_budget // current.choices - max(0, current.expected - DEFAULT_OUTPUT)
+    if current.capped or limit < 1:
         return None
-    limit = limit if most is None else min(limit, most)
+    limit = limit if target.max_output is None else min(limit, target.max_output)
+    field = target.limit_field
     fields["max_tokens" if field is TokenLimitField.KEEP else field.value] = rawjson.raw(limit)
     return limit
 
 
-def _above(cap: msgspec.Raw | None, most: int) -> bool:
-    value = None if cap is None else rawjson.maybe(cap)
-    return type(value) is int and value > most
-
-
-def _fit_parameters(fields: Fields, traits: Vendor, learned: LearnedRefusals) -> list[str]:
-    """Removes or renames what the upstream would refuse. Returns the client's names of what is missing then."""
-    dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
-    if NO_EFFORT in learned.dropped and "tools" in fields:
-        dropped += [EFFORT] if fields.get(EFFORT, _NONE) != _NONE else []
-        fields[EFFORT] = _NONE
-    if traits.rename or traits.swaps:
-        _translate(fields, traits)
-    if traits.allow or traits.deny:
-        dropped += _admit(fields, traits)
-    return dropped
-
-
 def ask_usage(fields: Fields, *, wanted: bool) -> None:
-    """Requests the usage of streams, beside the client's own options."""
+    """Ask for the usage of a stream beside the client's own options; if it is not ``wanted``, remove these."""
     options = fields.get("stream_options")
     if not wanted:
         fields.pop("stream_options", None)
     elif options is None or rawjson.is_null(options):
-        fields["stream_options"] = _USAGE_ASKED
+        fields["stream_options"] = _INCLUDE_USAGE
     else:
-        opened = rawjson.fields(options)
-        opened["include_usage"] = msgspec.Raw(b"true")
-        fields["stream_options"] = rawjson.raw(opened)
+        fields["stream_options"] = rawjson.raw({**rawjson.fields(options), "include_usage": True})
 
 
-def _translate(fields: Fields, traits: Vendor) -> None:
-    for here, there in traits.rename:
-        if here in fields:
-            fields[there] = fields.pop(here)
-    for name, value, instead in traits.swaps:
+def _fit_parameters(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> list[str]:
+    """Remove or rename what the upstream would refuse. Returns the client's names of what was removed."""
+    dropped = [name for name in learned.dropped if fields.pop(name, None) is not None]
+    if NO_EFFORT in learned.dropped and "tools" in fields:
+        dropped += [EFFORT] if fields.get(EFFORT, _NONE) != _NONE else []
+        fields[EFFORT] = _NONE
+    for name, vendor_name in vendor.rename:
+        if name in fields:
+            fields[vendor_name] = fields.pop(name)
+    for name, value, vendor_value in vendor.swaps:
         if name in fields and rawjson.maybe(fields[name]) == rawjson.value(value):
-            fields[name] = msgspec.Raw(instead)
+            fields[name] = msgspec.Raw(vendor_value)
+    if vendor.allow or vendor.deny:
+        dropped += _remove_refused(fields, vendor)
+    return dropped
 
 
-def _admit(fields: Fields, traits: Vendor) -> list[str]:
-    """Removes what is not accepted there. Returns the client's names for it."""
-    here = {there: name for name, there in traits.rename}
-    refused = [name for name in fields if not traits.accepts(name)]
+def _remove_refused(fields: Fields, vendor: Vendor) -> list[str]:
+    """Remove the fields that the vendor does not accept. Returns the client's names of them."""
+    client_names = {vendor_name: name for name, vendor_name in vendor.rename}
+    refused = [name for name in fields if not vendor.accepts(name)]
     for name in refused:
         del fields[name]
-    return [here.get(name, name) for name in refused if name != "stream_options"]
+    return [client_names.get(name, name) for name in refused if name != "stream_options"]
 
 
 def _has_developer(fields: Fields) -> bool:
     return DEVELOPER in bytes(memoryview(fields.get("messages", rawjson.NULL)))
 
 
-def _opens_messages(fields: Fields, traits: Vendor, learned: LearnedRefusals) -> bool:
+def _must_edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> bool:
     """Returns whether something in a message may have to be changed."""
     learned_fields = any(name.startswith(MESSAGES) for name in learned.dropped)
-    return traits.edits_messages or learned_fields or (not traits.reads_developer and _has_developer(fields))
+    return vendor.edits_messages or learned_fields or (not vendor.reads_developer and _has_developer(fields))
 
 
-def _edit_messages(fields: Fields, traits: Vendor, learned: LearnedRefusals) -> list[str]:
+def _edit_messages(fields: Fields, vendor: Vendor, learned: LearnedRefusals) -> list[str]:
+    """Change the messages to what the upstream accepts. Returns the names of the fields that were removed."""
     try:
         messages = rawjson.objects(fields["messages"])
     except ValueError:  # not a list of objects: the upstream will say so
         return []
     dropped: dict[str, None] = {}
-    denied = traits.message_deny | {name.removeprefix(MESSAGES) for name in learned.dropped if name != ROLE}
-    respells = not traits.reads_developer or ROLE in learned.dropped
+    denied = vendor.message_deny | {name.removeprefix(MESSAGES) for name in learned.dropped if name != ROLE}
+    renames_developer = not vendor.reads_developer or ROLE in learned.dropped
     for message in messages:
-        for name in _refused_parts(message, traits, denied):
+        for name in _refused_fields(message, vendor, denied):
             del message[name]
             dropped[MESSAGES + name] = None
-        if respells and bytes(message.get("role", rawjson.NULL)) == DEVELOPER:
+        if renames_developer and _role(message) == DEVELOPER:
             message["role"] = _SYSTEM
-        _mend_content(message, traits)
-        if traits.short_tool_ids:
+        _fix_nulls(message, vendor)
+        if vendor.short_tool_ids:
             _shorten_ids(message)
     fields["messages"] = rawjson.raw(messages)
     return list(dropped)
 
 
-def _refused_parts(message: Fields, traits: Vendor, denied: frozenset[str]) -> list[str]:
-    tool = bytes(message.get("role", rawjson.NULL)) == b'"tool"'
-    return [
-        name
-        for name in message
-        if name in denied
-        or (traits.message_allow and name not in traits.message_allow and not (tool and name == "name"))
-    ]
+def _role(message: Fields) -> bytes:
+    return bytes(message.get("role", rawjson.NULL))
 
 
-def _mend_content(message: Fields, traits: Vendor) -> None:
-    if traits.drop_nulls and bytes(message.get("role", rawjson.NULL)) == b'"assistant"':
+def _refused_fields(message: Fields, vendor: Vendor, denied: frozenset[str]) -> list[str]:
+    allowed = vendor.message_allow
+    if allowed and _role(message) == b'"tool"':
+        allowed |= {"name"}
+    return [name for name in message if name in denied or (allowed and name not in allowed)]
+
+
+def _fix_nulls(message: Fields, vendor: Vendor) -> None:
+    """Replace or remove null values that the vendor refuses."""
+    if vendor.drop_nulls and _role(message) == b'"assistant"':
         for name in [name for name, value in message.items() if rawjson.is_null(value)]:
             del message[name]
     calls = message.get("tool_calls")
-    if traits.empty_content and rawjson.is_null(message.get("content", _EMPTY)) and rawjson.is_null(calls):
+    if vendor.empty_content and rawjson.is_null(message.get("content", _EMPTY)) and rawjson.is_null(calls):
         message["content"] = _EMPTY
 
 
 def _shorten_ids(message: Fields) -> None:
-    """Gives both sides of a tool call the same short id."""
+    """Replace the ids of tool calls by short ones, which are the same in calls and results."""
     if "tool_call_id" in message:
-        message["tool_call_id"] = _shorten(message["tool_call_id"])
+        message["tool_call_id"] = _short_id(message["tool_call_id"])
     if rawjson.is_null(message.get("tool_calls")):
         return
     try:
@@ -223,11 +230,12 @@ def _shorten_ids(message: Fields) -> None:
         return
     for call in calls:
         if "id" in call:
-            call["id"] = _shorten(call["id"])
+            call["id"] = _short_id(call["id"])
     message["tool_calls"] = rawjson.raw(calls)
 
 
-def _shorten(value: msgspec.Raw) -> msgspec.Raw:
+def _short_id(value: msgspec.Raw) -> msgspec.Raw:
+    """Returns the id if it is short, else a digest of it."""
     try:
         text = rawjson.text(value)
     except ValueError:
@@ -238,32 +246,30 @@ def _shorten(value: msgspec.Raw) -> msgspec.Raw:
 
 
 class OpenAIDialect(ChannelDialect):
-    """OpenAI's dialect, also for ``mock``, which answers the same way."""
+    """OpenAI's dialect, also for ``mock``, which answers in the same form."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Returns the request. ``dropped`` names the client's parameters that are missing in it."""
-        traits = vendor_of(channel.preset, channel.base_url)
-        if _fits(order, traits, channel, served, learned):
-            url = endpoint(channel.base_url, "/chat/completions")
+        """Returns the request. ``dropped`` names the client's parameters that it does not have."""
+        vendor = vendor_of(channel.preset, channel.base_url)
+        target = _Target(vendor, channel, served, learned)
+        url = endpoint(channel.base_url, "/chat/completions")
+        if _may_pass_unchanged(order, target):
             return PreparedRequest(url=url, headers=PLAIN_HEADERS, body=order.body)
         fields = dict(order.fields)
         fields["model"] = rawjson.raw(served.upstream or served.name)
         lowered = None
         if "max_tokens" in fields or "max_completion_tokens" in fields:
-            field = _limit_field(traits, channel, served, learned)
-            lowered = limit_output(fields, field, _most(served, learned))
-        if order.output_budget is not None and _may_limit(channel, learned):
-            field = _limit_field(traits, channel, served, learned)
-            chosen = _choose_limit(fields, order.output_budget, field, _most(served, learned))
-            lowered = lowered if chosen is None else chosen
-        ask_usage(fields, wanted=order.stream and traits.stream_options and "stream_options" not in learned.dropped)
-        dropped = _fit_parameters(fields, traits, learned)
-        if "messages" in fields and _opens_messages(fields, traits, learned):
-            dropped += _edit_messages(fields, traits, learned)
-        if traits.reasoning_back:
+            lowered = limit_output(fields, target.limit_field, target.max_output)
+        if order.output_budget is not None and target.may_be_limited:
+            lowered = _limit_to_budget(fields, order.output_budget, target) or lowered
+        ask_usage(fields, wanted=order.stream and vendor.stream_options and "stream_options" not in learned.dropped)
+        dropped = _fit_parameters(fields, vendor, learned)
+        if "messages" in fields and _must_edit_messages(fields, vendor, learned):
+            dropped += _edit_messages(fields, vendor, learned)
+        if vendor.reasoning_back:
             put_back(fields, order.owner, self._memory)
         return PreparedRequest(
-            url=endpoint(channel.base_url, "/chat/completions"),
+            url=url,
             headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
             body=rawjson.encode(fields),
             dropped=tuple(dropped),
@@ -275,12 +281,12 @@ class OpenAIDialect(ChannelDialect):
         return ReasoningReader(order, channel, self._memory) if remembers else ChatReader(order, channel)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-        """Returns the most output. What is learned later only leaves parameters out, lowers the limit, or gives it its
+        """See ``ChannelDialect``. What is learned later only leaves parameters out, lowers the limit, or gives it its
         other name.
         """
-        traits, fields = vendor_of(channel.preset, channel.base_url), dict(fields)
-        limit_output(fields, _limit_field(traits, channel, served, NOTHING), served.max_output)
-        _fit_parameters(fields, traits, NOTHING)
+        target, fields = _Target(vendor_of(channel.preset, channel.base_url), channel, served, NOTHING), dict(fields)
+        limit_output(fields, target.limit_field, target.max_output)
+        _fit_parameters(fields, target.vendor, NOTHING)
         return read_limit(fields)
 
     def remembers(self, channel: Channel) -> bool:
@@ -288,8 +294,5 @@ class OpenAIDialect(ChannelDialect):
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest | None:
         """Returns the request for all models at once."""
-        return (
-            None
-            if after
-            else PreparedRequest(url=endpoint(channel.base_url, "/models"), headers=LIST_HEADERS, body=b"")
-        )
+        url = endpoint(channel.base_url, "/models")
+        return None if after else PreparedRequest(url=url, headers=LIST_HEADERS, body=b"")

@@ -1,7 +1,8 @@
 """Embeddings in OpenAI's form: the request is sent unchanged, and the answer is checked.
 
-Clients decode vectors in the form they requested, and would misread another form without an error. So vectors in the
-wrong form are converted, all are put in the order of the inputs, and an answer with too few of them is an error.
+Clients decode vectors in the form that they requested, and would misread another one without an error. So vectors in
+another form are converted, all are put in the order of the inputs, and an answer with a wrong number of them is an
+error.
 """
 
 import base64
@@ -38,7 +39,7 @@ class EmbeddingsAdapter(Adapter):
         raise InternalError("embeddings are never streamed")
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """Returns the failure. If only this API is missing, it is not the channel's fault."""
+        """See ``RequestWriter``. A channel that lacks only this API is not at fault: it does not have the model."""
         error = read_error(body)
         failure = classify(channel, status, error, headers)
         if not lacks_path(failure):
@@ -84,46 +85,46 @@ def _read_answer(body: bytes, order: Order, channel: Channel) -> WholeAnswer:
     answer = rawjson.fields(body)
     if "data" not in answer and reports_error(answer):
         raise AttemptFailed(reported_failure(channel, body))
-    given = answer.pop("data", None)
-    if given is None:
+    raw = answer.pop("data", None)
+    if raw is None:
         raise ValueError(excerpt(body))
     if order.screen.clean(answer):
         body = b""
     try:
-        data = _VECTORS.decode(given)
+        data = _VECTORS.decode(raw)
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from error
     vectors = in_order(data, text_count(order.fields["input"]))
-    return answer_of(vectors, order, answer, body if vectors is data else b"")
+    return write_answer(vectors, order, answer, body if vectors is data else b"")
 
 
-def in_order(data: list[Vector], wanted: int) -> list[Vector]:
+def in_order(vectors: list[Vector], count: int) -> list[Vector]:
     """Returns the vectors in the order of the inputs. Raises ValueError unless there is one for each."""
-    if len(data) != wanted:
-        raise ValueError(f"{len(data)} of {wanted} came")
-    indexes = [vector.index for vector in data]
-    if indexes == list(range(wanted)) or set(indexes) == {-1}:  # some servers number nothing
-        return data
-    data = sorted(data, key=attrgetter("index"))
-    if [vector.index for vector in data] != list(range(wanted)):
+    if len(vectors) != count:
+        raise ValueError(f"{len(vectors)} of {count} came")
+    indexes = [vector.index for vector in vectors]
+    if indexes == list(range(count)) or set(indexes) == {-1}:  # some servers number nothing
+        return vectors
+    vectors = sorted(vectors, key=attrgetter("index"))
+    if [vector.index for vector in vectors] != list(range(count)):
         raise ValueError("its indexes are not those of the inputs")
-    return data
+    return vectors
 
 
-def answer_of(vectors: list[Vector], order: Order, answer: Fields, body: bytes = b"") -> WholeAnswer:
+def write_answer(vectors: list[Vector], order: Order, answer: Fields, body: bytes = b"") -> WholeAnswer:
     """Returns the answer with its vectors in the requested form.
 
-    ``answer`` has the upstream's other fields, ``body`` all of it, if it may go to the client unchanged.
+    ``answer`` has the upstream's other fields; ``body`` is its whole answer, if it may go to the client unchanged.
     """
-    requested = rawjson.maybe(order.fields.get("encoding_format")) or "float"
-    typed = rawjson.maybe(order.fields.get("output_dtype")) in (None, "float")
-    written = [as_requested(vector.embedding, requested) if typed else vector.embedding for vector in vectors]
-    usage = usage_of(answer.get("usage"))
-    kept = all(new is vector.embedding for new, vector in zip(written, vectors, strict=True))
+    encoding = rawjson.maybe(order.fields.get("encoding_format")) or "float"
+    are_floats = rawjson.maybe(order.fields.get("output_dtype")) in (None, "float")
+    embeddings = [encoded(vector.embedding, encoding) if are_floats else vector.embedding for vector in vectors]
+    usage = read_usage(answer.get("usage"))
+    unchanged = all(new is vector.embedding for new, vector in zip(embeddings, vectors, strict=True))
     numbered = [vector.index for vector in vectors] == list(range(len(vectors)))
-    regular = kept and numbered and usage is not None and answer.get("model") == rawjson.raw(order.model)
+    regular = unchanged and numbered and usage is not None and answer.get("model") == rawjson.raw(order.model)
     if not (regular and body):
-        data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(written)]
+        data = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(embeddings)]
         answer |= {"object": rawjson.raw("list"), "data": rawjson.raw(data), "model": rawjson.raw(order.model)}
         answer.pop("usage", None)
         if usage is not None:
@@ -137,20 +138,20 @@ def _counts(usage: Usage) -> dict[str, object]:
     return {"prompt_tokens": usage.input, "total_tokens": usage.input}
 
 
-def as_requested(embedding: msgspec.Raw, requested: str) -> msgspec.Raw:
-    """Returns a vector as numbers or as base64. Raises ValueError if it is neither, or empty."""
+def encoded(embedding: msgspec.Raw, encoding: str) -> msgspec.Raw:
+    """Returns a vector as numbers (``float``) or as ``base64``. Raises ValueError if it is neither, or empty."""
     first = bytes(memoryview(embedding)[:1])
     if first not in (b"[", b'"') or len(memoryview(embedding)) <= len(b"[]"):
         raise ValueError(f"a vector is {excerpt(bytes(embedding)[:100])}")
-    if requested == "base64" and first == b"[":
+    if encoding == "base64" and first == b"[":
         return rawjson.raw(pack_vector(numbers(embedding)))
-    if requested == "float" and first == b'"':
+    if encoding == "float" and first == b'"':
         return rawjson.raw(unpack_vector(rawjson.text(embedding)))
     return embedding
 
 
 def numbers(embedding: msgspec.Raw) -> list[float]:
-    """Returns the numbers. Raises ValueError if it is not an array of numbers."""
+    """Returns the numbers of a vector. Raises ValueError if it is not an array of numbers."""
     try:
         return _FLOATS.decode(embedding)
     except msgspec.DecodeError as error:
@@ -163,14 +164,14 @@ def pack_vector(values: Sequence[float]) -> str:
 
 
 def unpack_vector(text: str) -> list[float]:
-    """Returns the numbers of ``pack_vector``'s text. Raises ValueError if it is not base64 of 32-bit floats."""
+    """Returns the numbers that ``pack_vector`` packed. Raises ValueError if it is not base64 of 32-bit floats."""
     data = base64.b64decode(text, validate=True)
     if len(data) % 4:
         raise ValueError("a vector is not a number of whole floats")
     return list(struct.unpack(f"<{len(data) // 4}f", data))
 
 
-def usage_of(report: msgspec.Raw | None) -> Usage | None:
+def read_usage(report: msgspec.Raw | None) -> Usage | None:
     """Returns the reported input tokens; None without a plausible number."""
     decoded = rawjson.maybe(report)
     if not isinstance(decoded, dict):

@@ -1,6 +1,6 @@
-"""Reads chat completions as parts of an answer: chunks of a stream, or a whole one.
+"""ChatReader: reads chat completions, the chunks of a stream or a whole one, as parts of an answer.
 
-Beside OpenAI's own form it knows what others send: reasoning under three names, content and thoughts in parts
+Beside OpenAI's own form it reads what others send: reasoning under several names, content and thoughts in parts
 (Mistral), images in ``images`` (OpenRouter), sources in ``annotations``, ``citations`` or ``search_results``.
 """
 
@@ -37,75 +37,75 @@ from gateway.upstream.openai.tool_calls import TooManyCalls, call_objects, has_c
 from gateway.upstream.tool_call_tracker import TOO_MANY
 
 ID_LIMIT = 200
-"""The most characters of an upstream's id; a longer one is replaced by ours."""
+"""The most characters of an upstream's id."""
 
 _REPORTS = ("usage", "x_groq", "timings", "service_tier")
 _REASONING = ("reasoning_content", "reasoning")
-_USUAL = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *_REASONING})
+_COMMON_FIELDS = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *_REASONING})
 """Fields of a message that are read one by one."""
 _SOURCES = ("search_results", "citations")
-_SIGNED = ("type", "thinking", "signature", "data")
+_SIGNED_FIELDS = ("type", "thinking", "signature", "data")
 """Fields of a thought that Anthropic takes back."""
 _NO_WORDS = frozenset({"", "none", "null"})
-"""Finish words of a choice that goes on: SGLang wrote the name of Python's None."""
-_BARE = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "obfuscation"})
-"""Fields of a chunk without content."""
-_REGULAR = _BARE | {"usage", "service_tier"}
-"""A chunk with only these fields is an error only if it contains the word."""
+"""Finish words of a choice that goes on. SGLang wrote the name of Python's None."""
+_HEAD_FIELDS = frozenset({"id", "object", "created", "model", "choices", "system_fingerprint", "obfuscation"})
+"""Fields of every chunk."""
+_REGULAR_FIELDS = _HEAD_FIELDS | {"usage", "service_tier"}
+"""A chunk with only these fields is not an error, unless it contains the word."""
+MOST_TEMPLATES = 12
+"""The most templates that are learned from an answer. If each event needs another one, learning does not pay."""
 
 
-LESSONS = 12
-"""How many templates are learned from an answer; if each event needs another one, no more are."""
-
-
-class OpenedChoice(msgspec.Struct, gc=False):
-    """A choice as it was read; changing it does not change what was read."""
+class ParsedChoice(msgspec.Struct, gc=False):
+    """A choice of a chunk or an answer. Its dicts may be changed."""
 
     index: int
     fields: dict[str, Any]
-    """Its fields; the values are raw, as those of the message."""
+    """The fields of the choice, with raw values."""
     message: dict[str, Any]
-    """Its delta or message, with its texts normalized."""
+    """The fields of its delta or message, with raw values and normalized texts."""
     calls: list[Fields]
-    """Its tool calls, or its old function call: each of them was one part."""
+    """Its tool calls, or its old function call. Each of them is one part."""
     whole: bool
-    """Whether it is complete, and not a delta."""
+    """Whether it has a message, and not a delta."""
 
 
 class ChatReader(AnswerReader):
     """Reads one answer. Implements ``AnswerReader``."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
-        self.opened: dict[str, Any] = {}
+        self.chunk: dict[str, Any] = {}
         """The last chunk, or the whole answer."""
-        self.choices: list[OpenedChoice] = []
-        """Its choices."""
+        self.choices: list[ParsedChoice] = []
+        """The choices of that chunk."""
         self._parts: list[AnswerPart] = []
-        """Of it."""
+        """The parts of that chunk."""
         self._order = order
         self._channel = channel
-        self._last: SSEEvent | None = None
-        """The last event, until a template was made of it."""
+        self._last_event: SSEEvent | None = None
+        """The last event, until a template is learned from it."""
         self._template: Template | None = None
-        self._lessons = LESSONS
-        self._name = ""
+        self._templates_left = MOST_TEMPLATES
+        self._upstream_id = ""
         """The answer's id at the upstream."""
         self._begun: set[int] = set()
-        """Choices."""
-        self._first = 0
-        """The upstream's number of the first choice: some do not count from 0."""
-        self._reported = False
-        self._thoughts: dict[int, str] = {}
-        """Text of a thought that is not signed yet, by choice."""
-        self._reasoned: set[int] = set()
-        """Choices whose open thought is passed on as reasoning too."""
+        """The indexes of the choices that have begun."""
+        self._first_index = 0
+        """The upstream's index of the first choice, which is not 0 everywhere."""
+        self._has_usage = False
+        self._unsigned: dict[int, str] = {}
+        """The text of a thought whose signature has not come yet, by choice."""
+        self._shown_as_reasoning: set[int] = set()
+        """Choices whose open thought came as reasoning too."""
         self._sources: msgspec.Raw | None = None
+        """Sources that came beside the choices."""
         self._cited = False
+        """Whether a source has been passed on."""
 
     def texts(self, events: bytes, start: int) -> tuple[list[bytes], int]:
-        """See ``AnswerReader``: most events have only text, and the same around it."""
+        """See ``AnswerReader``. Most events differ only in their text, so a template finds it."""
         texts: list[bytes] = []
-        self._learn()
+        self._learn_template()
         while self._template is not None and start < len(events):
             run = self._template.run(events, start) or self._template.run(events, start, several=False)
             if run is None:
@@ -115,33 +115,33 @@ class ChatReader(AnswerReader):
             start += run.size
         return texts, start
 
-    def _learn(self) -> None:
-        """Makes a template of the last event, if it had only text."""
-        event, self._last = self._last, None
-        if event is None or event.name or not self._lessons or len(self._parts) != 1:
+    def _learn_template(self) -> None:
+        """Learn a template from the last event, if it had nothing but text."""
+        event, self._last_event = self._last_event, None
+        if event is None or event.name or not self._templates_left or len(self._parts) != 1:
             return
         part = self._parts[0]
         if isinstance(part, TextPiece) and not (part.choice or part.logprobs):
             line = b"data: " + event.data
-            self._lessons -= 1
+            self._templates_left -= 1
             self._template = learn(line, line, part.piece)
 
     def read(self, event: SSEEvent) -> list[AnswerPart]:
-        self._parts, self.choices, self._last = [], [], event
+        self._parts, self.choices, self._last_event = [], [], event
         if event.data.strip() == b"[DONE]":
             self.done = True
-            self.default_word = "stop" if self._reported else ""
+            self.default_word = "stop" if self._has_usage else ""
             return []
         try:
-            self.opened = chunk = _chunk_of(event.data)
+            self.chunk = chunk = _parse_chunk(event.data)
         except ValueError:
             if event.name != b"error":
                 raise
             self.failure = reported_failure(self._channel, event.data)
             return []
-        if b'"usage"' in event.data or not _BARE.issuperset(chunk):
+        if b'"usage"' in event.data or not _HEAD_FIELDS.issuperset(chunk):
             self._add_reports(chunk)
-        if event.name == b"error" or b'"error"' in event.data or not _REGULAR.issuperset(chunk):
+        if event.name == b"error" or b'"error"' in event.data or not _REGULAR_FIELDS.issuperset(chunk):
             self.failure = failure_in(self._channel, chunk, event=event.name)
         try:
             if self.failure is None:
@@ -153,7 +153,7 @@ class ChatReader(AnswerReader):
     def read_whole(self, body: bytes) -> list[AnswerPart]:
         self._parts, self.choices = [], []
         try:
-            self.opened = answer = _chunk_of(body.strip().removeprefix(b"\xef\xbb\xbf"))
+            self.chunk = answer = _parse_chunk(body.strip().removeprefix(b"\xef\xbb\xbf"))
         except ValueError as error:
             raise not_an_answer(body, self._channel) from error
         self._add_reports(answer)
@@ -166,85 +166,93 @@ class ChatReader(AnswerReader):
         return self._parts
 
     def forget(self) -> None:
-        """Forget what was read last."""
-        self.opened, self.choices, self._parts, self._last = {}, [], [], None
+        """Forget the last chunk, which may be large."""
+        self.chunk, self.choices, self._parts, self._last_event = {}, [], [], None
 
     def _add_reports(self, chunk: Fields) -> None:
+        """Add the reports of usage in a chunk."""
         reports: Fields = {}
-        if not chunk.keys() <= _BARE:
+        if not chunk.keys() <= _HEAD_FIELDS:
             reports = {name: chunk[name] for name in _REPORTS if name in chunk and chunk[name] != NULL}
             self._keep_sources(chunk)
         if "choices" in chunk and b'"usage"' in bytes(chunk["choices"]):
             reports["choices"] = chunk["choices"]  # Moonshot's place
         if reports:
-            self._reported = self._reported or "usage" in reports or "x_groq" in reports
+            self._has_usage = self._has_usage or "usage" in reports or "x_groq" in reports
             self._parts.append(UsageSeen(reports))
 
     def _add_choices(self, chunk: Fields, holder: str) -> bool:
-        """Returns whether there are any."""
+        """Add the choices of a chunk, whose content is in ``holder``. Returns whether there are any."""
         raw = chunk.get("choices", NULL)
         choices = [] if raw == NULL else rawjson.objects(raw)
-        if choices and not self._name:
-            self._name = upstream_id(chunk, self._order.screen)
-            if holder == "message" or _wants_one(self._order):
-                given = [rawjson.value(fields.get("index")) for fields in choices]
-                self._first = min((number for number in given if type(number) is int), default=0)
+        if choices and not self._upstream_id:
+            self._upstream_id = upstream_id(chunk, self._order.screen)
+            if holder == "message" or _wants_one_choice(self._order):
+                indexes = [rawjson.value(fields.get("index")) for fields in choices]
+                self._first_index = min((index for index in indexes if type(index) is int), default=0)
         for position, fields in enumerate(choices):
-            choice = _open(fields, position, holder, self._first)
+            choice = _parse_choice(fields, position, holder, self._first_index)
             self.choices.append(choice)
             if choice.index not in self._begun:
                 self._begun.add(choice.index)
-                self._parts.append(UpstreamNamed(self._name, choice=choice.index))
+                self._parts.append(UpstreamNamed(self._upstream_id, choice=choice.index))
             self._add_message(choice)
-            word = None if fields.get("finish_reason", NULL) == NULL else rawjson.value(fields["finish_reason"])
-            if isinstance(word, str) and word.strip().lower() not in _NO_WORDS:
-                self._cite(choice.index)
-                hit = rawjson.maybe(fields.get("stop_reason"))  # vLLM's
-                self._parts.append(StopWord(word, choice.index, hit if isinstance(hit, str) else None))
-            elif choice.whole:
-                self._cite(choice.index)
-                self._parts.append(StopWord("stop", choice.index))
+            self._add_finish(choice)
         return bool(choices)
 
-    def _add_message(self, choice: OpenedChoice) -> None:
+    def _add_finish(self, choice: ParsedChoice) -> None:
+        """Add the finish word of a choice, if it has ended."""
+        raw = choice.fields.get("finish_reason", NULL)
+        word = None if raw == NULL else rawjson.value(raw)
+        if isinstance(word, str) and word.strip().lower() not in _NO_WORDS:
+            stop_sequence = rawjson.maybe(choice.fields.get("stop_reason"))  # vLLM's
+            stop = StopWord(word, choice.index, stop_sequence if isinstance(stop_sequence, str) else None)
+        elif choice.whole:
+            stop = StopWord("stop", choice.index)
+        else:
+            return
+        self._add_sources(choice.index)
+        self._parts.append(stop)
+
+    def _add_message(self, choice: ParsedChoice) -> None:
         message, index, add = choice.message, choice.index, self._parts.append
         for name in () if message.keys().isdisjoint(_REASONING) else _REASONING:
             if name in message and (piece := _text(message[name])):
                 add(ReasoningPiece(piece, index))
-                self._reasoned.add(index)
+                self._shown_as_reasoning.add(index)
                 break
         if "thinking_blocks" in message:
-            self._seal(rawjson.list_at(message["thinking_blocks"]), index)
+            self._add_thoughts(rawjson.list_at(message["thinking_blocks"]), index)
         if "content" in message and (piece := _text(message["content"])):
             add(TextPiece(piece, _logprobs(choice.fields.get("logprobs", NULL)), index))
         if "refusal" in message and (piece := _text(message["refusal"])):
             add(RefusalPiece(piece, index))
-        if not message.keys() <= _USUAL:
+        if not message.keys() <= _COMMON_FIELDS:
             self._add_extras(message, index)
         numbered = choice.whole or len(choice.calls) > 1
         for place, call in enumerate(choice.calls):
             add(tool_call_part(call, index, place if numbered else None))
 
-    def _seal(self, blocks: list[Any], index: int) -> None:
-        """Adds Anthropic's thoughts, which LiteLLM passes on: a delta has a piece of one, the last its signature."""
+    def _add_thoughts(self, blocks: list[Any], index: int) -> None:
+        """Add Anthropic's thoughts, which LiteLLM passes on. A delta has a piece of one, the last its signature too."""
         for block in blocks:
             if not isinstance(block, dict):
                 continue
-            before, piece = self._thoughts.pop(index, ""), str(block.get("thinking") or "")
+            before, piece = self._unsigned.pop(index, ""), str(block.get("thinking") or "")
             signed = block.get("signature") or block.get("data")
-            text = piece if signed and piece.startswith(before) else before + piece  # the last may be the whole
-            if len(text) > len(before) and index not in self._reasoned:
+            text = piece if signed and piece.startswith(before) else before + piece  # the last may be the whole thought
+            if len(text) > len(before) and index not in self._shown_as_reasoning:
                 self._parts.append(ReasoningPiece(rawjson.encode(text[len(before) :]), index))
             if not signed:
-                self._thoughts[index] = text
+                self._unsigned[index] = text
                 continue
-            self._reasoned.discard(index)
-            given = {**block, "thinking": text} if block.get("signature") else block
-            whole = {name: given[name] for name in _SIGNED if name in given}
-            self._parts.append(ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([whole])), index))
+            self._shown_as_reasoning.discard(index)
+            thought = {**block, "thinking": text} if block.get("signature") else block
+            sealed = {name: thought[name] for name in _SIGNED_FIELDS if name in thought}
+            self._parts.append(ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([sealed])), index))
 
     def _add_extras(self, message: Fields, index: int) -> None:
-        """Adds what is not in every message."""
+        """Add the media and the citations of a message."""
         self._parts += media_in(message, index)
         self._keep_sources(message)
         for annotation in rawjson.list_at(message.get("annotations")):
@@ -253,11 +261,11 @@ class ChatReader(AnswerReader):
                 self._parts.append(msgspec.structs.replace(citation, choice=index))
 
     def _keep_sources(self, holder: Fields) -> None:
-        given = (holder[name] for name in _SOURCES if not rawjson.is_null(holder.get(name)))
-        self._sources = next((raw.copy() for raw in given), self._sources)
+        sources = (holder[name] for name in _SOURCES if not rawjson.is_null(holder.get(name)))
+        self._sources = next((raw.copy() for raw in sources), self._sources)
 
-    def _cite(self, index: int) -> None:
-        """Adds the sources beside the choices, unless the text named them itself."""
+    def _add_sources(self, index: int) -> None:
+        """Add the sources that came beside the choices, unless the text had citations of its own."""
         if self._sources is None or self._cited:
             return
         self._cited = True
@@ -267,13 +275,13 @@ class ChatReader(AnswerReader):
                 self._parts.append(msgspec.structs.replace(citation, choice=index))
 
 
-def _wants_one(order: Order) -> bool:
-    """Returns whether one choice was requested. Of several, the chunks may come in any order."""
+def _wants_one_choice(order: Order) -> bool:
+    """Returns whether one choice was requested. The chunks of several may come in any order."""
     return rawjson.maybe(order.fields.get("n")) in (None, 1)
 
 
-def _chunk_of(data: bytes) -> Fields:
-    """Returns the chunk. Raises ValueError for anything else."""
+def _parse_chunk(data: bytes) -> Fields:
+    """Returns the fields of a chunk or an answer; of a list, those of its first error. Raises ValueError."""
     if data[:1] == b"[":
         objects = rawjson.objects(data)
         errors = [item for item in objects if reports_error(item)]
@@ -285,7 +293,7 @@ def _chunk_of(data: bytes) -> Fields:
 
 
 def _unwrap(fields: Fields) -> Fields:
-    """Returns the answer or chunk inside of another object: Cloudflare has it in ``result``, others in ``data``."""
+    """Returns the answer or chunk within another object: in ``result`` at Cloudflare, in ``data`` at others."""
     for name in ("result", "data"):
         inner = rawjson.maybe_fields(fields.get(name))
         if "choices" in inner:
@@ -293,9 +301,9 @@ def _unwrap(fields: Fields) -> Fields:
     return fields
 
 
-def _open(fields: Fields, position: int, holder: str, first: int) -> OpenedChoice:
-    """Returns the choice; ``first`` is the number of the first one. Raises ValueError for anything else."""
-    whole, given = holder == "message", rawjson.value(fields.get("index"))
+def _parse_choice(fields: Fields, position: int, holder: str, first_index: int) -> ParsedChoice:
+    """Returns a choice, whose content is in ``holder``. Raises ValueError."""
+    whole, index = holder == "message", rawjson.value(fields.get("index"))
     raw = fields.get(holder, NULL)
     if raw == NULL and not whole:
         raw = fields.pop("message", NULL)
@@ -310,7 +318,7 @@ def _open(fields: Fields, position: int, holder: str, first: int) -> OpenedChoic
         calls = call_objects(raw)
     elif (raw := message.get("function_call", NULL)) != NULL and has_content(raw):
         calls = [{"function": raw}]
-    return OpenedChoice(given - first if type(given) is int else position, fields, message, calls, whole)
+    return ParsedChoice(index - first_index if type(index) is int else position, fields, message, calls, whole)
 
 
 def _is_withheld(choice: Fields) -> bool:
@@ -320,8 +328,8 @@ def _is_withheld(choice: Fields) -> bool:
 
 
 def upstream_id(answer: Fields, screen: Screen) -> str:
-    """Returns the upstream's id, made harmless and cut to ``ID_LIMIT``; empty if there is none, or it shows a
-    secret.
+    """Returns the upstream's id, harmless and at most ``ID_LIMIT`` characters long; empty if there is none, or it shows
+    a secret.
     """
     id = rawjson.value(answer.get("id"))
     if not isinstance(id, str) or screen.has_secret(id):
@@ -331,7 +339,7 @@ def upstream_id(answer: Fields, screen: Screen) -> str:
 
 
 def _text(raw: msgspec.Raw | None) -> bytes:
-    """Returns a JSON string that is not empty, else nothing. Raises ValueError for anything else that is not null."""
+    """Returns a JSON string; nothing for null or an empty one. Raises ValueError for anything else."""
     if raw is None or rawjson.is_null(raw):
         return b""
     data = bytes(raw)
@@ -341,7 +349,7 @@ def _text(raw: msgspec.Raw | None) -> bytes:
 
 
 def _logprobs(raw: msgspec.Raw) -> bytes:
-    """Returns the probabilities of the text's tokens, a JSON array that is not empty; else nothing."""
+    """Returns the log probabilities of the text's tokens as a JSON array; nothing if there are none."""
     if rawjson.is_null(raw):
         return b""
     try:

@@ -1,14 +1,13 @@
-"""Reasoning that an upstream wants back: DeepSeek and Moonshot refuse a tool call that returns without it.
+"""Reasoning that an upstream wants back: DeepSeek and Moonshot refuse tool calls that come back without it.
 
 They answer with ``reasoning_content`` and expect it in that assistant message again, for the whole conversation.
-Clients drop fields that are not OpenAI's. So the reasoning before tool calls is kept in ``call_memory`` and restored by
-the call. An id alone does not identify a call, because Moonshot counts them in each conversation
-(``functions.read:0``); its name and arguments belong to it. If the reasoning is lost, or there was none, the field is
-sent empty, which both accept.
+Clients drop fields that are not OpenAI's. So the reasoning before tool calls is kept in ``call_memory``, and put back
+by the call. An id alone does not identify a call, because Moonshot numbers them in each conversation
+(``functions.read:0``), so the call's name and arguments are part of the key. If the reasoning is lost, or there was
+none, the field is sent empty, which both accept.
 """
 
 import hashlib
-from collections.abc import Mapping
 from contextlib import suppress
 
 import msgspec
@@ -28,7 +27,7 @@ from gateway.upstream.call_memory import CallMemory
 from gateway.upstream.openai.reader import ChatReader
 
 SIZE = 4 << 20
-"""The most bytes of one answer's reasoning that are kept."""
+"""The most characters of one answer's reasoning that are kept."""
 
 _EMPTY = msgspec.Raw(b'""')
 _ASSISTANT = b'"assistant"'
@@ -48,31 +47,27 @@ _CALLS = msgspec.json.Decoder(list[_Call])
 
 
 def put_back(fields: Fields, owner: str, memory: CallMemory) -> None:
-    """Restores the reasoning of a request's assistant messages, if the conversation has tool calls."""
-    messages = _messages(fields)
-    if messages is None or not any(_keys(message) for message in messages):
+    """Put the reasoning back into a request's assistant messages, if the conversation has tool calls."""
+    try:
+        messages = rawjson.objects(fields.get("messages", rawjson.NULL))
+    except ValueError:  # not a list of objects: the upstream will say so
+        return
+    if not any(_keys(message) for message in messages):
         return
     for message in filter(_lacks_reasoning, messages):
-        known = filter(None, (memory.recall(owner, *key) for key in _keys(message)))
-        message["reasoning_content"] = msgspec.Raw(next(known, bytes(_EMPTY)))
+        recalled = filter(None, (memory.recall(owner, *key) for key in _keys(message)))
+        message["reasoning_content"] = msgspec.Raw(next(recalled, bytes(_EMPTY)))
     fields["messages"] = rawjson.raw(messages)
 
 
-def _messages(fields: Mapping[str, msgspec.Raw]) -> list[Fields] | None:
-    try:
-        return rawjson.objects(fields.get("messages", rawjson.NULL))
-    except ValueError:  # not a list of objects: the upstream will say so
-        return None
-
-
 def _lacks_reasoning(message: Fields) -> bool:
-    given = message.get("reasoning_content", rawjson.NULL)
-    lacks = rawjson.is_null(given) or given == _EMPTY
+    reasoning = message.get("reasoning_content", rawjson.NULL)
+    lacks = rawjson.is_null(reasoning) or reasoning == _EMPTY
     return lacks and bytes(message.get("role", rawjson.NULL)) == _ASSISTANT
 
 
 def _keys(message: Fields) -> list[tuple[str, str]]:
-    """Returns the keys of the calls in a message."""
+    """Returns the key of each call in a message."""
     calls = message.get("tool_calls", rawjson.NULL)
     try:
         return [] if rawjson.is_null(calls) else [_key(call) for call in _CALLS.decode(calls)]
@@ -81,17 +76,17 @@ def _keys(message: Fields) -> list[tuple[str, str]]:
 
 
 def _key(call: _Call) -> tuple[str, str]:
-    """Returns the id of a call, and a digest of it with the name and the arguments, however its client writes JSON."""
+    """Returns the id of a call, and a digest of its id, name and arguments, however the client writes their JSON."""
     function = call.function or _Function()
     text = function.arguments or "{}"
     with suppress(msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         text = msgspec.json.encode(msgspec.json.decode(text), order="deterministic").decode()
-    made = "\0".join((call.id or "", function.name or "", text))
-    return call.id or "", hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest()
+    identity = "\0".join((call.id or "", function.name or "", text))
+    return call.id or "", hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class ReasoningReader(ChatReader):
-    """A reader that remembers an answer's reasoning before the client can call again."""
+    """Reads an answer, and remembers the reasoning before its tool calls."""
 
     watches = True
 
@@ -99,10 +94,11 @@ class ReasoningReader(ChatReader):
         super().__init__(order, channel)
         self._memory = memory
         self._reasoning: dict[int, list[str]] = {}
-        """The reasoning by choice."""
+        """The pieces of reasoning by choice."""
         self._calls: dict[tuple[int, int], tuple[ToolCallBegan, list[str]]] = {}
         """The calls by choice and number, with the pieces of their arguments."""
         self._size = 0
+        """The number of characters of reasoning."""
 
     def watch(self, event: AnswerEvent) -> None:
         if isinstance(event, ReasoningPiece):
@@ -115,15 +111,15 @@ class ReasoningReader(ChatReader):
         elif isinstance(event, ArgumentsPiece):
             self._calls[event.choice, event.number][1].append(rawjson.text(event.piece))
         elif isinstance(event, AnswerFinished):
-            self._keep(event.choice)
+            self._remember(event.choice)
 
-    def _keep(self, choice: int) -> None:
-        """Takes the end of a choice. Without an owner nothing is kept."""
+    def _remember(self, choice: int) -> None:
+        """Remember the reasoning of a choice that has ended, by each of its calls. Without an owner nothing is kept."""
         reasoning = "".join(self._reasoning.pop(choice, ()))
         if not reasoning or self._size > SIZE or not self._order.owner:
             return
         text = rawjson.encode(reasoning)
-        for place, (began, pieces) in self._calls.items():
-            if place[0] == choice:
+        for (call_choice, _), (began, pieces) in self._calls.items():
+            if call_choice == choice:
                 call_id, key = _key(_Call(id=began.id, function=_Function(began.name, "".join(pieces))))
                 self._memory.remember(self._order.owner, call_id, text, key)

@@ -1,11 +1,12 @@
-"""A conversation as a chat completion request, for clients of other APIs.
+"""Chat completion requests written from conversations, for clients of other APIs.
 
-Texts of a message become one, with blank lines between: not every model server accepts parts. A result is text, so the
-media of results follow as what the user shows. Reasoning and signatures go to vendors that read them.
+The texts of a message are joined with blank lines between them, because not every model server accepts parts. The
+result of a tool is text, so its media are put into the user's next message. Reasoning and signatures go to vendors that
+read them.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.conversation import (
+    CallPart,
     MediaPart,
     ResultPart,
     TextPart,
@@ -34,22 +36,20 @@ OPENAI_TOOLS = NameRules(
 MOST_STOPS = 4
 """OpenAI's limit of stop sequences."""
 _ONLY_OPENAI = ("safety_identifier", "service_tier")
-"""Parameters that other vendors may refuse, and that a client of another API does not mean for them."""
+"""Parameters that a client of another API means for OpenAI only, and that other vendors may refuse."""
 _LABELS = {"image": "image", "audio": "audio"}
 
 Doc = dict[str, Any]
 
 
 def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
-    """Returns the translated order as a chat completion request; ``removed`` names what this vendor has no
-    place for.
-    """
+    """Returns a translated order as a chat completion request; ``removed`` names what the vendor has no place for."""
     conversation = conversation_of(order)
     fields, dropped = _fit_parameters(order.fields, conversation.param_names, vendor)
-    writer = _Writer(vendor)
+    writer = _MessageWriter(vendor)
     for turn in conversation.turns:
         writer.add(turn)
-    fields["messages"] = rawjson.raw(writer.done())
+    fields["messages"] = rawjson.raw(writer.finish())
     if conversation.tools:
         fields["tools"] = rawjson.raw([_tool(tool) for tool in conversation.tools])
         if conversation.choice.mode:
@@ -58,33 +58,33 @@ def write_chat(order: Order, vendor: Vendor = PLAIN) -> Order:
         fields.pop("parallel_tool_calls", None)
     if conversation.cached and vendor is not OPENROUTER:
         dropped.append("cache_control")
-    dropped += conversation.dropped_reasoning(partial(_reads, vendor))
-    words = conversation.param_names
-    removed = (*order.removed, *(words.get(name, name) for name in dropped), *conversation.extras)
+    dropped += conversation.dropped_reasoning(partial(_accepts_thought, vendor))
+    param_names = conversation.param_names
+    removed = (*order.removed, *(param_names.get(name, name) for name in dropped), *conversation.extras)
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=tuple(dict.fromkeys(removed)))
 
 
-def _fit_parameters(given: Fields, words: Mapping[str, str], vendor: Vendor) -> tuple[Fields, list[str]]:
+def _fit_parameters(parameters: Fields, param_names: Mapping[str, str], vendor: Vendor) -> tuple[Fields, list[str]]:
     """Returns the parameters that this vendor accepts, and the names of the others."""
-    fields = {name: raw for name, raw in given.items() if not rawjson.is_null(raw)}
-    lost = ["top_k"] if vendor is OPENAI else [name for name in _ONLY_OPENAI if name in words]
-    dropped = [name for name in lost if not is_nothing(fields.pop(name, NULL))]
+    fields = {name: raw for name, raw in parameters.items() if not rawjson.is_null(raw)}
+    unaccepted = ["top_k"] if vendor is OPENAI else [name for name in _ONLY_OPENAI if name in param_names]
+    dropped = [name for name in unaccepted if not is_nothing(fields.pop(name, NULL))]
     if vendor is OPENAI and len(stops := rawjson.maybe(fields.get("stop")) or ()) > MOST_STOPS:
         fields["stop"] = rawjson.raw(stops[:MOST_STOPS])
         dropped.append("stop")
     return fields, dropped
 
 
-class _Writer:
-    """The messages so far."""
+class _MessageWriter:
+    """Writes the turns of a conversation as messages."""
 
     def __init__(self, vendor: Vendor) -> None:
         self._vendor = vendor
         self._system_first = vendor.name in LOCAL
-        """Templates of local servers accept one system message, at the beginning only."""
+        """Whether there may be one system message only, at the beginning: templates of local servers want it so."""
         self._messages: list[Doc] = []
-        self._shown: list[Doc] = []
-        """Media of results, for the user's next message."""
+        self._result_media: list[Doc] = []
+        """Media of tool results, for the user's next message."""
 
     def add(self, turn: Turn) -> None:
         """Add a turn."""
@@ -98,18 +98,19 @@ class _Writer:
             case "assistant":
                 self._add_assistant(turn)
             case _:
-                shown, self._shown = self._shown, []
-                self._messages.append({"role": "user", "content": self._content(turn.parts, shown)})
+                media, self._result_media = self._result_media, []
+                self._messages.append({"role": "user", "content": self._content(turn.parts, media)})
 
-    def done(self) -> list[Doc]:
+    def finish(self) -> list[Doc]:
         """Returns all messages."""
-        self._show()
+        self._add_result_media()
         return self._messages
 
-    def _show(self) -> None:
-        if self._shown:
-            self._messages.append({"role": "user", "content": self._shown})
-            self._shown = []
+    def _add_result_media(self) -> None:
+        """Add the media of tool results as a message of the user, because none of the user's own follows."""
+        if self._result_media:
+            self._messages.append({"role": "user", "content": self._result_media})
+            self._result_media = []
 
     def _add_system(self, turn: Turn) -> None:
         content = self._content(turn.parts)
@@ -128,7 +129,7 @@ class _Writer:
             else:
                 kind = _LABELS.get(part.type.partition("/")[0] or "image", "file")
                 texts.append(rawjson.raw(f"[{kind} of tool result {result.call_id}]"))
-                self._shown.append(_media(part))
+                self._result_media.append(_media(part))
         content = join_texts(texts)
         if result.failed and not bytes(content).startswith(b'"Error'):
             content = msgspec.Raw(b'"Error: ' + bytes(content)[1:])
@@ -136,35 +137,35 @@ class _Writer:
 
     def _add_assistant(self, turn: Turn) -> None:
         calls = turn.calls
-        said = [part for part in turn.parts if not (isinstance(part, TextPart) and bytes(part.raw) == b'""')]
-        if not (calls or said):
+        parts = [part for part in turn.parts if not _is_empty(part)]
+        if not (calls or parts):
             return
-        self._show()
-        message: Doc = {"role": "assistant", "content": self._content(said) if said else None}
-        thoughts = [thought.text for thought in turn.thoughts if _reads(self._vendor, thought)]
+        self._add_result_media()
+        message: Doc = {"role": "assistant", "content": self._content(parts) if parts else None}
+        thoughts = [thought.text for thought in turn.thoughts if _accepts_thought(self._vendor, thought)]
         if any(bytes(thought) != b'""' for thought in thoughts):
             message["reasoning_content"] = join_texts(thoughts)
         if calls:
             message["tool_calls"] = [self._call(call) for call in calls]
         self._messages.append(message)
 
-    def _call(self, call: Any) -> Doc:
+    def _call(self, call: CallPart) -> Doc:
         arguments = bytes(call.arguments).decode("utf-8", "surrogatepass")
-        made: Doc = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+        written: Doc = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
         if call.signature and self._vendor.reads_signatures:
-            made["extra_content"] = {"google": {"thought_signature": call.signature}}
-        return made
+            written["extra_content"] = {"google": {"thought_signature": call.signature}}
+        return written
 
-    def _content(self, parts: list[TextPart | MediaPart], shown: list[Doc] | None = None) -> Any:
-        """Returns texts as one text, unless something else is among them."""
-        written = [*(shown or ()), *(self._part(part) for part in parts if not _is_empty(part))]
+    def _content(self, parts: list[TextPart | MediaPart], media: Iterable[Doc] = ()) -> Any:
+        """Returns the content of a message: one text, or parts if there are ``media`` or others. Media come first."""
+        written = [*media, *(self._part(part) for part in parts if not _is_empty(part))]
         if all(part.keys() == {"type", "text"} for part in written):
             return join_texts([part["text"] for part in written])
         return written
 
     def _part(self, part: TextPart | MediaPart) -> Doc:
-        marks = self._vendor is OPENROUTER and not rawjson.is_null(part.cache)
-        cache = {"cache_control": part.cache} if marks else {}
+        marked = self._vendor is OPENROUTER and not rawjson.is_null(part.cache)
+        cache = {"cache_control": part.cache} if marked else {}
         if isinstance(part, MediaPart):
             return {**_media(part), **cache}
         if part.refusal:
@@ -172,7 +173,7 @@ class _Writer:
         return {"type": "text", "text": part.raw, **cache}
 
 
-def _reads(vendor: Vendor, thought: ThoughtPart) -> bool:
+def _accepts_thought(vendor: Vendor, thought: ThoughtPart) -> bool:
     """Returns whether a vendor reads this reasoning, or it is empty."""
     reads = vendor.reads_reasoning and not vendor.strict_messages
     return thought.empty or (reads and not rawjson.is_null(thought.text))

@@ -38,9 +38,9 @@ def test_a_run_is_what_its_events_are_one_by_one(middles: list[str]) -> None:
         one = TEMPLATE.run(events, start, several=False)
         assert one is not None
         outs.append(one.out)
-        said += one.said
+        said += one.whole_text
         start += one.size
-    assert (run.out, run.size, run.said) == (b"".join(outs), start, said)
+    assert (run.out, run.size, run.whole_text) == (b"".join(outs), start, said)
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=5).map("".join))
