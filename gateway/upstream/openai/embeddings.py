@@ -118,7 +118,7 @@ def write_answer(vectors: list[Vector], order: Order, answer: Fields, body: byte
     """
     encoding = rawjson.maybe(order.fields.get("encoding_format")) or "float"
     are_floats = rawjson.maybe(order.fields.get("output_dtype")) in (None, "float")
-    embeddings = [encoded(vector.embedding, encoding) if are_floats else vector.embedding for vector in vectors]
+    embeddings = [as_encoding(vector.embedding, encoding) if are_floats else vector.embedding for vector in vectors]
     usage = read_usage(answer.get("usage"))
     unchanged = all(new is vector.embedding for new, vector in zip(embeddings, vectors, strict=True))
     numbered = [vector.index for vector in vectors] == list(range(len(vectors)))
@@ -138,7 +138,7 @@ def _counts(usage: Usage) -> dict[str, object]:
     return {"prompt_tokens": usage.input, "total_tokens": usage.input}
 
 
-def encoded(embedding: msgspec.Raw, encoding: str) -> msgspec.Raw:
+def as_encoding(embedding: msgspec.Raw, encoding: str) -> msgspec.Raw:
     """Returns a vector as numbers (``float``) or as ``base64``. Raises ValueError if it is neither, or empty."""
     first = bytes(memoryview(embedding)[:1])
     if first not in (b"[", b'"') or len(memoryview(embedding)) <= len(b"[]"):
