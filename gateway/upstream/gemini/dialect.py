@@ -1,53 +1,135 @@
-"""Google's generateContent: the dialect, and what its errors mean."""
+"""Google's generateContent: the dialect. ``request`` writes the conversation and the parameters of its requests."""
 
+import re
 from functools import partial
+from typing import Any
 from urllib.parse import quote
 
+from gateway.domain import rawjson
+from gateway.domain.answer import SealKind
 from gateway.domain.channel import Channel, ServedModel
+from gateway.domain.errors import BadRequest
+from gateway.domain.limits import DEFAULT_OUTPUT
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
-from gateway.domain.output_limit import OutputLimit
+from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of
 from gateway.domain.rawjson import Fields
 from gateway.upstream.adapter import ChannelDialect
-from gateway.upstream.gemini import request
-from gateway.upstream.gemini.models import row_of
+from gateway.upstream.call_memory import Recall
+from gateway.upstream.gemini.models import GeminiModel, row_of
 from gateway.upstream.gemini.reader import ResponseReader
+from gateway.upstream.gemini.request import config_of, thinking_config, tools_of, write_contents
 from gateway.upstream.model_list import LIST_HEADERS
+from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpoint
+from gateway.upstream.translation import Parameters, read_caps, refusal_of
 from gateway.upstream.vendors import GEMINI
 
 _OWN_NAMES = {
-    "thinking_config": "reasoning_effort",
-    "thinking_level": "reasoning_effort",
-    "thinking_budget": "reasoning_effort",
+    **dict.fromkeys(("thinking_config", "thinking_level", "thinking_budget"), "reasoning_effort"),
     "stop_sequences": "stop",
     "response_logprobs": "logprobs",
 }
-"""Fields of the request that the client knows by another name."""
+"""The client's names of fields by the vendor's."""
+_COLLECTIONS = frozenset({"models", "tunedModels"})
+_VERSION = re.compile(r"/v\d\w*\Z")
 
 
 class GeminiDialect(ChannelDialect):
-    """Google's dialect. The API wants the signatures of tool calls back. How long to wait is in the details of an
-    error.
-    """
+    """Google's dialect. The API wants the signatures of tool calls back."""
 
     base_url = GEMINI.base_url
     own_names = _OWN_NAMES
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Returns the request. Raises AttemptFailed for one without a counterpart there."""
-        return request.prepare(order, channel, served, learned, partial(self._memory.recall, order.owner))
+        parameters, row = Parameters(order, learned), row_of(served.upstream_name)
+        try:
+            client_cap = parameters.take_output_cap()
+            cap = _lower_cap(client_cap if client_cap is not None else _affordable_cap(order), served)
+            recall = partial(self._memory.recall, order.owner)
+            body = _body(parameters, row, cap, recall, own_cap=client_cap is None)
+        except BadRequest as fault:
+            raise refusal_of(channel, fault) from fault
+        return PreparedRequest(
+            url=root(channel) + _path(served.upstream_name, stream=order.stream),
+            headers=STREAM_HEADERS if order.stream else PLAIN_HEADERS,
+            body=rawjson.encode(body),
+            dropped=parameters.left_out,
+            lowered=cap if cap != client_cap else None,
+        )
 
     def reader(self, order: Order, channel: Channel) -> ResponseReader:
         return ResponseReader(order, channel, self._memory)
 
     def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-        return request.output_limit(fields, served)
+        """See ``ChannelDialect``. ``maxOutputTokens`` limits thoughts and text together."""
+        cap, choices = read_caps(fields)
+        if cap is not None:
+            return limit_of(_lower_cap(cap, served), choices=max(1, choices))
+        budget = _thinking_budget(rawjson.maybe(fields.get("reasoning_effort")), row_of(served.upstream_name))
+        least = LEAST_OUTPUT if budget else 0
+        return limit_of(None, expected=DEFAULT_OUTPUT + budget, choices=max(1, choices), minimum=least)
 
     def model_limit(self, upstream_model: str) -> int | None:
         return row_of(upstream_model).max_output
 
     def models_request(self, channel: Channel, after: str) -> PreparedRequest:
         """Returns the request for a page of a thousand models."""
-        url = request.root(channel) + "/models?pageSize=1000"
+        url = root(channel) + "/models?pageSize=1000"
         if after:
             url += "&pageToken=" + quote(after, safe="")
         return PreparedRequest(url=url, headers=LIST_HEADERS, body=b"")
+
+
+def root(channel: Channel) -> str:
+    """Returns the base URL with the API's version, which may be missing. That of the compatible API works as well."""
+    base = channel.base_url.rstrip("/").removesuffix("/openai")
+    return base if _VERSION.search(base) else endpoint(base, "/v1beta")
+
+
+def _path(model: str, *, stream: bool) -> str:
+    """Returns the path of a model. Only tuned models have a collection of their own."""
+    collection, slash, name = model.partition("/")
+    if not slash or collection not in _COLLECTIONS or "/" in name or name in {".", ".."}:
+        collection, name = "models", model
+    verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    return f"/{collection}/{quote(name, safe='')}:{verb}"
+
+
+def _thinking_budget(effort: object, row: GeminiModel) -> int:
+    """Returns the tokens that the request allows for thinking; 0 if it names no number."""
+    thinking = thinking_config(effort, row) if isinstance(effort, str) else None
+    return 0 if thinking is None else thinking.get("thinkingBudget", 0)
+
+
+def _affordable_cap(order: Order) -> int | None:
+    """Returns the output limit that the hold pays for; None if it pays for a typical answer."""
+    if order.output_budget is None:
+        return None
+    return max(1, order.output_budget // max(1, read_caps(order.fields)[1]))
+
+
+def _lower_cap(cap: int | None, served: ServedModel) -> int | None:
+    """Returns an output limit that is not above the model's own."""
+    return cap if cap is None or served.max_output is None else min(cap, served.max_output)
+
+
+def _body(
+    parameters: Parameters, row: GeminiModel, cap: int | None, recall: Recall, *, own_cap: bool
+) -> dict[str, Any]:
+    """Returns the body with this output limit; ``own_cap``: the gateway chose it.
+
+    Raises BadRequest for what cannot be left out without changing the answer.
+    """
+    conversation = parameters.conversation
+    body = write_contents(conversation.turns, recall, row) | tools_of(conversation)
+    if config := config_of(parameters, row, cap, own_cap=own_cap):
+        body["generationConfig"] = config
+    if parameters.take("parallel_tool_calls", bool) is False:
+        parameters.drop("parallel_tool_calls")
+    if conversation.cached:
+        parameters.drop("cache_control")
+    # the API takes the signatures of its own thoughts with the calls
+    lost = conversation.dropped_reasoning(lambda thought: thought.maker is SealKind.GEMINI or thought.empty)
+    parameters.drop(*lost)
+    if any(tool.strict for tool in conversation.tools):
+        parameters.drop("tools[].strict")
+    return body

@@ -20,7 +20,7 @@ from gateway.upstream.adapter import WholeAnswer
 from gateway.upstream.answer_errors import reported_failure
 from gateway.upstream.error_body import excerpt
 from gateway.upstream.failures import bad_response
-from gateway.upstream.gemini.request import root
+from gateway.upstream.gemini.dialect import root
 from gateway.upstream.openai.dialect import PLAIN_HEADERS
 from gateway.upstream.openai.embeddings import EmbeddingsAdapter, Vector, in_order, numbers, write_answer
 

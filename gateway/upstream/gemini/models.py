@@ -1,6 +1,6 @@
-"""What each of Google's models accepts, as one table. Models change: rows, not code.
+"""Google's models: what each of them accepts, as one table. A new model needs a row, not code.
 
-From the vendor's model pages and migration guides as of November 2026.
+The facts are from the vendor's model pages and migration guides as of November 2026.
 """
 
 from enum import StrEnum
@@ -24,23 +24,25 @@ class GeminiThinking(StrEnum):
 
 
 class GeminiModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of some models. The defaults are those of the newest ones."""
+    """What is known of some models. The defaults are right for the newest ones."""
 
     patterns: tuple[str, ...]
     """Patterns of upstream names, in lower case."""
     max_output: int | None = 65_536
-    """The largest ``maxOutputTokens`` that the API accepts for any of them. None: unknown."""
+    """The highest ``maxOutputTokens`` that the API accepts for any of them. None: unknown."""
     thinking: GeminiThinking = GeminiThinking.LEVEL
     levels: tuple[str, ...] = LEVELS[1:]
-    """Words for ``thinkingLevel``, weakest first; none of them turns thinking off."""
+    """Values of ``thinkingLevel``, weakest first. None of them turns thinking off."""
     budget_off: int = 0
-    """The smallest budget; 0 is no thinking at all."""
+    """The smallest budget in tokens; 0 turns thinking off."""
     budget_minimal: int = 128
+    """The smallest budget with thinking."""
     sampling: bool = False
     """Whether it accepts ``temperature``, ``topP`` and ``topK``; others ignore or refuse them."""
     penalties: bool = False
     """Whether it accepts ``presencePenalty`` and ``frequencyPenalty``; others refuse them."""
     logprobs: bool = False
+    """Whether it returns log probabilities."""
     signatures: bool = True
     """Whether function calls must be sent back with their signatures."""
     urls: bool = True
@@ -76,14 +78,14 @@ ROWS = (
     _older("*gemini-2.0-*", "*gemini-1*", thinking=GeminiThinking.NONE, urls=False),
     GeminiModel(patterns=("*gemini-*",), max_output=None),
 )
-"""The first matching row counts. An unknown Gemini counts as a new one."""
+"""The first row that matches counts. An unknown Gemini counts as a new one."""
 
 UNKNOWN = _older(max_output=None, thinking=GeminiThinking.NONE, logprobs=False, urls=False)
-"""For models of this dialect that are not Gemini: requests nothing uncertain."""
+"""The row of models that are not Gemini. It has nothing that they may not accept."""
 
 
 @lru_cache(maxsize=1024)
 def row_of(upstream_model: str) -> GeminiModel:
-    """Returns the row of a model by its upstream name."""
+    """Returns the row of a model, by its upstream name."""
     name = upstream_model.lower()
     return next((row for row in ROWS if any(fnmatchcase(name, pattern) for pattern in row.patterns)), UNKNOWN)

@@ -1,7 +1,7 @@
-"""Reads Gemini's answers as parts: texts, thoughts, tool calls, media, sources, probabilities, finish reasons.
+"""ResponseReader: reads Gemini's answers as parts: texts, thoughts, tool calls, media, sources, log probabilities.
 
-An answer is one response, or several of which each brings what is new. Nothing marks its end but the end of the bytes,
-so finish reasons wait for that.
+An answer is one response, or several of which each has what is new. Only the end of the bytes marks its end, so finish
+reasons are held until then.
 """
 
 import re
@@ -36,30 +36,26 @@ from gateway.upstream.tool_call_tracker import made_id
 from gateway.upstream.translation import ToolNames
 
 REASONS = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
-"""Finish reasons by their numbers."""
-_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
-"""One step of a JSON path."""
-_BILLS_ANSWERS = re.compile(r"gemini-(?:pro|[12])(?:[.-]|$)")
-"""Models with a price for each grounded answer, not for each query."""
-_VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
+"""Finish reasons by their numbers, which some libraries write."""
+_BILLED_BY_ANSWER = re.compile(r"gemini-(?:pro|[12])(?:[.-]|$)")
+"""Matches models with a price for each grounded answer, and not for each query."""
 _PARTS = frozenset({"text", "inlineData", "fileData", "executableCode", "codeExecutionResult", "thoughtSignature"})
-"""Fields read from parts without calls. Others belong to the vendor's own tools, and are not passed on."""
+"""Fields that are read from parts without calls. Others are of the vendor's own tools, and not passed on."""
 
 
 class _Candidate:
-    """One candidate so far."""
+    """The state of one candidate."""
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.reason = ""
         """The finish reason. It may come before the last parts, or more than once."""
         self.produced = False
+        """Whether it had anything for the client."""
         self.calls = 0
-        self.open: dict[str, Any] | None = None
-        """The call whose arguments come in parts."""
-        self.arguments: Any = {}
-        """Its arguments so far."""
+        """The number of its calls."""
         self.cited: set[str] = set()
+        """The addresses of its sources."""
 
 
 class ResponseReader(AnswerReader):
@@ -92,23 +88,21 @@ class ResponseReader(AnswerReader):
         if not self._candidates:
             raise not_an_answer(body, self._channel)
         self.default_word = "STOP"
-        yield from self._endings()
+        yield from self._finish_words()
 
     def end(self) -> Iterator[AnswerPart]:
-        """See ``AnswerReader``: now it is certain that the finish reasons are the last ones."""
+        """See ``AnswerReader``: the finish reasons, now that no others can come."""
         if not (self._candidates and all(candidate.reason for candidate in self._candidates.values())):
             return
         try:
-            yield from self._endings()
+            yield from self._finish_words()
         except AttemptFailed as exc:
             self.failure = exc.failure
             return
         self.done = True
 
     def _response(self, response: Fields) -> Iterator[AnswerPart]:
-        """Returns the parts of one more response. Raises AttemptFailed if it is an error, ValueError if it is
-        invalid.
-        """
+        """Yields the parts of a response. Raises AttemptFailed if it is an error, ValueError if it is invalid."""
         if not rawjson.is_null(response.get("usageMetadata")):
             yield UsageSeen({"usage": response["usageMetadata"]})
         if (failure := failure_in(self._channel, response)) is not None:
@@ -120,43 +114,42 @@ class ResponseReader(AnswerReader):
         yield UpstreamNamed(rawjson.text_at(response.get("responseId")), began=False)
         for position, fields in enumerate(candidates):
             index = rawjson.value(fields.get("index"))
-            yield from self._news(self._candidate(index if type(index) is int else position), fields)
+            yield from self._candidate_parts(self._candidate(index if type(index) is int else position), fields)
             yield from self._searches(fields, rawjson.text_at(response.get("modelVersion")) or self._order.model)
 
     def _searches(self, fields: Fields, model: str) -> Iterator[AnswerPart]:
-        """Returns the searches as a usage report would count them: Gemini's own reports do not.
+        """Yields the vendor's web searches as a report of usage, because Gemini's own reports do not count them.
 
-        Each query is billed once; before Gemini 3 the whole answer is, however many there were.
+        Each query is billed once. Before Gemini 3, the whole answer is, however many queries there were.
         """
         if "groundingMetadata" not in fields:
             return
         grounding = rawjson.maybe(fields["groundingMetadata"])
-        lists = (rawjson.at(grounding, name) for name in ("webSearchQueries", "imageSearchQueries"))
-        queries = {
-            query for given in lists if isinstance(given, list) for query in map(rawjson.text_at, given) if query
-        }
+        listed = [*rawjson.list_at(grounding, "webSearchQueries"), *rawjson.list_at(grounding, "imageSearchQueries")]
+        queries = set(filter(None, map(rawjson.text_at, listed)))
         if queries - self._queries:
             self._queries |= queries
-            count = 1 if _BILLS_ANSWERS.search(model) else len(self._queries)
+            count = 1 if _BILLED_BY_ANSWER.search(model) else len(self._queries)
             yield UsageSeen({"usage": rawjson.raw({"server_tool_use": {"web_search_requests": count}})})
 
-    def _news(self, candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
+    def _candidate_parts(self, candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
+        """Yields what is new of a candidate."""
         reason = rawjson.value(fields.get("finishReason"))
-        if type(reason) is int:  # of the enumeration, as some libraries write it
+        if type(reason) is int:
             reason = REASONS[reason] if 0 <= reason < len(REASONS) else "OTHER"
         candidate.reason = reason if isinstance(reason, str) and reason else candidate.reason
-        logprobs = logprobs_of(rawjson.value(fields["logprobsResult"])) if "logprobsResult" in fields else []
+        logprobs = read_logprobs(rawjson.value(fields["logprobsResult"])) if "logprobsResult" in fields else []
         for part in _parts(fields):
-            for news in self._part(candidate, part):
+            for answer_part in self._read_part(candidate, part):
                 candidate.produced = True
-                if logprobs and isinstance(news, TextPiece):
-                    yield TextPiece(news.piece, rawjson.encode(logprobs), news.choice)
+                if logprobs and isinstance(answer_part, TextPiece):
+                    yield TextPiece(answer_part.piece, rawjson.encode(logprobs), answer_part.choice)
                     logprobs = []
                 else:
-                    yield news
+                    yield answer_part
         yield from _sources(candidate, fields)
 
-    def _part(self, candidate: _Candidate, part: dict[str, Any]) -> Iterator[AnswerPart]:
+    def _read_part(self, candidate: _Candidate, part: dict[str, Any]) -> Iterator[AnswerPart]:
         index = candidate.index
         if piece := part.get("text"):
             yield ReasoningPiece(piece, index) if part.get("thought") else TextPiece(piece, choice=index)
@@ -170,51 +163,32 @@ class ResponseReader(AnswerReader):
             yield TextPiece(rawjson.encode(f"\n```{language}\n{code['code']}\n```\n"), choice=index)
         if isinstance(result, dict) and isinstance(result.get("output"), str):
             yield TextPiece(rawjson.encode(f"\n```\n{result['output']}\n```\n"), choice=index)
-        if isinstance(part.get("functionCall"), dict):
-            yield from self._call(candidate, part, part["functionCall"])
+        if isinstance(call := part.get("functionCall"), dict):
+            if any(call.values()):
+                yield self._call(candidate, call, rawjson.text_at(part.get("thoughtSignature")))
         elif part.keys().isdisjoint(_PARTS):
             yield AnswerMark("block_dropped")
 
-    def _call(self, candidate: _Candidate, part: dict[str, Any], call: dict[str, Any]) -> Iterator[AnswerPart]:
-        """Takes a complete call."""
-        pieces = call.get("partialArgs")
-        if candidate.open is None and not any(call.values()):
-            return  # the end of one that has ended
-        if candidate.open is None or call.get("name"):
-            yield from self._close(candidate)
-            candidate.open = {**call, "signature": part.get("thoughtSignature")}
-            given = call.get("args")
-            candidate.arguments = given if isinstance(given, dict | str) and given else {}
-        for piece in pieces if isinstance(pieces, list) else ():
-            if isinstance(piece, dict):
-                candidate.arguments = _set(candidate.arguments, piece)
-        if not call.get("willContinue"):
-            yield from self._close(candidate)
+    def _call(self, candidate: _Candidate, call: dict[str, Any], signature: str) -> AnswerPart:
+        """Returns a call under the client's function name. Its signature is remembered, because most clients drop it.
 
-    def _close(self, candidate: _Candidate) -> Iterator[AnswerPart]:
-        """Returns the call under the client's function name. Its signature is sent along, and kept here too."""
-        call, candidate.open = candidate.open, None
-        if call is None:
-            return
+        Arguments in pieces come only if a request asks for them, which no request from here does.
+        """
+        if "partialArgs" in call or call.get("willContinue"):
+            raise ValueError("the arguments of a call come in pieces")
         number, candidate.calls = candidate.calls, candidate.calls + 1
-        given, signature = call.get("id"), call.get("signature")
-        call_id = (
-            given if isinstance(given, str) and given else made_id(f"{self._order.answer_id}/{candidate.index}", number)
-        )
-        signed = isinstance(signature, str) and bool(signature)
-        if signed:
-            self._memory.remember(self._order.owner, call_id, str(signature).encode())
-        said = candidate.arguments
-        arguments = rawjson.encode(said if isinstance(said, str) else rawjson.encode(said).decode())
+        made = made_id(f"{self._order.answer_id}/{candidate.index}", number)
+        call_id = rawjson.text_at(call.get("id")) or made
+        if signature:
+            self._memory.remember(self._order.owner, call_id, signature.encode())
+        args = call.get("args")
+        args = args if isinstance(args, dict | str) and args else {}
+        arguments = rawjson.encode(args if isinstance(args, str) else rawjson.encode(args).decode())
         name = self._names.client_name(str(call.get("name", "")))
-        yield ToolCallPart(
-            number, call_id, name, arguments, signature=str(signature) if signed else "", choice=candidate.index
-        )
+        return ToolCallPart(number, call_id, name, arguments, signature=signature, choice=candidate.index)
 
-    def _endings(self) -> Iterator[AnswerPart]:
-        """Returns the finish reasons. Raises AttemptFailed if the model failed and nothing came."""
-        for candidate in self._candidates.values():
-            yield from self._close(candidate)
+    def _finish_words(self) -> Iterator[AnswerPart]:
+        """Yields the finish reasons. Raises AttemptFailed if the model failed before anything came."""
         for _, candidate in sorted(self._candidates.items()):
             if meaning_of(candidate.reason) != "broken":
                 yield StopWord(candidate.reason, candidate.index)
@@ -231,19 +205,21 @@ class ResponseReader(AnswerReader):
 
 
 def split(data: bytes) -> list[Fields]:
-    """Returns the responses in a body or an event: one, or an array of them. Raises ValueError if there are none."""
+    """Returns the responses in a body or an event: one, or an array of them. Raises ValueError for anything else."""
     data = data.strip().removeprefix(b"\xef\xbb\xbf")
-    if any(sign in data for sign in _SNAKES):
+    if any(name in data for name in _SNAKE_NAMES):
         data = rawjson.encode(_camel_names(rawjson.value(data)))
     return rawjson.objects(data) if data[:1] == b"[" else [rawjson.fields(data)]
 
 
-_SNAKES = (b'"finish_reason"', b'"usage_metadata"', b'"function_call"', b'"inline_data"', b'"mime_type"', b'"file_uri"')
-"""Names of fields as Google's Python library writes them, and relays that are made with it."""
+_SNAKE_NAMES = (
+    *(b'"finish_reason"', b'"usage_metadata"', b'"function_call"', b'"inline_data"', b'"mime_type"', b'"file_uri"'),
+)
+"""Names of fields as Google's Python library writes them, and relays that use it."""
 
 
 def _camel_names(value: Any) -> Any:
-    """Returns the same with the API's names, but leaves the model's own objects alone."""
+    """Returns a JSON value with the API's names of fields. The arguments of calls stay as they are."""
     if isinstance(value, list):
         return [_camel_names(item) for item in value]
     if not isinstance(value, dict):
@@ -252,7 +228,7 @@ def _camel_names(value: Any) -> Any:
 
 
 def _parts(fields: Fields) -> list[dict[str, Any]]:
-    """Returns the parts; a candidate without content has none. Raises ValueError for anything else."""
+    """Returns the parts of a candidate; none if it has no content. Raises ValueError for anything else."""
     parts = fields.get("content", rawjson.NULL)
     if bytes(memoryview(parts)[:1]) == b"{":
         parts = rawjson.fields(parts).get("parts", rawjson.NULL)
@@ -261,8 +237,8 @@ def _parts(fields: Fields) -> list[dict[str, Any]]:
 
 
 def _values_in(part: Fields) -> dict[str, Any]:
-    """Returns a part's values. Its text stays a JSON string, of which only one copy is made: it may be all of a large
-    answer. It is empty if it is something else.
+    """Returns a part's decoded values. Its text stays a JSON string, because it may be all of a large answer; it is
+    empty if it is anything else.
     """
     text = part.pop("text", None)
     values = {name: rawjson.value(value) for name, value in part.items()}
@@ -273,92 +249,62 @@ def _values_in(part: Fields) -> dict[str, Any]:
 
 
 def _medium(part: dict[str, Any], index: int) -> AnswerPart:
-    kind, data, url = (rawjson.text_at(part, name) for name in ("mimeType", "data", "fileUri"))
-    return Medium(kind or "application/octet-stream", data, url, index)
-
-
-def _set(arguments: Any, piece: dict[str, Any]) -> Any:
-    """Adds a part of a value to the arguments, at a JSON path; texts grow."""
-    path = piece.get("jsonPath")
-    name = next((name for name in _VALUES if name in piece), "")
-    if not isinstance(path, str) or not name:
-        return arguments
-    steps: list[str | int] = [
-        int(match[2]) if match[2] else next(filter(None, (match[1], match[3], match[4])), "")
-        for match in _STEP.finditer(path.removeprefix("$"))
-    ]
-    value = None if name == "nullValue" else piece[name]
-    return _put(arguments, steps, value)
-
-
-def _put(holder: Any, steps: list[str | int], value: Any) -> Any:
-    if not steps:
-        return holder + value if isinstance(holder, str) and isinstance(value, str) else value
-    step, *rest = steps
-    if isinstance(step, int):
-        items = holder if isinstance(holder, list) else []
-        if step >= 10_000:
-            raise ValueError("an array of arguments is too long")
-        items += [None] * (step + 1 - len(items))
-        items[step] = _put(items[step], rest, value)
-        return items
-    fields = holder if isinstance(holder, dict) else {}
-    fields[step] = _put(fields.get(step), rest, value)
-    return fields
+    mime_type, data, url = (rawjson.text_at(part, name) for name in ("mimeType", "data", "fileUri"))
+    return Medium(mime_type or "application/octet-stream", data, url, index)
 
 
 _SOURCES = ("groundingMetadata", "citationMetadata", "urlContextMetadata")
 
 
 def _sources(candidate: _Candidate, fields: Fields) -> Iterator[AnswerPart]:
-    """Returns the sources of the answer, each once."""
+    """Yields the sources of the answer, each once."""
     if fields.keys().isdisjoint(_SOURCES):
         return
-    grounding, cited, read = (rawjson.maybe(fields.get(name)) for name in _SOURCES)
+    grounding, cited, retrieved = (rawjson.maybe(fields.get(name)) for name in _SOURCES)
     names = ("web", "retrievedContext", "maps", "image")
-    places = _places(rawjson.list_at(grounding, "groundingSupports"))
+    segments = _segments(rawjson.list_at(grounding, "groundingSupports"))
     for number, chunk in enumerate(rawjson.list_at(grounding, "groundingChunks")):
-        web = next(filter(None, (rawjson.at(chunk, name) for name in names)), None)
-        yield from _source(candidate, web, places.get(number))
+        source = next(filter(None, (rawjson.at(chunk, name) for name in names)), None)
+        yield from _citation(candidate, source, segments.get(number))
     for source in rawjson.list_at(cited, "citationSources") or rawjson.list_at(cited, "citations"):
-        yield from _source(candidate, source, source)
-    for page in rawjson.list_at(read, "urlMetadata"):
+        yield from _citation(candidate, source, source)
+    for page in rawjson.list_at(retrieved, "urlMetadata"):
         if not rawjson.text_at(page, "urlRetrievalStatus").endswith(("ERROR", "PAYWALL", "UNSAFE")):
-            yield from _source(candidate, page, None)
+            yield from _citation(candidate, page, None)
 
 
-def _places(supports: list[Any]) -> dict[int, dict[str, Any]]:
-    """Returns where the text is that each source supports first."""
-    places: dict[int, dict[str, Any]] = {}
+def _segments(supports: list[Any]) -> dict[int, dict[str, Any]]:
+    """Returns the first segment of text that each source supports, by the number of the source."""
+    segments: dict[int, dict[str, Any]] = {}
     for support in supports:
         for number in rawjson.list_at(support, "groundingChunkIndices"):
             if type(number) is int:
-                places.setdefault(number, rawjson.at(support, "segment"))
-    return places
+                segments.setdefault(number, rawjson.at(support, "segment"))
+    return segments
 
 
-def _source(candidate: _Candidate, source: Any, place: Any) -> Iterator[AnswerPart]:
-    """Returns a source, and where in the answer the text is that it supports."""
+def _citation(candidate: _Candidate, source: Any, segment: Any) -> Iterator[AnswerPart]:
+    """Yields the citation of a source, unless it has no address or came before. ``segment``: the text it supports."""
     url = next(filter(None, (rawjson.text_at(source, name) for name in ("uri", "sourceUri", "retrievedUrl"))), "")
     if not url or url in candidate.cited:
         return
     candidate.cited.add(url)
-    start, end = (rawjson.at(place, name) for name in ("startIndex", "endIndex"))
+    start, end = (rawjson.at(segment, name) for name in ("startIndex", "endIndex"))
     yield Citation(
         url,
         rawjson.text_at(source, "title"),
-        rawjson.text_at(place, "text"),
+        rawjson.text_at(segment, "text"),
         start if type(start) is int else 0 if type(end) is int else None,
         end if type(end) is int else None,
         candidate.index,
     )
 
 
-def logprobs_of(result: Any) -> list[dict[str, Any]]:
-    """Returns the probabilities of the text's tokens, in the words of chat completions."""
+def read_logprobs(result: Any) -> list[dict[str, Any]]:
+    """Returns the log probabilities of the text's tokens, in the form of chat completions."""
     chosen, tops = (rawjson.list_at(result, name) for name in ("chosenCandidates", "topCandidates"))
     return [
-        {**_token(token), "top_logprobs": [_token(other) for other in _others(tops, i)]}
+        {**_token(token), "top_logprobs": [_token(other) for other in _alternatives(tops, i)]}
         for i, token in enumerate(chosen)
         if isinstance(token, dict)
     ]
@@ -374,6 +320,6 @@ def _token(token: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _others(tops: list[Any], i: int) -> list[dict[str, Any]]:
+def _alternatives(tops: list[Any], i: int) -> list[dict[str, Any]]:
     candidates = rawjson.list_at(tops[i], "candidates") if i < len(tops) else []
     return [token for token in candidates if isinstance(token, dict)]

@@ -13,8 +13,16 @@ from gateway.domain.channel import ServedModel
 from gateway.domain.conversation import MediaPart, ResultPart, TextPart
 from gateway.domain.errors import BadRequest
 from gateway.domain.order import LearnedRefusals, PreparedRequest
+from gateway.upstream.gemini.dialect import GeminiDialect
 from gateway.upstream.gemini.models import UNKNOWN, row_of
-from gateway.upstream.gemini.request import PLACEHOLDER, config_of, parts_of, prepare, result_parts, talk, tools_of
+from gateway.upstream.gemini.request import (
+    PLACEHOLDER,
+    config_of,
+    parts_of,
+    result_parts,
+    tools_of,
+    write_contents,
+)
 from gateway.upstream.learned_params import NOTHING
 from gateway.upstream.translation import Parameters, conversation_of
 from tests.cases.conversations import PIXEL, TOOLS_AND_IMAGE, call, function
@@ -27,7 +35,7 @@ def _prepared(
     model: str = "gemini-3.8-flash", learned: LearnedRefusals = NOTHING, base: str = "https://h", **fields: Any
 ) -> PreparedRequest:
     body = {"model": "m", "messages": HI, **fields}
-    return prepare(translated(body), channel(base), ServedModel(name="m", upstream=model), learned, recall_of())
+    return GeminiDialect().prepare(translated(body), channel(base), ServedModel(name="m", upstream=model), learned)
 
 
 def test_the_least_request() -> None:
@@ -99,7 +107,7 @@ def test_what_cannot_be_translated_is_refused(fields: dict[str, Any], param: str
 def test_a_limit_above_the_models_own_is_lowered(asked: int | None, limit: int | None, sent: int | None) -> None:
     served = ServedModel(name="m", upstream="gemini-2.5-pro", max_output=limit)
     made = translated({"messages": HI, "max_tokens": asked})
-    prepared = prepare(made, channel(), served, NOTHING, recall_of())
+    prepared = GeminiDialect().prepare(made, channel(), served, NOTHING)
     config = json.loads(prepared.body).get("generationConfig", {})
     assert config.get("maxOutputTokens") == sent
     assert prepared.lowered == (sent if sent != asked else None)
@@ -188,7 +196,7 @@ SIGNED = {"extra_content": {"google": {"thought_signature": "U0lH"}}}
 
 def _talk(*messages: Any, kept: Mapping[str, bytes] = {}, row: Any = NEW_CONTENTS) -> tuple[Any, Any]:
     turns = conversation_of(translated({"messages": messages})).turns
-    found = talk(turns, recall_of(kept), row)
+    found = write_contents(turns, recall_of(kept), row)
     said = json.loads(rawjson.encode(found))
     return said.get("systemInstruction", {}).get("parts", []), said["contents"]
 
