@@ -37,7 +37,7 @@ from gateway.domain.views import (
     ModelView,
     TokenView,
 )
-from gateway.upstream.anthropic.dialect import marks_cache
+from gateway.upstream.anthropic.cache_marks import marks_cache
 from gateway.upstream.learned_params import NOTHING
 
 

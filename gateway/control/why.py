@@ -30,7 +30,7 @@ from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import Millis
 from gateway.domain.views import conversion
 from gateway.inbound.chat.api import MAX_OUTPUT
-from gateway.upstream.anthropic.dialect import marks_cache
+from gateway.upstream.anthropic.cache_marks import marks_cache
 from gateway.upstream.credentials import unset_text
 
 

@@ -1,19 +1,4 @@
-"""Anthropic's Messages: the dialect, how conversations become its requests, and what its errors mean.
-
-The vendor caches a prompt only up to blocks marked with ``cache_control``, four at most. Clients of chat completions
-set none, so they would pay the full price for the whole conversation in every turn. The marks go
-
-- after the tools and after the system's words, which other conversations begin with as well;
-
-- after the user's last message, so that the next turn finds everything that was sent in this one;
-
-- after the user's last message but one, where the turn before put its last mark: the vendor looks back only twenty
-blocks from a mark, and a turn may have more.
-
-Writing to the cache costs more than plain input, usually a quarter, so a single question without tools is not marked at
-its end: it may never be continued. A client that sets a mark itself is left alone. An upstream that refuses marks gets
-none for an hour, not even the client's: see ``learned_params``.
-"""
+"""Anthropic's Messages: the dialect, and how requests are written. ``messages`` writes their conversations."""
 
 import re
 from collections.abc import Mapping
@@ -25,13 +10,14 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.call import FailureKind
-from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
 from gateway.domain.output_limit import LEAST_OUTPUT, OutputLimit, limit_of, read_limit
 from gateway.domain.rawjson import Fields, is_nothing
 from gateway.upstream.adapter import ChannelDialect
+from gateway.upstream.anthropic.cache_marks import CACHE_MARK, marks_cache, refuses_marks, remove_marks, set_marks
 from gateway.upstream.anthropic.messages import JSON_LINE, Dialogue, equip
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking, row_of
 from gateway.upstream.anthropic.reader import MessageReader
@@ -41,183 +27,149 @@ from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS, endpo
 from gateway.upstream.translation import JSON_FORMATS, Parameters, conversation_of, read_caps, refusal_of
 from gateway.upstream.vendors import ANTHROPIC
 
-BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
-"""Tokens for thinking. They count towards ``max_tokens`` and must stay below it."""
-
-
-def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, bound: bool) -> dict[str, Any] | None:
-    """Returns ``thinking`` and ``output_config``, where needed; None: the effort cannot be expressed.
-
-    ``bound``: a tool call is demanded, or earlier thoughts are lost; a thinking budget allows neither, adaptive
-    thinking both.
-    """
-    if effort is None:
-        return {}
-    if effort == "none":
-        return {"thinking": {"type": row.off}} if row.off else {}
-    if effort not in BUDGETS or row.thinking is AnthropicThinking.NONE:
-        return None
-    if row.thinking is AnthropicThinking.ADAPTIVE:
-        thinking = {"type": "adaptive", "display": "summarized"}
-        return {"thinking": thinking, "output_config": {"effort": _word(effort, row)}}
-    if bound or max_tokens <= BUDGETS["minimal"]:
-        return None
-    budget = min(BUDGETS[effort], max_tokens - 1)
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
-
-
-def _word(effort: str, row: AnthropicModel) -> str:
-    """Returns the model's strongest word that is not stronger than the requested one."""
-    wanted = ALL_EFFORTS.index("low" if effort == "minimal" else effort)
-    known = [word for word in row.efforts if ALL_EFFORTS.index(word) <= wanted]
-    return known[-1] if known else row.efforts[0]
-
-
 VERSION = "2023-06-01"
-"""The version of the API. For what is sent here 2026-10-21 differs only by refusing sampling parameters; older models
-accept them."""
-
+"""The version of the API. For what is sent here, 2026-10-21 differs only by refusing sampling parameters, which older
+models accept."""
+BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
+"""Tokens for thinking. They count towards ``max_tokens`` and must be fewer."""
+_OWN_NAMES = {
+    **dict.fromkeys(("thinking", "enabled", "adaptive", "disabled", "effort", "output_config"), "reasoning_effort"),
+    "stop_sequences": "stop",
+}
+"""The client's names of fields by the vendor's; of a path such as ``thinking.type.enabled``, by its last part."""
 _TIERS = {"auto": "auto", "default": "standard_only"}
 _PERSONAL = re.compile(r".*@.*|\+?[\d\s()./-]{7,}")
-"""What looks like an e-mail address or a telephone number, which the vendor does not want."""
+"""Matches what looks like an e-mail address or a telephone number, which the vendor does not want."""
 
 
-def prepare(
-    order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals, recall: Recall
-) -> PreparedRequest:
-    """Returns the request. Raises AttemptFailed (``client``, not sent) for what Anthropic has no counterpart of."""
-    parameters, row = Parameters(order, learned), row_of(served.upstream_name)
-    try:
-        cap = parameters.take_output_cap()
-        max_tokens = _max_tokens(cap, row, served, order.output_budget)
-        thinking_room = max_tokens if cap or order.output_budget is None else max_tokens // 2
-        body = _body(parameters, row, (max_tokens, thinking_room), recall)
-    except BadRequest as fault:
-        raise refusal_of(channel, fault) from fault
-    if order.stream:
-        body["stream"] = True
-    if CACHE_MARK in learned.dropped:
-        if _remove_marks(body):
-            parameters.drop(CACHE_MARK)
-    elif marks_cache(channel, learned) and conversation_of(order).size >= 2048:  # bytes; less is never cached
-        _mark(body)
-    return PreparedRequest(
-        url=endpoint(root(channel), "/v1/messages"),
-        headers=headers(channel, stream=order.stream),
-        body=rawjson.encode({"model": served.upstream_name, **body}),
-        dropped=parameters.left_out,
-        lowered=max_tokens if max_tokens < (cap or _max_tokens(None, row, served)) else None,
-    )
+class AnthropicDialect(ChannelDialect):
+    """Anthropic's dialect. The API wants the thoughts before tool calls back."""
 
+    base_url = ANTHROPIC.base_url
+    own_names = _OWN_NAMES
 
-CACHE_MARK = "cache_control"
-"""The field of a block that is a mark."""
+    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
+        parameters, row = Parameters(order, learned), row_of(served.upstream_name)
+        try:
+            cap = parameters.take_output_cap()
+            max_tokens = _max_tokens(cap, row, served, order.output_budget)
+            # a limit that the gateway chose leaves half of it to the answer
+            max_thinking = max_tokens if cap or order.output_budget is None else max_tokens // 2
+            recall = partial(self._memory.recall, order.owner)
+            body = {"max_tokens": max_tokens, **_body(parameters, row, max_thinking, recall)}
+        except BadRequest as fault:
+            raise refusal_of(channel, fault) from fault
+        if order.stream:
+            body["stream"] = True
+        if CACHE_MARK in learned.dropped:
+            if remove_marks(body):
+                parameters.drop(CACHE_MARK)
+        elif marks_cache(channel, learned) and conversation_of(order).size >= 2048:  # bytes; less is never cached
+            set_marks(body)
+        return PreparedRequest(
+            url=endpoint(root(channel), "/v1/messages"),
+            headers=_headers(channel, stream=order.stream),
+            body=rawjson.encode({"model": served.upstream_name, **body}),
+            dropped=parameters.left_out,
+            lowered=max_tokens if max_tokens < (cap or _max_tokens(None, row, served)) else None,
+        )
 
+    def reader(self, order: Order, channel: Channel) -> MessageReader:
+        return MessageReader(order, channel, self._memory)
 
-def _mark(body: dict[str, Any]) -> None:
-    """Set the marks in the body of a request, unless the client set one."""
-    if any(CACHE_MARK in block for block in _blocks_of(body)):
-        return
-    tools, system, messages = body.get("tools", []), body.get("system", []), body["messages"]
-    ends = [blocks[-1] for blocks in (tools, system) if blocks]
-    if tools or any(message["role"] == "assistant" for message in messages):
-        asked = [message["content"][-1] for message in messages if message["role"] == "user"]
-        ends += asked[-2:]
-    for block in ends:
-        block[CACHE_MARK] = {"type": "ephemeral"}
+    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        failure = super().failure(channel, status, headers, body)
+        if failure.kind is FailureKind.CLIENT and refuses_marks(read_error(body).message):
+            return msgspec.structs.replace(failure, parameters=(*failure.parameters, CACHE_MARK))
+        return failure
 
+    def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
+        """See ``ChannelDialect``. ``max_tokens`` limits thinking and text together, and always goes out.
 
-def _remove_marks(body: dict[str, Any]) -> bool:
-    """Remove all marks from the body of a request. Returns whether there were any."""
-    marks = [block.pop(CACHE_MARK) for block in _blocks_of(body) if CACHE_MARK in block]
-    return bool(marks)
+        Less may be held only if the client sets no limit, so that it is the gateway's own default.
+        """
+        cap, _ = read_caps(fields)
+        max_tokens = _max_tokens(cap, row_of(served.upstream_name), served)
+        thinking, answers = 0, 1
+        own: Fields = {name: fields[name] for name in ("thinking", "output_config", CACHE_MARK) if name in fields}
+        if own:
+            limit = read_limit({**own, "max_tokens": msgspec.Raw(b"1")}, thinks_within=True)
+            thinking, answers = limit.capped, limit.choices
+        if cap:
+            return limit_of(max(max_tokens, thinking), choices=answers)
+        least = max(thinking, min(max_tokens, LEAST_OUTPUT + thinking))
+        return limit_of(None, expected=max(max_tokens, thinking), choices=answers, minimum=least)
 
+    def model_limit(self, upstream_model: str) -> int | None:
+        return row_of(upstream_model).max_output
 
-def _blocks_of(body: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns everything that may have a mark. Thoughts may be raw bytes, which cannot have any."""
-    said = [block for message in body["messages"] for block in message["content"] if isinstance(block, dict)]
-    return [body, *body.get("tools", []), *body.get("system", []), *said]
-
-
-def marks_cache(channel: Channel, learned: LearnedRefusals) -> bool:
-    """Returns whether requests to this channel get cache marks if the client sets none."""
-    wanted = channel.dialect is Dialect.ANTHROPIC and channel.cache_marks
-    return wanted and CACHE_MARK not in learned.dropped
-
-
-def output_limit(fields: Fields, served: ServedModel) -> OutputLimit:
-    """Returns the most output that the outgoing request allows: ``max_tokens`` limits thinking and text together.
-
-    A limit always goes out. Less may be held only if the client named none, and the default is the gateway's own.
-    """
-    cap, _ = read_caps(fields)
-    max_tokens = _max_tokens(cap, row_of(served.upstream_name), served)
-    extra, answers = 0, 1
-    own: Fields = {name: fields[name] for name in ("thinking", "output_config", "cache_control") if name in fields}
-    if own:
-        limit = read_limit({**own, "max_tokens": msgspec.Raw(b"1")}, thinks_within=True)
-        extra, answers = limit.capped, limit.choices
-    if cap:
-        return limit_of(max(max_tokens, extra), choices=answers)
-    least = max(extra, min(max_tokens, LEAST_OUTPUT + extra))
-    return limit_of(None, expected=max(max_tokens, extra), choices=answers, minimum=least)
-
-
-def _max_tokens(cap: int | None, row: AnthropicModel, served: ServedModel, budget: int | None = None) -> int:
-    """Returns the client's limit, else the row's and what can be paid, but not more than the model can write."""
-    wanted = cap or (row.max_tokens if budget is None else min(row.max_tokens, max(1, budget)))
-    return wanted if served.max_output is None else min(wanted, served.max_output)
+    def models_request(self, channel: Channel, after: str) -> PreparedRequest:
+        """Returns the request for a page of a thousand models."""
+        url = endpoint(root(channel), "/v1/models") + "?limit=1000"
+        if after:
+            url += "&after_id=" + quote(after, safe="")
+        return PreparedRequest(url=url, headers=_headers(channel, stream=False), body=b"")
 
 
 def root(channel: Channel) -> str:
-    """Returns the base URL, which may be given with ``/v1`` at its end."""
+    """Returns the base URL without the ``/v1`` that may be at its end."""
     return channel.base_url.rstrip("/").removesuffix("/v1")
 
 
-def headers(channel: Channel, *, stream: bool) -> dict[str, str]:
-    """Returns the request's headers, with the API's version unless the channel names another."""
-    out = dict(STREAM_HEADERS if stream else PLAIN_HEADERS)
+def _headers(channel: Channel, *, stream: bool) -> dict[str, str]:
+    """Returns the request's headers, with the API's version unless the channel sets another."""
+    headers = dict(STREAM_HEADERS if stream else PLAIN_HEADERS)
     if not any(name.lower() == "anthropic-version" for name in channel.headers):
-        out["anthropic-version"] = VERSION
-    return out
+        headers["anthropic-version"] = VERSION
+    return headers
 
 
-def _body(parameters: Parameters, row: AnthropicModel, limits: tuple[int, int], recall: Recall) -> dict[str, Any]:
-    """The body, except for ``model`` and ``stream``. Raises BadRequest for what cannot be left out.
-
-    ``limits``: the output limit, and the part of it that may be spent on thinking.
+def _max_tokens(cap: int | None, row: AnthropicModel, served: ServedModel, budget: int | None = None) -> int:
+    """Returns the client's limit, or else the model's default within ``budget``, but never above the model's own
+    limit.
     """
-    max_tokens, thinking_room = limits
-    take, conversation = parameters.take, parameters.conversation
-    _refuse(parameters)
-    talk = Dialogue(conversation.turns, recall, system_inside=row.system_inside)
-    bound = talk.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
-    effort, own_thinking, source = _thinking(parameters)
-    plan = plan_thinking(effort, row, thinking_room, bound=bound)
-    form, single = parameters.take_format(), take("parallel_tool_calls", bool) is False
-    tools, choice = equip(conversation, form, row, thinking=_thinks(plan or {}), single=single)
-    system, held = talk.system, not rawjson.is_null(form.schema)
-    if form.type in JSON_FORMATS and not held:
-        system = [*system, {"type": "text", "text": JSON_LINE}]
-    stops = parameters.take_stops(str.strip)  # blank ones are refused
-    body: dict[str, Any] = {"max_tokens": max_tokens, "system": system, "messages": talk.messages}
-    body |= {"tools": tools, "tool_choice": choice, "stop_sequences": stops}
-    body |= plan or {}
-    if held and row.structured:
-        body["output_config"] = {
-            **body.get("output_config", {}),
-            "format": {"type": "json_schema", "schema": form.schema},
-        }
-    if plan is None:
-        parameters.drop(source)
+    max_tokens = cap or (row.max_tokens if budget is None else min(row.max_tokens, max(1, budget)))
+    return max_tokens if served.max_output is None else min(max_tokens, served.max_output)
+
+
+def _body(parameters: Parameters, row: AnthropicModel, max_thinking: int, recall: Recall) -> dict[str, Any]:
+    """Returns the body without ``model``, ``stream`` and ``max_tokens``; ``max_thinking`` is the most tokens that may
+    be spent on thinking.
+
+    Raises BadRequest for what cannot be left out without changing the answer.
+    """
+    conversation = parameters.conversation
+    _refuse_inexpressible(parameters)
+    dialogue = Dialogue(conversation.turns, recall, system_inside=row.system_inside)
+    bound = dialogue.thoughtless or (conversation.choice.forced and bool(conversation.allowed_tools))
+    effort, own_thinking, effort_name = _take_thinking(parameters)
+    thinking = plan_thinking(effort, row, max_thinking, bound=bound)
+    form, single = parameters.take_format(), parameters.take("parallel_tool_calls", bool) is False
+    tools, choice = equip(conversation, form, row, thinking=_thinks(thinking or {}), single=single)
+    has_schema = not rawjson.is_null(form.schema)
+    if form.type in JSON_FORMATS and not has_schema:
+        dialogue.system.append({"type": "text", "text": JSON_LINE})
+    body: dict[str, Any] = {
+        "system": dialogue.system,
+        "messages": dialogue.messages,
+        "tools": tools,
+        "tool_choice": choice,
+        "stop_sequences": parameters.take_stops(str.strip),  # blank ones are refused
+        **(thinking or {}),
+    }
+    if has_schema and row.structured:
+        schema = {"type": "json_schema", "schema": form.schema}
+        body["output_config"] = {**body.get("output_config", {}), "format": schema}
+    if thinking is None:
+        parameters.drop(effort_name)
     parameters.drop(*conversation.dropped_reasoning(lambda thought: bool(thought.signed) or thought.empty))
-    _add_own_words(parameters, body, own_thinking)
-    body |= _sampling(parameters, row, thinking=_thinks(body)) | _service(parameters)
+    _add_own_fields(parameters, body, own_thinking)
+    body |= _sampling(parameters, row, thinking=_thinks(body)) | _user_and_tier(parameters)
     return {name: value for name, value in body.items() if value is not None and value != []}
 
 
-def _refuse(parameters: Parameters) -> None:
-    """Raises BadRequest for what cannot be left out without a different answer."""
+def _refuse_inexpressible(parameters: Parameters) -> None:
+    """Raises BadRequest for parameters that Anthropic does not have and that change the answer."""
     if (parameters.take("n", int) or 1) > 1:
         raise parameters.refusal("n", "Anthropic returns one choice per call")
     modalities = parameters.take("modalities", list[str]) or ["text"]
@@ -229,21 +181,53 @@ def _refuse(parameters: Parameters) -> None:
         raise parameters.refusal("logprobs", "Anthropic does not return probabilities")
 
 
-def _thinking(parameters: Parameters) -> tuple[str | None, msgspec.Raw, str]:
-    """Returns the effort of thinking, what Anthropic's own words say of it, and the parameter with the effort.
+def plan_thinking(effort: str | None, row: AnthropicModel, max_tokens: int, *, bound: bool) -> dict[str, Any] | None:
+    """Returns the fields ``thinking`` and ``output_config``, if they are needed; None: the effort cannot be expressed.
 
-    DeepSeek, Zhipu and Moonshot have the same words, but no budget, which Anthropic requires.
+    ``bound``: a tool call is demanded, or earlier thoughts are lost. A thinking budget allows neither, adaptive
+    thinking both.
+    """
+    if effort is None:
+        return {}
+    if effort == "none":
+        return {"thinking": {"type": row.off}} if row.off else {}
+    if effort not in BUDGETS or row.thinking is AnthropicThinking.NONE:
+        return None
+    if row.thinking is AnthropicThinking.ADAPTIVE:
+        thinking = {"type": "adaptive", "display": "summarized"}
+        return {"thinking": thinking, "output_config": {"effort": _effort_word(effort, row)}}
+    if bound or max_tokens <= BUDGETS["minimal"]:
+        return None
+    budget = min(BUDGETS[effort], max_tokens - 1)
+    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+
+
+def _effort_word(effort: str, row: AnthropicModel) -> str:
+    """Returns the strongest effort of the model that is not stronger than the requested one."""
+    limit = ALL_EFFORTS.index("low" if effort == "minimal" else effort)
+    weaker = [word for word in row.efforts if ALL_EFFORTS.index(word) <= limit]
+    return weaker[-1] if weaker else row.efforts[0]
+
+
+def _take_thinking(parameters: Parameters) -> tuple[str | None, msgspec.Raw, str]:
+    """Returns the effort of thinking, the request's own ``thinking`` field, and the parameter that the effort is from.
+
+    DeepSeek, Zhipu and Moonshot have this field too, but without the budget that Anthropic requires.
     """
     effort, own = parameters.take("reasoning_effort", str), parameters.take_raw("thinking")
-    given = rawjson.maybe(own)
-    if rawjson.at(given, "type") == "enabled" and "budget_tokens" not in given:
+    thinking = rawjson.maybe(own)
+    if rawjson.at(thinking, "type") == "enabled" and "budget_tokens" not in thinking:
         return effort or "medium", rawjson.NULL, "reasoning_effort" if effort else "thinking"
     return effort, own, "reasoning_effort"
 
 
-def _add_own_words(parameters: Parameters, body: dict[str, Any], thinking: msgspec.Raw) -> None:
-    """Adds fields in Anthropic's own words, which override others."""
-    own = {"thinking": thinking, "cache_control": parameters.take_raw("cache_control")}
+def _thinks(body: dict[str, Any]) -> bool:
+    return rawjson.at(body.get("thinking"), "type") in ("enabled", "adaptive")
+
+
+def _add_own_fields(parameters: Parameters, body: dict[str, Any], thinking: msgspec.Raw) -> None:
+    """Add the request's fields of Anthropic's own names, which override others."""
+    own = {"thinking": thinking, CACHE_MARK: parameters.take_raw(CACHE_MARK)}
     body |= {name: value for name, value in own.items() if not rawjson.is_null(value)}
     config = rawjson.maybe(parameters.take_raw("output_config"))
     if isinstance(config, dict):
@@ -251,88 +235,37 @@ def _add_own_words(parameters: Parameters, body: dict[str, Any], thinking: msgsp
 
 
 def _sampling(parameters: Parameters, row: AnthropicModel, *, thinking: bool) -> dict[str, Any]:
+    """Returns the sampling parameters that the model accepts."""
     temperature, top_p = parameters.take("temperature", float), parameters.take("top_p", float)
-    wanted: dict[str, Any] = {
+    sampling: dict[str, Any] = {
         "temperature": None if temperature is None else min(temperature, 1.0),
         "top_p": top_p,
         "top_k": parameters.take("top_k", int),
     }
-    wanted = {name: value for name, value in wanted.items() if value is not None}
+    sampling = {name: value for name, value in sampling.items() if value is not None}
     if thinking or not row.sampling:
-        parameters.drop(*wanted)
+        parameters.drop(*sampling)
         return {}
-    if row.one_sampler and "temperature" in wanted and wanted.pop("top_p", None) is not None:
+    if row.one_sampler and "temperature" in sampling and sampling.pop("top_p", None) is not None:
         parameters.drop("top_p")
-    return wanted
+    return sampling
 
 
-def _service(parameters: Parameters) -> dict[str, Any]:
-    """Adds the user's id and the service tier."""
-    out, metadata = dict[str, Any](), parameters.take_raw("metadata")
+def _user_and_tier(parameters: Parameters) -> dict[str, Any]:
+    """Returns the user's id, as ``metadata``, and the service tier."""
+    fields, metadata = dict[str, Any](), parameters.take_raw("metadata")
     safety, user = (parameters.take(name, str) or "" for name in ("safety_identifier", "user"))
-    own = rawjson.maybe(rawjson.maybe_fields(metadata).get("user_id"))  # the rest may be large
-    if own is not None:
-        out["metadata"] = {"user_id": own}
+    own_id = rawjson.maybe(rawjson.maybe_fields(metadata).get("user_id"))  # other fields may be large
+    if own_id is not None:
+        fields["metadata"] = {"user_id": own_id}
     elif (name := safety or user) and not _PERSONAL.fullmatch(name):
-        out["metadata"] = {"user_id": name}
+        fields["metadata"] = {"user_id": name}
     elif name:
         parameters.drop("safety_identifier" if safety else "user")
-    if own is None and not (is_nothing(metadata) or bytes(memoryview(metadata)[:2]) == b"{}"):
+    if own_id is None and not (is_nothing(metadata) or bytes(memoryview(metadata)[:2]) == b"{}"):
         parameters.drop("metadata")
     if (tier := parameters.take("service_tier", str) or "") in _TIERS:
-        out["service_tier"] = _TIERS[tier]
+        fields["service_tier"] = _TIERS[tier]
     elif tier:
         parameters.drop("service_tier")
-    return out
-
-
-def _thinks(body: dict[str, Any]) -> bool:
-    return rawjson.at(body.get("thinking"), "type") in ("enabled", "adaptive")
-
-
-_OWN_NAMES = {
-    **dict.fromkeys(("thinking", "enabled", "adaptive", "disabled", "effort", "output_config"), "reasoning_effort"),
-    "stop_sequences": "stop",
-}
-"""Fields of the request that the client knows by another name; of ``thinking.type.enabled`` the last part is used."""
-
-_NO_MARKS = re.compile(
-    r"\b(?:extra|extraneous|unknown|unsupported|unexpected|unrecognized|invalid)\b[^.]{0,60}\bcache_control\b"
-    r"|\bcache_control\b[^.]{0,60}(?:\bnot (?:permitted|supported|allowed|recognized|enabled)|\bunsupported|\bunknown)"
-    r"|prompt caching[^.]{0,40}\bnot\b|\bnot (?:support|allow)[^.]{0,40}\bprompt caching",
-    re.IGNORECASE,
-)
-"""How upstreams refuse cache marks; a wrong mark, or one too many, is refused in other words."""
-
-
-class AnthropicDialect(ChannelDialect):
-    """Anthropic's dialect. The API wants the thoughts before tool calls back."""
-
-    base_url = ANTHROPIC.base_url
-    own_names = _OWN_NAMES
-
-    def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Returns the request. Raises AttemptFailed for one without a counterpart there."""
-        return prepare(order, channel, served, learned, partial(self._memory.recall, order.owner))
-
-    def reader(self, order: Order, channel: Channel) -> MessageReader:
-        return MessageReader(order, channel, self._memory)
-
-    def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        failure = super().failure(channel, status, headers, body)
-        if failure.kind is FailureKind.CLIENT and _NO_MARKS.search(read_error(body).message[:1000]):
-            return msgspec.structs.replace(failure, parameters=(*failure.parameters, CACHE_MARK))
-        return failure
-
-    def output_limit(self, fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-        return output_limit(fields, served)
-
-    def model_limit(self, upstream_model: str) -> int | None:
-        return row_of(upstream_model).max_output
-
-    def models_request(self, channel: Channel, after: str) -> PreparedRequest:
-        """Returns the request for a page of a thousand models."""
-        url = endpoint(root(channel), "/v1/models") + "?limit=1000"
-        if after:
-            url += "&after_id=" + quote(after, safe="")
-        return PreparedRequest(url=url, headers=headers(channel, stream=False), body=b"")
+    return fields

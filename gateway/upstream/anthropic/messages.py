@@ -1,10 +1,11 @@
-"""A conversation and its tools as Anthropic wants them: user and assistant in turn, results first, nothing empty.
+"""Anthropic's messages: writes a conversation and its tools as the API wants them.
 
-The rules of the API: the first message is the user's; a message is not empty; all results of one assistant message are
-at the beginning of the next user message; system messages among the messages, where the model accepts them, follow a
-user's message and precede an assistant's or are last.
+The rules of the API: user and assistant take turns, and the user begins; no message is empty; all results of one
+assistant message are at the beginning of the next user message; a system message among the messages, where the model
+accepts one, follows a user's message, and an assistant's message or nothing follows it.
 
-A model that cannot be held to a JSON schema gets a tool instead, ``json_response``, whose input is the answer.
+A model that does not take a JSON schema for its answer gets a tool instead, ``json_response``, whose input is the
+answer.
 """
 
 import base64
@@ -47,7 +48,7 @@ IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 
 def blocks_of(parts: Iterable[TextPart | MediaPart]) -> list[Block]:
-    """Returns the blocks, without blank texts, which the API refuses. Raises BadRequest for what it does not accept."""
+    """Returns the blocks without blank texts, which the API refuses. Raises BadRequest for media that it refuses."""
     return [
         text_block(part) if isinstance(part, TextPart) else _media_block(part)
         for part in parts
@@ -61,14 +62,14 @@ def text_block(text: TextPart) -> Block:
 
 
 def result_block(result: ResultPart) -> Block:
-    """Returns a tool's result. A cache breakpoint within it becomes one at its end."""
-    inner = blocks_of(result.parts)
-    caches = [block.pop("cache_control") for block in inner if "cache_control" in block]
+    """Returns a tool's result. A cache mark within it becomes one at its end."""
+    content = blocks_of(result.parts)
+    caches = [block.pop("cache_control") for block in content if "cache_control" in block]
     block: Block = {"type": "tool_result", "tool_use_id": TOOLS.valid_name(result.call_id)}
     if result.failed:
         block["is_error"] = True
-    if inner:
-        block["content"] = inner
+    if content:
+        block["content"] = content
     return _mark_cached(block, caches[-1] if caches else NULL)
 
 
@@ -105,41 +106,46 @@ TOOLS = NameRules(
 
 
 class Dialogue:
-    """The conversation."""
+    """The messages and the system prompt of a conversation."""
 
     def __init__(self, turns: Sequence[Turn], recall: Recall, *, system_inside: bool) -> None:
-        """Raises BadRequest for parts that the API does not accept."""
-        self._kept = recall
+        """``system_inside``: system messages may be among the messages. Raises BadRequest for media that the API
+        refuses.
+        """
+        self._recall = recall
         self._system_inside = system_inside
-        self._waiting: list[Block] = []
-        """System texts for the end of the user's message."""
-        self._thoughtful: bool | None = None
-        """Whether the first message of the running loop begins with a thought. Later ones need none."""
+        self._held_system: list[Block] = []
+        """System texts for after the user's message."""
+        self._loop_begins_with_thought: bool | None = None
+        """Whether the first assistant message of the running tool loop has a thought, as the API wants it; None before
+        there is one."""
         self.system: list[Block] = []
         self.messages: list[dict[str, Any]] = []
         self.thoughtless = False
-        """Whether the running tool loop calls tools and its first message does not begin with a thought."""
-        asked = max((i for i, turn in enumerate(turns) if turn.role == "user"), default=-1)
+        """Whether the running tool loop has calls, but no thought in its first assistant message."""
+        last_user = max((i for i, turn in enumerate(turns) if turn.role == "user"), default=-1)
         for position, turn in enumerate(turns):
-            self._add(
-                turn, running=position > asked
-            )  # the model is still working on what follows the user's last words
-        self._end()
+            self._add(turn, running=position > last_user)
+        self._finish()
 
     def _add(self, turn: Turn, *, running: bool) -> None:
+        """Add a turn; ``running``: it follows the user's last one, so the model is still working on an answer."""
         match turn.role:
             case "system":
                 inside = self._system_inside and self.messages
-                (self._waiting if inside else self.system).extend(blocks_of(turn.parts))
+                (self._held_system if inside else self.system).extend(blocks_of(turn.parts))
             case "user":
-                self._of("user").extend(blocks_of(turn.parts))
+                self._content("user").extend(blocks_of(turn.parts))
             case "tool":
-                self._of("user").extend(result_block(block) for block in turn.blocks if isinstance(block, ResultPart))
+                results = [result_block(block) for block in turn.blocks if isinstance(block, ResultPart)]
+                self._content("user").extend(results)
             case _:
                 self._add_assistant(turn, running=running)
 
-    def _end(self) -> None:
-        """If the last message is the assistant's, the model continues it, so it must not end in whitespace."""
+    def _finish(self) -> None:
+        """Make the messages comply with the rules. The model continues a last message of the assistant, so that must
+        not end in whitespace.
+        """
         self._place_system()
         if not self.messages or self.messages[0]["role"] != "user":
             self.messages.insert(0, {"role": "user", "content": []})
@@ -149,8 +155,8 @@ class Dialogue:
         if last["role"] == "assistant" and last["content"][-1]["type"] == "text":
             last["content"][-1]["text"] = rawjson.text(last["content"][-1]["text"]).rstrip()
 
-    def _of(self, role: str) -> list[Any]:
-        """Returns the content of the last message, creating one if it has another role."""
+    def _content(self, role: str) -> list[Any]:
+        """Returns the content of the last message, or of a new one if the last has another role."""
         if not self.messages or self.messages[-1]["role"] != role:
             self.messages.append({"role": role, "content": []})
         content: list[Any] = self.messages[-1]["content"]
@@ -158,40 +164,40 @@ class Dialogue:
 
     def _add_assistant(self, turn: Turn, *, running: bool) -> None:
         """Add thoughts and texts in their order, then the calls, because results must follow these."""
-        calls, said = turn.calls, list[Any]()
-        for block in turn.blocks:
-            if isinstance(block, ThoughtPart):
-                said += block.signed
-            elif isinstance(block, TextPart) and not block.blank:
-                said.append(text_block(block))
-        if not calls and all(isinstance(block, msgspec.Raw) for block in said):
+        calls, blocks = turn.calls, list[Any]()
+        for part in turn.blocks:
+            if isinstance(part, ThoughtPart):
+                blocks += part.signed
+            elif isinstance(part, TextPart) and not part.blank:
+                blocks.append(text_block(part))
+        has_thought = any(isinstance(block, msgspec.Raw) for block in blocks)  # thoughts are raw
+        if not calls and all(isinstance(block, msgspec.Raw) for block in blocks):
             return
-        thoughtful = any(isinstance(block, msgspec.Raw) for block in said)
-        recalled = {} if thoughtful or not running else {call.id: self._recall(call.id) for call in calls}
+        recalled = {} if has_thought or not running else {call.id: self._recalled_thoughts(call.id) for call in calls}
         if calls and (first := recalled.pop(calls[0].id, [])):
-            said, thoughtful = [*first, *said], True
-        if running and self._thoughtful is None:
-            self._thoughtful = thoughtful
-        self.thoughtless = self.thoughtless or (bool(calls) and self._thoughtful is False)
+            blocks, has_thought = [*first, *blocks], True
+        if running and self._loop_begins_with_thought is None:
+            self._loop_begins_with_thought = has_thought
+        self.thoughtless = self.thoughtless or (bool(calls) and self._loop_begins_with_thought is False)
         self._place_system()
-        content = self._of("assistant")
-        content += said
+        content = self._content("assistant")
+        content += blocks
         for call in calls:
             content += recalled.get(call.id, [])
             name, call_id = TOOLS.valid_name(call.name), TOOLS.valid_name(call.id)
             content.append({"type": "tool_use", "id": call_id, "name": name, "input": call.arguments})
 
-    def _recall(self, call_id: str) -> list[msgspec.Raw]:
-        kept = self._kept(call_id)
-        return rawjson.items(kept) if kept else []
+    def _recalled_thoughts(self, call_id: str) -> list[msgspec.Raw]:
+        thoughts = self._recall(call_id)
+        return rawjson.items(thoughts) if thoughts else []
 
     def _place_system(self) -> None:
-        """Put the waiting texts after the user's message, or at the top if there is none to follow."""
-        if self._waiting and self.messages[-1]["role"] == "user":
-            self.messages.append({"role": "system", "content": self._waiting})
+        """Put the held system texts after the user's message, or into the system prompt if none precedes them."""
+        if self._held_system and self.messages[-1]["role"] == "user":
+            self.messages.append({"role": "system", "content": self._held_system})
         else:
-            self.system += self._waiting
-        self._waiting = []
+            self.system += self._held_system
+        self._held_system = []
 
 
 JSON_TOOL = "json_response"
@@ -205,15 +211,15 @@ def equip(
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """Returns the tools, and the choice among them. ``single``: the client wants no parallel calls.
 
-    Raises BadRequest if the model cannot be made to call a tool.
+    Raises BadRequest if the model cannot be made to call a tool, but the client demands a call.
     """
-    offers, asked = conversation.allowed_tools, conversation.choice
-    if asked.forced and offers and not row.forced_tools:
-        raise unsupported_param(asked.param, "this model cannot be made to call a tool; use 'auto'")
+    offers, client_choice = conversation.allowed_tools, conversation.choice
+    if client_choice.forced and offers and not row.forced_tools:
+        raise unsupported_param(client_choice.param, "this model cannot be made to call a tool; use 'auto'")
     tools = [_tool(offer, row) for offer in offers]
-    choice = _choice(asked)
+    choice = _choice(client_choice)
     if not tools:
-        # the API wants tools defined that were called earlier and are not offered any more
+        # the API wants earlier calls to have a definition, even of tools that are not offered any more
         names = map(TOOLS.valid_name, conversation.called_functions)
         tools = [{"name": name, "input_schema": _NO_ARGUMENTS} for name in names]
         choice = {"type": "none"} if tools else None
@@ -224,7 +230,7 @@ def equip(
 
 
 def _with_json_tool(choice: dict[str, Any] | None) -> dict[str, Any]:
-    """Returns the choice that makes the model answer by the tool, unless it may call one of the client's first."""
+    """Returns the choice that makes the model answer by ``json_response``, unless it may call a client's tool first."""
     if choice is None or choice["type"] == "none":
         return {"type": "tool", "name": JSON_TOOL}
     return {"type": "any"} if choice["type"] == "auto" else choice
@@ -233,8 +239,8 @@ def _with_json_tool(choice: dict[str, Any] | None) -> dict[str, Any]:
 def answers_by_tool(order: Order) -> bool:
     """Returns whether a call of ``json_response`` in the answer is the answer itself."""
     form = rawjson.maybe(order.fields.get("response_format"))
-    named = any(tool.name == JSON_TOOL for tool in conversation_of(order).tools)
-    return isinstance(form, dict) and form.get("type") in JSON_FORMATS and not named
+    is_clients_tool = any(tool.name == JSON_TOOL for tool in conversation_of(order).tools)
+    return isinstance(form, dict) and form.get("type") in JSON_FORMATS and not is_clients_tool
 
 
 def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:
@@ -249,7 +255,7 @@ def _tool(offer: ToolOffer, row: AnthropicModel) -> dict[str, Any]:
 
 
 def _schema(offer: ToolOffer) -> dict[str, Any]:
-    """Returns the schema of a function's arguments; the API insists on an object."""
+    """Returns the schema of a function's arguments, which must be that of an object without combinations."""
     if rawjson.is_null(offer.parameters):
         return _NO_ARGUMENTS
     fields = {"type": "object"} | schema_fields(offer)
@@ -257,36 +263,36 @@ def _schema(offer: ToolOffer) -> dict[str, Any]:
 
 
 _COMBINATIONS = frozenset({"anyOf", "oneOf", "allOf"})
-"""What the API refuses at the top of a schema."""
+"""Keywords that the API refuses at the top of a schema."""
 
 
 def _merge_combinations(schema: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schema with the arguments of all its parts; of alternatives, only what each of them requires is
-    required.
+    """Returns the schema with the arguments of all schemas that it combines.
+
+    An argument is required if all alternatives require it.
     """
     properties, required = _arguments(schema)
-    for name in sorted(_COMBINATIONS & schema.keys()):
-        given = schema.pop(name)
-        arguments = [_arguments(_resolve(part, schema)) for part in (given if isinstance(given, list) else ())]
-        for inner, _ in arguments:
-            properties = {**inner, **properties}
-        sets = [needed for _, needed in arguments]
-        if sets:
-            required |= set.union(*sets) if name == "allOf" else set.intersection(*sets)
+    for keyword in sorted(_COMBINATIONS & schema.keys()):
+        combined = [_arguments(_resolve(part, schema)) for part in rawjson.list_at(schema, keyword)]
+        del schema[keyword]
+        for part_properties, _ in combined:
+            properties = {**part_properties, **properties}
+        if sets := [part_required for _, part_required in combined]:
+            required |= set.union(*sets) if keyword == "allOf" else set.intersection(*sets)
     merged: dict[str, Any] = {**schema, "properties": properties, "required": sorted(required)}
     definitions: dict[str, Any] = {name: merged.pop(name) for name in ("$defs", "definitions") if name in merged}
     return {**merged, **definitions} if b'"$ref"' in rawjson.encode(merged) else merged
 
 
 def _arguments(schema: Any) -> tuple[dict[str, Any], set[str]]:
-    """Returns the arguments in a schema, and those that it requires."""
-    properties, required = (rawjson.at(schema, name) for name in ("properties", "required"))
-    names = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
-    return properties if isinstance(properties, dict) else {}, names
+    """Returns the arguments in a schema, and the names of those that it requires."""
+    properties = rawjson.at(schema, "properties")
+    required = {name for name in rawjson.list_at(schema, "required") if isinstance(name, str)}
+    return properties if isinstance(properties, dict) else {}, required
 
 
 def _resolve(part: Any, schema: dict[str, Any]) -> Any:
-    """Returns a part of a schema, looked up if it is a reference to one of the schema's definitions."""
+    """Returns a part of a schema, or what it refers to if it is a reference within the schema."""
     reference = rawjson.text_at(part, "$ref")
     return rawjson.at(schema, *reference[2:].split("/")) if reference.startswith("#/") else part
 

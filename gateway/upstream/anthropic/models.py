@@ -1,7 +1,7 @@
-"""What each of Anthropic's models accepts, as one table. Models change: rows, not code.
+"""Anthropic's models: what each of them accepts, as one table. A new model needs a row, not code.
 
-From the vendor's model pages and migration guides as of November 2026. Relays put something before the vendor's names
-(``anthropic/claude-…``), so patterns begin with a star.
+The facts are from the vendor's model pages and migration guides as of November 2026. Patterns begin with a star because
+relays put a prefix before the vendor's names (``anthropic/claude-…``).
 """
 
 from enum import StrEnum
@@ -25,19 +25,19 @@ class AnthropicThinking(StrEnum):
 
 
 class AnthropicModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of some models. The defaults are those of the newest ones."""
+    """What is known of some models. The defaults are right for the newest ones."""
 
     patterns: tuple[str, ...]
     """Patterns of upstream names, in lower case."""
     max_tokens: int = 32_000
-    """The output limit if the client names none; the API requires one."""
+    """The output limit if the client sets none, because the API requires one."""
     max_output: int | None = 128_000
-    """The largest output limit that the API accepts, betas included; it refuses a higher one. None: unknown."""
+    """The highest output limit that the API accepts, betas included. None: unknown."""
     thinking: AnthropicThinking = AnthropicThinking.ADAPTIVE
     efforts: tuple[str, ...] = ALL_EFFORTS
-    """Words for ``output_config.effort``, weakest first."""
+    """Values of ``output_config.effort``, weakest first."""
     off: str = ""
-    """The type of ``thinking`` that turns it off, if it is on by default and can be turned off."""
+    """The type of ``thinking`` that turns thinking off; empty unless it is on by default and can be turned off."""
     sampling: bool = False
     """Whether it accepts ``temperature``, ``top_p`` and ``top_k``."""
     one_sampler: bool = False
@@ -86,14 +86,14 @@ ROWS = (
     ),
     AnthropicModel(patterns=("*claude-*",), max_output=None),
 )
-"""The first matching row counts. An unknown Claude counts as a new one."""
+"""The first row that matches counts. An unknown Claude counts as a new one."""
 
 UNKNOWN = _older(max_tokens=8192, max_output=None, thinking=_NONE, structured=False)
-"""For models of this dialect that are not Claude: requests nothing uncertain."""
+"""The row of models that are not Claude. It has nothing that they may not accept."""
 
 
 @lru_cache(maxsize=1024)
 def row_of(upstream_model: str) -> AnthropicModel:
-    """Returns the row of a model by its upstream name; ``4.6`` is read as ``4-6``."""
+    """Returns the row of a model, by its upstream name. ``4.6`` in it counts as ``4-6``."""
     name = upstream_model.lower().replace(".", "-")
     return next((row for row in ROWS if any(fnmatchcase(name, pattern) for pattern in row.patterns)), UNKNOWN)

@@ -1,8 +1,8 @@
-"""Reads Anthropic's messages as parts of an answer: the events of a stream, or a whole one.
+"""MessageReader: reads Anthropic's messages, the events of a stream or a whole one, as parts of an answer.
 
-Blocks are distinguished by their index, and end when the upstream says so. What a block's start already contains (text,
-thinking, the input of a tool) counts, unless deltas follow. The tools get the client's names again, and the thinking
-before each call is kept. The input of the vendor's own tools is not passed on.
+Blocks are distinguished by their index, and end when the upstream says so. The text and thinking in a block's start
+count; the input of a tool in it counts unless deltas follow. Tools get the client's names again, and the thinking
+before each call is remembered. The input of the vendor's own tools is not passed on.
 """
 
 from collections.abc import Iterator
@@ -56,12 +56,12 @@ class _Block:
         self.kind = kind
         self.is_answer = False
         """Whether the input of this tool call is the answer itself."""
-        self.begun = arguments_text(fields.get("input"))
+        self.start_input = arguments_text(fields.get("input"))
         """The input in the block's start."""
-        self.piecewise = False
+        self.has_deltas = False
         """Whether its input came in deltas."""
         self.thought: dict[str, Any] = {}
-        """What is kept of a thinking block."""
+        """The fields of a thinking block, as Anthropic wants them back."""
 
 
 class MessageReader(AnswerReader):
@@ -77,8 +77,7 @@ class MessageReader(AnswerReader):
         self._thoughts: list[dict[str, Any]] = []
         """The thoughts since the last tool call."""
         self._blocks: dict[int, _Block] = {}
-        self._name = ""
-        """The message's id."""
+        self._message_id = ""
 
     def read(self, event: SSEEvent) -> Iterator[AnswerPart]:
         if event.data.strip() == b"[DONE]":  # some relays send it
@@ -126,18 +125,20 @@ class MessageReader(AnswerReader):
         yield from self._finish(message)
 
     def end(self) -> Iterator[AnswerPart]:
-        """See ``AnswerReader``. The SDK also accepts an answer without ``message_stop`` that said why it ended."""
+        """See ``AnswerReader``: the ends of all open blocks."""
         for index in list(self._blocks):
             yield from self._close(index)
 
     def _begin(self, message: Fields) -> Iterator[AnswerPart]:
-        """Begins a message. A second one in the same stream is the answer made again: the two are not mixed."""
-        name = rawjson.text_at(message.get("id"))
+        """Begin a message. If a second one begins after content of the first, the answer fails, because it would be a
+        mixture of both.
+        """
+        message_id = rawjson.text_at(message.get("id"))
         yield from _usage(message, final=False)
-        if self.has_content and self._name not in ("", name):
+        if self.has_content and self._message_id not in ("", message_id):
             self.failure = truncation(self._channel, "another one began")
-        self._name = name
-        yield UpstreamNamed(name)
+        self._message_id = message_id
+        yield UpstreamNamed(message_id)
 
     def _open(self, index: int, fields: Fields) -> Iterator[AnswerPart]:
         kind, self.has_content = rawjson.text_at(fields.get("type")), True
@@ -154,7 +155,7 @@ class MessageReader(AnswerReader):
             for citation in rawjson.list_at(fields.get("citations")):
                 yield from _cite(citation, index)
         else:
-            yield _other(kind, rawjson.maybe(fields.get("source")))
+            yield _other_block(kind, rawjson.maybe(fields.get("source")))
 
     def _open_call(self, block: _Block, fields: Fields) -> Iterator[AnswerPart]:
         call_id, name = lenient_text(fields.get("id")), lenient_text(fields.get("name"))
@@ -168,22 +169,22 @@ class MessageReader(AnswerReader):
 
     def _add(self, index: int, delta: Fields) -> Iterator[AnswerPart]:
         block = self._blocks.get(index)
-        if block is None:  # its start never came
+        if block is None:  # its start did not come
             block = self._blocks[index] = _Block(index, "", {})
         match rawjson.value(delta.get("type")):
             case "text_delta" if piece := _text(delta, "text"):
                 yield TextPiece(piece, block=index)
             case "thinking_delta" if piece := _text(delta, "thinking"):
-                _keep(block, "thinking", piece)
+                _extend_thought(block, "thinking", piece)
                 yield ReasoningPiece(piece, block=index)
             case "signature_delta" if piece := _text(delta, "signature"):
-                _keep(block, "signature", piece)
+                _extend_thought(block, "signature", piece)
             case "citations_delta":
                 yield from _cite(rawjson.maybe(delta.get("citation")), index)
             case "input_json_delta":
                 piece = arguments_text(delta.get("partial_json"))
                 if piece not in (b"", _EMPTY):
-                    block.piecewise = True
+                    block.has_deltas = True
                     yield from _input(block, piece)
 
     def _close(self, index: int) -> Iterator[AnswerPart]:
@@ -193,16 +194,16 @@ class MessageReader(AnswerReader):
         if block.thought:
             self._thoughts.append(block.thought)
             yield ReasoningSeal(Seal(SealKind.ANTHROPIC, rawjson.encode([block.thought])), block=index)
-        if block.kind == "tool_use" and not block.piecewise:
-            yield from _input(block, b'"{}"' if block.begun in (b"", _EMPTY) else block.begun)
+        if block.kind == "tool_use" and not block.has_deltas:
+            yield from _input(block, b'"{}"' if block.start_input in (b"", _EMPTY) else block.start_input)
         yield BlockStop(_KINDS.get(block.kind, BlockKind.TEXT), index)
 
     def _finish(self, fields: Fields) -> Iterator[AnswerPart]:
         if explained := rawjson.text_at(fields.get("stop_details"), "explanation"):
             yield RefusalPiece(rawjson.encode(explained))
         if reason := rawjson.text_at(fields.get("stop_reason")):
-            hit = rawjson.value(fields.get("stop_sequence"))
-            yield StopWord(reason, stop_sequence=hit if isinstance(hit, str) else None)
+            stop_sequence = rawjson.value(fields.get("stop_sequence"))
+            yield StopWord(reason, stop_sequence=stop_sequence if isinstance(stop_sequence, str) else None)
 
 
 def _usage(holder: Fields, *, final: bool) -> Iterator[AnswerPart]:
@@ -218,7 +219,7 @@ def _input(block: _Block, piece: bytes) -> Iterator[AnswerPart]:
 
 
 def _cite(citation: Any, index: int) -> Iterator[AnswerPart]:
-    """Returns a source with an address; others are named in the record."""
+    """Yields a source with an address; for another one, a mark for the record."""
     url, title, cited = (rawjson.text_at(citation, name) for name in ("url", "title", "cited_text"))
     if url:
         yield Citation(url, title, cited, block=index)
@@ -226,7 +227,7 @@ def _cite(citation: Any, index: int) -> Iterator[AnswerPart]:
         yield AnswerMark("citation_dropped")
 
 
-def _keep(block: _Block, name: str, piece: bytes) -> None:
+def _extend_thought(block: _Block, name: str, piece: bytes) -> None:
     block.thought.setdefault("type", "thinking")
     block.thought[name] = rawjson.text_at(block.thought, name) + rawjson.text(piece)
 
@@ -237,7 +238,7 @@ def _inner(fields: Fields, name: str) -> Fields:
 
 
 def _text(fields: Fields, name: str) -> bytes:
-    """Returns the text in a field as it came; nothing for an empty one, or null. Raises ValueError if there is none."""
+    """Returns the JSON string in a field; nothing for null or an empty one. Raises ValueError without the field."""
     if name not in fields:
         raise ValueError(f"no {name}")
     raw = fields[name]
@@ -247,16 +248,17 @@ def _text(fields: Fields, name: str) -> bytes:
 
 
 def _blocks(content: msgspec.Raw) -> list[Fields]:
-    """Returns the blocks of a whole answer; a text may be without its block. Raises ValueError if there are none."""
+    """Returns the blocks of a whole answer, which may also be just a text. Raises ValueError for anything else."""
     if bytes(memoryview(content)[:1]) == b'"':
         return [{"type": rawjson.raw("text"), "text": content}]
     return rawjson.objects(content)
 
 
-def _other(kind: str, source: Any) -> AnswerPart:
-    """Takes a block of another kind: an image is passed on, the rest is named in the record."""
-    made, data, url = (rawjson.text_at(source, name) for name in ("media_type", "data", "url"))
-    return Medium(made or "image", data, url) if kind == "image" and (data or url) else AnswerMark("block_dropped")
+def _other_block(kind: str, source: Any) -> AnswerPart:
+    """Returns the part for a block of another kind: an image, or a mark for the record."""
+    media_type, data, url = (rawjson.text_at(source, name) for name in ("media_type", "data", "url"))
+    is_image = kind == "image" and (data or url)
+    return Medium(media_type or "image", data, url) if is_image else AnswerMark("block_dropped")
 
 
 def _index(fields: Fields) -> int:

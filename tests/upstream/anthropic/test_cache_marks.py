@@ -8,10 +8,11 @@ import pytest
 
 from gateway.domain.channel import Dialect, ServedModel
 from gateway.domain.order import LearnedRefusals
-from gateway.upstream.anthropic.dialect import marks_cache, prepare
+from gateway.upstream.anthropic.cache_marks import marks_cache
+from gateway.upstream.anthropic.dialect import AnthropicDialect
 from gateway.upstream.learned_params import NOTHING
 from tests.cases.conversations import call, function
-from tests.upstream.makers import channel, recall_of, translated
+from tests.upstream.makers import channel, translated
 
 LONG = "word " * 1000
 SYSTEM = {"role": "system", "content": LONG}
@@ -23,7 +24,9 @@ UP = channel("https://h", preset="anthropic", dialect=Dialect.ANTHROPIC)
 
 def _sent(*messages: Any, model: str = "claude-sonnet-4-5", up: Any = UP, **fields: Any) -> Any:
     body = {"model": "m", "messages": messages, **fields}
-    return json.loads(prepare(translated(body), up, ServedModel(name="m", upstream=model), NOTHING, recall_of()).body)
+    return json.loads(
+        AnthropicDialect().prepare(translated(body), up, ServedModel(name="m", upstream=model), NOTHING).body
+    )
 
 
 def _blocks(body: Any) -> list[Any]:
@@ -157,6 +160,8 @@ def test_an_upstream_that_refuses_marks_gets_none_and_none_of_the_clients() -> N
     refused = LearnedRefusals(dropped=("cache_control",))
     marked = {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": EPHEMERAL}]}
     body = {"model": "m", "messages": [SYSTEM, marked], "tools": TOOLS}
-    prepared = prepare(translated(body), UP, ServedModel(name="m", upstream="claude-sonnet-4-5"), refused, recall_of())
+    prepared = AnthropicDialect().prepare(
+        translated(body), UP, ServedModel(name="m", upstream="claude-sonnet-4-5"), refused
+    )
     assert (_marked(json.loads(prepared.body)), prepared.dropped) == ([], ("cache_control",))
     assert not marks_cache(UP, refused)

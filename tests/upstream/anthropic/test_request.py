@@ -8,11 +8,11 @@ import pytest
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import ServedModel
 from gateway.domain.order import LearnedRefusals, PreparedRequest
-from gateway.upstream.anthropic.dialect import plan_thinking, prepare
+from gateway.upstream.anthropic.dialect import AnthropicDialect, plan_thinking
 from gateway.upstream.anthropic.models import ALL_EFFORTS, AnthropicModel, AnthropicThinking
 from gateway.upstream.learned_params import NOTHING
 from tests.cases.conversations import call, function
-from tests.upstream.makers import attempt_fails, channel, recall_of, translated
+from tests.upstream.makers import attempt_fails, channel, translated
 
 HI = [{"role": "user", "content": "Hi"}]
 OLD, BUDGET, NEW = "claude-3-5-haiku-20241022", "claude-sonnet-4-5", "claude-opus-5-5"
@@ -27,7 +27,7 @@ def _prepared(
     model: str = BUDGET, learned: LearnedRefusals = NOTHING, base: str = "https://h", **fields: Any
 ) -> PreparedRequest:
     body = {"model": "m", "messages": HI, **fields}
-    return prepare(translated(body), channel(base), ServedModel(name="m", upstream=model), learned, recall_of())
+    return AnthropicDialect().prepare(translated(body), channel(base), ServedModel(name="m", upstream=model), learned)
 
 
 def _body(model: str = BUDGET, **fields: Any) -> Any:
@@ -52,7 +52,7 @@ def test_where_it_goes(base: str) -> None:
 
 def test_the_channels_version_wins() -> None:
     versioned = channel("https://h", headers={"Anthropic-Version": "2026-10-21"})
-    prepared = prepare(translated(), versioned, ServedModel(name="m"), NOTHING, recall_of())
+    prepared = AnthropicDialect().prepare(translated(), versioned, ServedModel(name="m"), NOTHING)
     assert "anthropic-version" not in prepared.headers
 
 
@@ -218,14 +218,14 @@ def test_a_limit_above_the_models_own_is_lowered(
     fields: dict[str, Any], limit: int | None, sent: int, lowered: int | None
 ) -> None:
     served = ServedModel(name="m", upstream=BUDGET, max_output=limit)
-    prepared = prepare(translated({"messages": HI, **fields}), channel(), served, NOTHING, recall_of())
+    prepared = AnthropicDialect().prepare(translated({"messages": HI, **fields}), channel(), served, NOTHING)
     assert (json.loads(prepared.body)["max_tokens"], prepared.lowered) == (sent, lowered)
 
 
 def test_a_thinking_budget_stays_below_the_lowered_limit() -> None:
     served = ServedModel(name="m", upstream=BUDGET, max_output=2000)
     asked = translated({"messages": HI, "max_tokens": 90_000, "reasoning_effort": "high"})
-    body = json.loads(prepare(asked, channel(), served, NOTHING, recall_of()).body)
+    body = json.loads(AnthropicDialect().prepare(asked, channel(), served, NOTHING).body)
     assert (body["max_tokens"], body["thinking"]["budget_tokens"]) == (2000, 1999)
 
 
