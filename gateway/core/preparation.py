@@ -21,10 +21,9 @@ from gateway.core.quota import affordable_output, need_of
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import Failure
-from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
+from gateway.domain.order import Order, PreparedRequest
 from gateway.domain.units import Millis
 from gateway.inbound.api import AttemptPlan
-from gateway.inbound.json_body import unmask
 from gateway.upstream.adapter import DialectAdapter, RequestWriter
 from gateway.upstream.learned_params import NOTHING, LearnedParams
 from gateway.upstream.translation import refusal_of
@@ -89,14 +88,12 @@ class Preparer:
 
     async def prepare(self, call: Call, adapter: RequestWriter, order: Order, route: Route) -> PreparedRequest:
         """Returns the request as this channel wants it. Raises AttemptFailed or BadRequest if that fails."""
-        channel, mask = route.channel, call.context.request.mask
+        channel = route.channel
         learned = self._lessons.of(channel.id, route.served, self._wall()) if self._lessons.known else NOTHING
         need = call.need
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
-        if call.context.request.prompt is not None:
-            return await self._worker.run(partial(prepare_order, adapter, order, route, learned, mask))
-        return prepare_order(adapter, order, route, learned, mask)
+        return await self.run(call, partial(adapter.prepare, order, channel, route.served, learned))
 
     async def _output_budget(self, call: Call, route: Route) -> int | None:
         """Returns the output tokens that the hold pays for at this model; None: all that it may need."""
@@ -125,16 +122,3 @@ class Preparer:
         """Forget that: the channel may have the API after all."""
         api = call.context.origin.api
         self._lessons.lacking.pop((route.channel.id, api.ability or api.name), None)
-
-
-def prepare_order(
-    adapter: RequestWriter, order: Order, route: Route, learned: LearnedRefusals, mask: bytes
-) -> PreparedRequest:
-    """Returns the request of an order, with lone surrogates restored."""
-    prepared = adapter.prepare(order, route.channel, route.served, learned)
-    return _unmask(prepared, mask) if mask else prepared
-
-
-def _unmask(prepared: PreparedRequest, mask: bytes) -> PreparedRequest:
-    more = tuple(_unmask(request, mask) for request in prepared.more)
-    return msgspec.structs.replace(prepared, body=unmask(prepared.body, mask), more=more)

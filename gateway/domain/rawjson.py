@@ -136,6 +136,16 @@ def is_null(data: msgspec.Raw | None) -> bool:
     return data is None or data == NULL
 
 
+def is_text(raw: msgspec.Raw) -> bool:
+    """Returns whether a value is a string."""
+    return bytes(memoryview(raw)[:1]) == b'"'
+
+
+def is_list(raw: msgspec.Raw) -> bool:
+    """Returns whether a value is an array."""
+    return bytes(memoryview(raw)[:1]) == b"["
+
+
 def is_nothing(raw: msgspec.Raw) -> bool:
     """Returns whether a value asks for nothing, so that nothing is lost without it."""
     return len(memoryview(raw)) <= 5 and bytes(raw) in (b"null", b"false", b"[]", b'""')

@@ -22,7 +22,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import DEFAULT_FORM, AnswerForm
-from gateway.domain.channel import Channel, Dialect, ServedModel
+from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import GatewayError
 from gateway.domain.failure import Failure
 from gateway.domain.media_size import NO_MEDIA, PromptMedia
@@ -33,8 +33,7 @@ from gateway.domain.rawjson import Fields
 from gateway.domain.units import CallId, Millis
 from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter
 
-EMPTY = msgspec.Raw(b"[]")
-OPENAI_DIALECTS = frozenset({Dialect.OPENAI, Dialect.MOCK})
+_NO_TURNS = msgspec.Raw(b"[]")
 LARGE = 256 << 10
 """The size in bytes above which a body is parsed beside the event loop."""
 ANSWER_LIMIT = 64 << 20
@@ -53,6 +52,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: Mapping[str, str]
     """The headers; names may be in any case."""
     repeats: Mapping[str, msgspec.Raw] = {}
+    """Fields that the answer repeats, see ``AnswerForm``."""
 
 
 class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -62,8 +62,6 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The whole request as it was sent; empty if only ``fields`` may be used."""
     fields: Fields
     """The top level of the request in the API's own words, values as they were sent."""
-    mask: bytes = b""
-    """The digit that replaces the first one of lone surrogates; empty: there are none (``json_body.unmask``)."""
     model: str
     stream: bool = False
     include_usage: bool = True
@@ -78,20 +76,21 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     input_bound: int
     """An upper bound of the input tokens, for the hold, without media."""
     media: PromptMedia = NO_MEDIA
-    """What is not text; its tokens depend on the model."""
+    """Images, sounds and documents, whose tokens depend on the model."""
     remote_input: bool = False
     """Whether only the upstream knows further input tokens, because part of the conversation is kept there."""
     prompt: int | None = None
-    """The estimated input tokens, for large requests only, because it takes a while. Work on such a request is done
-    beside the event loop."""
+    """The estimated input tokens; None for a request that is not large. A large one is estimated when it is parsed, and
+    all work on it is done beside the event loop."""
     output_rule: OutputRule | None = None
     """None: the rule of the channel's dialect for chat completions (``dialects.chat_limit``)."""
     turns: str = "messages"
     """The field with the conversation."""
     session: str = ""
-    """The client's own name of the conversation; empty: none."""
+    """The client's own name of the conversation; empty if it sent none."""
     kept_id: str = ""
-    """The answer that the request continues, kept by its upstream; empty: everything is in the request."""
+    """The id of the answer that the request continues, which its upstream keeps; empty if the request has the whole
+    conversation."""
     lowered: int | None = None
     """The output limit that replaced the client's, which the money left does not pay for."""
     removed: tuple[str, ...] = ()
@@ -100,16 +99,16 @@ class InboundRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     forward: Mapping[str, str] = {}
     """The client's headers for a channel that speaks the API. Names are in lower case."""
     query: str = ""
-    """The part of the query for such a channel."""
+    """The part of the client's query for a channel that speaks the API."""
 
     @property
     def conversation(self) -> Fields:
         """Returns the turns of the conversation, where a chat completion request has them."""
-        return self.fields if self.turns == "messages" else {"messages": self.fields.get(self.turns, EMPTY)}
+        return self.fields if self.turns == "messages" else {"messages": self.fields.get(self.turns, _NO_TURNS)}
 
 
 def never_repaired(_: Failure) -> Order | None:
-    """Returns None: the request is sent as it is, or not at all."""
+    """Returns None: no other request would help. The default of ``AttemptPlan.repaired``."""
     return None
 
 
@@ -122,16 +121,16 @@ class AttemptPlan(msgspec.Struct, frozen=True, gc=False):
     native: bool
     """Whether the channel speaks the API."""
     learns: bool = True
-    """Whether parameters that the upstream rejects by name are left out from then on. Otherwise the client deals with
-    it."""
+    """Whether parameters that the upstream rejects by name are left out from then on; otherwise the client has to leave
+    them out."""
     repaired: Callable[[Failure], Order | None] = never_repaired
-    """Returns, after a failure, the order for a second call of the same channel; None: it would not help."""
+    """Returns the order for a second call of the same channel after a failure; None if it would not help."""
 
 
 def _lower_limit(request: InboundRequest, names: tuple[str, ...], limit: int) -> InboundRequest | None:
-    """Returns the request with this limit, where it has a higher one under these names; None if that is not possible.
+    """Returns the request with this limit in place of higher ones under these names; None if it cannot be lowered.
 
-    A budget for thinking in Anthropic's words stays below the limit, with room for an answer.
+    A thinking budget in Anthropic's words becomes so low that an answer fits beside it.
     """
     fields = {name: rawjson.raw(limit) for name in names if _exceeds(request.fields.get(name), limit)}
     thinking = rawjson.maybe(request.fields.get("thinking"))
@@ -146,6 +145,7 @@ def _lower_limit(request: InboundRequest, names: tuple[str, ...], limit: int) ->
 
 
 def _exceeds(value: Any, limit: int) -> bool:
+    """Returns whether a value, raw or decoded, is an integer above the limit."""
     number = rawjson.maybe(value) if isinstance(value, msgspec.Raw) else value
     return type(number) is int and number > limit
 
@@ -157,7 +157,7 @@ class InboundApi(Protocol):
     stream_type: str
     """The Content-Type of a streamed answer."""
     keep_alive: bytes
-    """What shows a client that its stream is alive; empty: nothing can."""
+    """What shows a client that its stream is alive; empty if the API has nothing for it."""
     id_headers: tuple[str, ...] = ("x-request-id",)
     """The response headers with the call's id."""
     id_prefix: str = "chatcmpl-"
@@ -178,22 +178,20 @@ class InboundApi(Protocol):
     repeats_blindly: bool = False
     """Whether clients repeat a failed request at once, whatever the answer says; see ``RecentFailures``."""
     ability: str = ""
-    """What a channel with the rest of the API may lack; empty: the API itself."""
+    """The part of the API that a channel may lack; empty if a channel lacks all of it or nothing."""
     caps: tuple[str, ...] = ()
     """Fields that limit the output of each choice."""
     timed: bool = False
     """Whether answers say how long they took: orders then have a clock."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """Check and read a request. Raises BadRequest, ``param`` naming the field at fault as the client knows it.
+        """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault in the client's words.
 
         A body of more than ``LARGE`` bytes is parsed in a worker thread, by ``parse_large``.
         """
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """Returns other names of the model to try, if the token sees none of this name. Only called if it
-        ``respells``.
-        """
+        """Returns other names to try if the token sees no model of this name. Only called if the API ``respells``."""
         return ()
 
     def prompt_tokens(self, request: InboundRequest) -> int:
@@ -217,7 +215,7 @@ class InboundApi(Protocol):
             created=ts // 1000,
             forward=request.forward,
             query=request.query,
-            input_hint=request.input_bound * 6 // 10,  # what clients see before the input is reported is rather too low
+            input_hint=request.input_bound * 6 // 10,  # clients see it before the input is reported: rather too few
             form=request.form,
         )
 
@@ -234,22 +232,22 @@ class InboundApi(Protocol):
         return ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """Returns how this channel is called, with the overrides of its owner.
+        """Returns how this channel is called, with the overrides of its owner. Raises BadRequest for what cannot be
+        translated.
 
-        An API that is translated for some channels decides it here, for each attempt. ``order`` is that of ``order``,
-        perhaps for another model. ``chat`` is the channel's adapter for chat completions. ``lacking``: the channel was
-        found to lack the API, see ``Failure.lacks_api``. Raises BadRequest for what cannot be translated. Called in a
-        thread for a large request.
+        ``order`` is what the method ``order`` returned, perhaps for another model. ``chat`` is the channel's dialect,
+        which takes chat completions. ``lacking``: the channel was found to lack the API, see ``Failure.lacks_api``.
+        It is called in a thread for a large request.
         """
 
     def sign_of_life(self, stream: AnswerStream | None) -> bytes:
-        """Returns what shows a client after some silence that its stream is alive: ``keep_alive``, or what suits the
+        """Returns what shows a client after some silence that its stream is alive: ``keep_alive``, or an event of this
         answer.
         """
         return self.keep_alive
 
     def comment(self, facts: Mapping[str, str]) -> bytes:
-        """Returns facts in a form that clients ignore, for the middle of a stream; empty if the API has none."""
+        """Returns facts as a comment in a stream, which clients ignore; empty if the API has no comments."""
         return "".join([*(f": {name}: {value}\n" for name, value in facts.items()), "\n"]).encode()
 
     def status(self, error: GatewayError) -> int:
@@ -257,19 +255,19 @@ class InboundApi(Protocol):
         return error.http_status
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
-        """Returns the body of an error that is sent instead of an answer. ``call``: its id, if there is one."""
+        """Returns the body of an error that is sent instead of an answer. ``call`` is the call's id, or empty."""
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
         """Returns the last bytes of a stream that broke."""
 
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None) -> bytes:
-        """Returns the same for an API whose last event depends on what came before: on ``stream``, if
-        something came.
+        """Returns the last bytes of a stream that broke, which may depend on what came before; ``stream`` is None if
+        nothing came.
         """
         return self.error_event(error, call)
 
 
 def parse_large(api: InboundApi, request: HttpRequest) -> InboundRequest:
-    """Returns a checked request with the estimate of its input tokens. Too slow for the event loop's thread."""
+    """Returns a checked request with an estimate of its input tokens. It is too slow for the event loop's thread."""
     parsed = api.parse(request)
     return msgspec.structs.replace(parsed, prompt=api.prompt_tokens(parsed))

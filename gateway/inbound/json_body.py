@@ -1,11 +1,11 @@
-"""A request's bytes to the raw values of one strict JSON object, without decoding what nobody reads.
+"""Reads the body of a request: the raw values of one strict JSON object, without decoding what nobody needs.
 
-Checked here, before anything is parsed: size of the structure, depth, repeated top-level keys, absurd numbers. Two
+Size of the structure, depth, repeated top-level keys and absurd numbers are checked before anything is parsed. Two
 parsers must never see two different requests (RFC 8259 leaves open which of two equal names counts).
 
 The checks work on a *skeleton*: the body with every string replaced by ``s``, made with a few passes of C speed. Short
-ones are all alike, so what was found of them is remembered. No step may take longer than linear time: the whole event
-loop waits for it.
+skeletons are often the same, so their results are cached. Each step takes linear time, because the event loop waits for
+it.
 """
 
 import re
@@ -40,64 +40,90 @@ class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
     bare: int = MAX_BARE
 
 
-USUAL = BodyLimits()
+DEFAULT_LIMITS = BodyLimits()
 
 PIECE = 4 << 10
-"""Bytes of a body that are split at once."""
+"""How many bytes of a body are split at once."""
 SHORT = 512
-"""The most bytes of a skeleton that is remembered, and how many are."""
+"""The size in bytes up to which a skeleton's result is cached, and the number of cached results."""
 
 BOM = b"\xef\xbb\xbf"
-BLANKS = b" \t\r\n"
-_HUGE = re.compile(rb"[^\d.]\d{20,}+(?![.eE])|[^\d.]\d{300,}+|\d[eE]\+?+0*+(?:[3-9]\d\d|[1-9]\d{3})")
+_WHITESPACE = b" \t\r\n"
+_HUGE_NUMBER = re.compile(rb"[^\d.]\d{20,}+(?![.eE])|[^\d.]\d{300,}+|\d[eE]\+?+0*+(?:[3-9]\d\d|[1-9]\d{3})")
 """Integers beyond 19 digits, powers of ten beyond 299: other parsers read them differently, or not at all."""
 
 _BETWEEN_NUMBERS = re.compile(rb"[^0-9.eE+-]")
-_STEP = [{ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}.get(byte, 0) for byte in range(256)]
+_DEPTH_STEPS = [{ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}.get(byte, 0) for byte in range(256)]
 _IS_COLON = [byte == ord(":") for byte in range(256)]
-_NO_MARKS = bytes(byte for byte in range(256) if byte not in b"{}[]:")
+_ALL_BUT_MARKS = bytes(byte for byte in range(256) if byte not in b"{}[]:")
 
-STAND_INS = (b"e", b"f", b"a", b"b", b"c", b"9", b"8", b"7", b"6", b"5", b"4", b"3", b"2", b"1")
-"""First hex digits that can replace the ``d`` of a surrogate's escape, private characters first."""
+_LONE_HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})")
+_LONE_LOW_SURROGATE = re.compile(rb"(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+
+_EMPTY_VALUES: Final[Sequence[object]] = (None, False, [], {})
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def fields_of(body: bytes, limits: BodyLimits = USUAL) -> tuple[Fields, bytes]:
-    """Returns the top level of the object, and the digit that surrogate escapes were masked with (empty: none was).
+def fields_of(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Fields:
+    """Returns the top level of the object, with lone surrogates replaced.
 
     Raises BadRequest with the position where a parser would stop.
     """
     body = body.removeprefix(BOM)
-    skeleton = _skeleton(body)
-    keys = _known_keys(skeleton) if len(skeleton) <= SHORT else _keys(skeleton, limits)
-    digit = b""
+    skeleton = _skeleton_of(body)
+    keys = _cached_key_count(skeleton) if len(skeleton) <= SHORT else _key_count(skeleton, limits)
     try:
         fields = _parse(body)
     except BadRequest:
-        masked, digit = mask(body)
-        if not digit:
+        repaired = replace_lone_surrogates(body)
+        if repaired == body:
             raise
-        fields = _parse(masked)
+        fields = _parse(repaired)
     if len(fields) != keys:
         raise BadRequest("the body has a key twice at its top level; send each field once", code="duplicate_key")
-    return fields, digit
+    return fields
 
 
-def decode_body(decoder: "msgspec.json.Decoder[Value]", body: bytes, fields: Fields, mask: bytes) -> Value:
-    """Returns what is read of a request: of its fields if ``body`` is empty or no strict JSON. Raises BadRequest."""
-    strict = body and not (mask or body.startswith(BOM))
-    return read_typed(decoder, body if strict else rawjson.encode(fields), "")
+def decode_body(decoder: "msgspec.json.Decoder[Value]", body: bytes, fields: Fields) -> Value:
+    """Returns the decoded request. Raises BadRequest.
+
+    It is decoded from its ``fields`` if the body is empty, or if the decoder does not accept the whole of it.
+    """
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return read_typed(decoder, rawjson.encode(fields), "")
 
 
-def unread_in(fields: Fields, name: str, read: Collection[str]) -> list[str]:
-    """Returns the names of what an object in a request has beside the fields that are read: ``reasoning.context``."""
-    decoded = rawjson.maybe(fields.get(name))
-    given = decoded if isinstance(decoded, dict) else {}
-    return [f"{name}.{inner}" for inner, value in given.items() if inner not in read and value not in _NOTHING]
+def unread_names(fields: Fields, name: str, read_names: Collection[str]) -> list[str]:
+    """Returns the names of the fields of an object that are not read, such as ``reasoning.context``."""
+    value = rawjson.maybe(fields.get(name))
+    members = value if isinstance(value, dict) else {}
+    return [
+        f"{name}.{member}"
+        for member, content in members.items()
+        if member not in read_names and content not in _EMPTY_VALUES
+    ]
 
 
-_NOTHING: Final[Sequence[object]] = (None, False, [], {})
+def check_text(raw: msgspec.Raw, where: str) -> msgspec.Raw:
+    """Returns a JSON string of a request. Raises BadRequest for another value."""
+    if not rawjson.is_text(raw):
+        raise BadRequest(f"{where}: must be a string", code="invalid_type", param=where)
+    return raw
+
+
+def replace_lone_surrogates(text: bytes) -> bytes:
+    r"""Returns JSON text with U+FFFD in place of lone surrogates such as ``\ud83d``.
+
+    They are legal JSON, and SDKs send them that cut a text within an emoji, but strict decoders refuse them.
+    """
+    if b"\0" in text:  # not JSON, and it stands for an escaped backslash here
+        return text
+    shielded = text.replace(b"\\\\", b"\0")
+    shielded = _LONE_HIGH_SURROGATE.sub(rb"\\ufffd", shielded)
+    return _LONE_LOW_SURROGATE.sub(rb"\\ufffd", shielded).replace(b"\0", b"\\\\")
 
 
 def _parse(body: bytes) -> Fields:
@@ -113,43 +139,43 @@ def _parse(body: bytes) -> Fields:
         raise BadRequest(f"the body is not valid JSON: {error}", code="invalid_json") from error
 
 
-def _skeleton(body: bytes) -> bytes:
+def _skeleton_of(body: bytes) -> bytes:
     """Returns the body with each string replaced by ``s``. Raises BadRequest if it has too many.
 
-    It is split piece by piece: the end of a string that is longer than a piece is found in a fiftieth of the time that
-    splitting it takes.
+    It is split piece by piece: finding the end of a string that is longer than a piece takes a fiftieth of the time
+    that splitting it takes.
     """
-    plain = body.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in body else body
-    if len(plain) <= PIECE:
-        return b"s".join(plain.split(b'"')[0::2])
+    unescaped = body.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in body else body
+    if len(unescaped) <= PIECE:
+        return b"s".join(unescaped.split(b'"')[0::2])
     bare, quotes, start = list[bytes](), 0, 0
-    while start < len(plain):
-        parts = plain[start : start + PIECE].split(b'"')
+    while start < len(unescaped):
+        parts = unescaped[start : start + PIECE].split(b'"')
         bare.append(b"s".join(parts[0::2]))
         quotes += len(parts) - 1
         start += PIECE
-        if len(parts) % 2 == 0:  # it ends within a string
+        if len(parts) % 2 == 0:  # the piece ends within a string
             bare.append(b"s")
             quotes += 1
-            start = plain.find(b'"', start) + 1 or len(plain)
+            start = unescaped.find(b'"', start) + 1 or len(unescaped)
         if quotes > MAX_QUOTES:
             raise BadRequest(f"the body has more than {MAX_QUOTES // 2} strings", code="too_complex")
     return b"".join(bare)
 
 
-def _keys(skeleton: bytes, limits: BodyLimits = USUAL) -> int:
+def _key_count(skeleton: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> int:
     """Returns how many keys the outermost object has, repeated ones included. Raises BadRequest for too much
     structure.
     """
-    skeleton = skeleton.translate(None, BLANKS)
+    skeleton = skeleton.translate(None, _WHITESPACE)
     _check_size(skeleton, limits)
-    keys = _top_keys(skeleton)
+    keys = _count_top_keys(skeleton)
     if keys > MAX_FIELDS:
         raise BadRequest(f"the body has {keys} fields; the limit is {MAX_FIELDS}", code="too_complex")
     return keys
 
 
-_known_keys = lru_cache(maxsize=SHORT)(_keys)
+_cached_key_count = lru_cache(maxsize=SHORT)(_key_count)
 
 
 def _check_size(skeleton: bytes, limits: BodyLimits) -> None:
@@ -160,49 +186,27 @@ def _check_size(skeleton: bytes, limits: BodyLimits) -> None:
     if len(skeleton) > limits.bare:
         msg = f"the body has {len(skeleton)} bytes outside of strings; the limit is {limits.bare}"
         raise BadRequest(msg, code="too_complex")
-    if (huge := _huge_number(skeleton)) is not None:
-        number = huge.group()[1:24].decode("ascii", "replace")
+    if (match := _find_huge_number(skeleton)) is not None:
+        number = match.group()[1:24].decode("ascii", "replace")
         raise BadRequest(f"a number with {number} in it is too large to be read safely", code="invalid_value")
 
 
-def _huge_number(skeleton: bytes) -> "re.Match[bytes] | None":
+def _find_huge_number(skeleton: bytes) -> "re.Match[bytes] | None":
+    """Returns the first match. The search goes in steps: each holds the interpreter's lock, also in a worker thread."""
     start = 0
     while start < len(skeleton):
         gap = _BETWEEN_NUMBERS.search(skeleton, start + (64 << 10))
         end = len(skeleton) if gap is None else gap.start()
-        if (match := _HUGE.search(skeleton, start, end)) is not None:
+        if (match := _HUGE_NUMBER.search(skeleton, start, end)) is not None:
             return match
         start = end
     return None
 
 
-def _top_keys(skeleton: bytes) -> int:
-    """Raises BadRequest if it is nested too deeply."""
-    marks = skeleton.translate(None, _NO_MARKS)
-    depths = list(accumulate(map(_STEP.__getitem__, marks), initial=0))
+def _count_top_keys(skeleton: bytes) -> int:
+    """Returns the number of colons at depth 1. Raises BadRequest if the body is nested too deeply."""
+    marks = skeleton.translate(None, _ALL_BUT_MARKS)
+    depths = list(accumulate(map(_DEPTH_STEPS.__getitem__, marks), initial=0))
     if max(depths) > MAX_DEPTH:
         raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels", code="too_deep")
     return list(compress(depths[1:], map(_IS_COLON.__getitem__, marks))).count(1)
-
-
-def mask(body: bytes) -> tuple[bytes, bytes]:
-    r"""Replace lone surrogate escapes, which are legal JSON but which strict decoders refuse, by ordinary characters.
-
-    Every escape ``\udXXX`` gets another first digit, pairs too, so that nothing has to be paired up. A digit is free if
-    the body has no escape with it, so unmasking is exact. Returns the masked body and the digit, empty if nothing was
-    masked.
-    """
-    if b"\0" in body:  # not JSON at all, and our stand-in for an escaped backslash
-        return body, b""
-    shielded = body.replace(b"\\\\", b"\0")
-    digit = next((digit for digit in STAND_INS if b"\\u" + digit not in shielded), b"")
-    masked = shielded.replace(b"\\uD", b"\\ud").replace(b"\\ud", b"\\u" + digit).replace(b"\0", b"\\\\")
-    return (body, b"") if not digit or masked == body else (masked, digit)
-
-
-def unmask(body: bytes, digit: bytes) -> bytes:
-    """Restore the surrogate escapes (the case of their ``d`` is not kept). Without a digit there are none."""
-    if not digit:
-        return body
-    shielded = body.replace(b"\\\\", b"\0")
-    return shielded.replace(b"\\u" + digit, b"\\ud").replace(b"\0", b"\\\\")

@@ -1,14 +1,14 @@
-"""Relays: calls at channels that speak the client's API. Bytes pass as they are; what is needed of them is read aside.
+"""Relays: calls at channels that speak the client's API. Bytes pass unchanged while the gateway reads what it needs.
 
 A relay of an API is an adapter (``adapter.Adapter``) made of the parts here and of a ``NativeReader`` that knows the
 API's events:
 
-- ``forwardable`` picks the client's headers that go on to the channel, ``native_headers`` makes the request's.
-- ``edit_request`` puts the model's name and the owner's overrides, in the API's words, into the top level of the
-  request. Every value that is not named there stays the bytes it came as; if nothing changes, the body does.
-- ``NativeStream`` frames the events of an answer without changing a byte, and keeps the terminal one back until
-  ``tail``: no answer ends before its cost is written. Its reader taps usage, feeds the output counter, and may replace
-  an event: the one that names the model, if the channel calls it something else.
+- ``forwarded_headers`` picks the client's headers that go on to the channel, ``native_headers`` makes the request's.
+- ``edit_request`` writes the model's name and the owner's overrides, in the API's words, into the top level of the
+  request. Every value that is not named there keeps its bytes; if nothing changes, the whole body does.
+- ``NativeStream`` frames the events of an answer without changing a byte, and keeps the terminal one until ``tail``: no
+  answer ends before its cost is written. Its reader reads the usage, feeds the output counter, and may replace an
+  event: the one that names the model, if the channel calls it something else.
 - ``native_failure`` adds to a failure what only a relay knows: clients get their mistakes in the upstream's own
   words, which clients act on, and a channel may lack the API altogether.
 """
@@ -36,7 +36,7 @@ from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import PLAIN_HEADERS, STREAM_HEADERS
 from gateway.upstream.refused_params import ROLE
 
-_HEADER = re.compile(r"[\x20-\x7e]*")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 CLIENT_STATUSES = frozenset({400, 413, 422})
 """Statuses of errors that clients get in the upstream's own words."""
@@ -45,21 +45,23 @@ PING = b"ping"
 """The name of Anthropic's empty event."""
 
 
-def forwardable(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[str, str]:
-    """Returns the client's headers of these names, in lower case, that may be passed on. Repeated ones are joined."""
-    out: dict[str, str] = {}
-    for given, value in headers.items():
-        name = given.lower()
-        if not (names.fullmatch(name) and _HEADER.fullmatch(value)):
+def forwarded_headers(headers: Mapping[str, str], names: "re.Pattern[str]") -> dict[str, str]:
+    """Returns the client's headers that match these names and may be passed on, by lower-case names. Repeated ones are
+    joined.
+    """
+    forwarded: dict[str, str] = {}
+    for sent_name, value in headers.items():
+        name = sent_name.lower()
+        if not (names.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
             continue
-        joined = f"{out[name]},{value}" if name in out else value
-        if len(joined) <= 8192 and (name in out or len(out) < 32):  # characters, headers
-            out[name] = joined
-    return out
+        joined = f"{forwarded[name]},{value}" if name in forwarded else value
+        if len(joined) <= 8192 and (name in forwarded or len(forwarded) < 32):  # characters, headers
+            forwarded[name] = joined
+    return forwarded
 
 
 def native_headers(order: Order, channel: Channel) -> dict[str, str]:
-    """Returns the headers of a request without the channel's own and its key, which are added when it is sent."""
+    """Returns the headers of a request. The channel's own headers and its key are added when it is sent."""
     forward = dict(order.forward)
     for name in channel.headers:
         forward.pop(name.lower(), None)
@@ -67,13 +69,13 @@ def native_headers(order: Order, channel: Channel) -> dict[str, str]:
 
 
 ChatWords = Mapping[str, str | None]
-"""The name of a chat completion parameter in an API: a field, or one in it, ``output_config.effort``; None: it has no
-such parameter. A missing name is the same in both."""
+"""The name of each chat completion parameter in an API: a field, or a field of an object (``output_config.effort``);
+None if the API has no such parameter. A parameter that is not listed has the same name in both."""
 
 
 def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, required: frozenset[str]) -> Order:
-    """Returns the order with the owner's parameters in the API's words; ``removed`` names what is gone, or has no word
-    there.
+    """Returns the order with the owner's parameters in the API's words. ``removed`` names the parameters that were
+    removed, or have no counterpart there.
 
     ``required`` are fields that the API insists on: they are never removed. The system prompt is not added here.
     """
@@ -82,44 +84,44 @@ def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, re
     fields, removed = dict(order.fields), []
     for name in overrides.remove:
         path = words.get(name, name)
-        if path is not None and path not in required and _remove(fields, path):
+        if path is not None and path not in required and _remove_value(fields, path):
             removed.append(name)
     for name, value in overrides.default.items():
         path = words.get(name, name)
         if path is None:
             removed.append(name)
-        elif rawjson.is_null(_look(fields, path)):
-            _put(fields, path, rawjson.raw(value))
-    settings = sorted(overrides.set.items(), key=lambda item: item[0] == CAPS[0])  # of two caps the newer name's counts
+        elif rawjson.is_null(_value_at(fields, path)):
+            _set_value(fields, path, rawjson.raw(value))
+    settings = sorted(overrides.set.items(), key=lambda item: item[0] == CAPS[0])  # of two caps the newer one counts
     for name, value in settings:
         path = words.get(name, name)
         if path is None:
             removed.append(name)
         else:
-            _put(fields, path, rawjson.raw(value))
+            _set_value(fields, path, rawjson.raw(value))
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
 
 
-def _look(fields: Fields, path: str) -> msgspec.Raw | None:
+def _value_at(fields: Fields, path: str) -> msgspec.Raw | None:
     holder, _, name = path.partition(".")
     return rawjson.maybe_fields(fields.get(holder)).get(name) if name else fields.get(holder)
 
 
-def _put(fields: Fields, path: str, value: msgspec.Raw) -> None:
+def _set_value(fields: Fields, path: str, value: msgspec.Raw) -> None:
     holder, _, name = path.partition(".")
     fields[holder] = rawjson.raw({**rawjson.maybe_fields(fields.get(holder)), name: value}) if name else value
 
 
-def _remove(fields: Fields, path: str) -> bool:
-    """Remove a field. Returns whether it existed. An object left empty is removed too."""
+def _remove_value(fields: Fields, path: str) -> bool:
+    """Remove a field. Returns whether it existed. An object that becomes empty is removed too."""
     holder, _, name = path.partition(".")
     if not name:
         return fields.pop(holder, None) is not None
-    inner = rawjson.maybe_fields(fields.get(holder))
-    if inner.pop(name, None) is None:
+    members = rawjson.maybe_fields(fields.get(holder))
+    if members.pop(name, None) is None:
         return False
-    fields[holder] = rawjson.raw(inner)
-    if not inner:
+    fields[holder] = rawjson.raw(members)
+    if not members:
         del fields[holder]
     return True
 
@@ -133,14 +135,14 @@ def native_body(order: Order, changes: Fields) -> bytes:
 
 
 def lower_cap(fields: Fields, name: str, served: ServedModel) -> Fields:
-    """Returns the output limit that replaces one above the model's own; None if it stays."""
+    """Returns the output limit that replaces one above the model's own, under its name; empty if the limit stays."""
     cap, most = rawjson.maybe(fields.get(name)), served.max_output
     return {name: rawjson.raw(most)} if most is not None and type(cap) is int and cap > most else {}
 
 
 def native_failure(failure: Failure, body: bytes) -> Failure:
-    """Returns a failure of the dialect's adapter with what a relay knows. A relay can only rename a role of what is
-    refused.
+    """Returns a failure of the dialect with what a relay knows: the upstream's own words, and whether it may lack the
+    API. Of the refused parameters only a role is kept, because a relay can change nothing else.
     """
     failure = msgspec.structs.replace(
         failure, parameters=(ROLE,) if ROLE in failure.parameters else (), max_output=None
@@ -149,11 +151,8 @@ def native_failure(failure: Failure, body: bytes) -> Failure:
         return msgspec.structs.replace(failure, lacks_api=True)
     if failure.status == 404 and failure.kind is FailureKind.CLIENT and not _names_something(failure):
         return msgspec.structs.replace(failure, may_lack_api=True)
-    if (
-        failure.kind is FailureKind.CLIENT
-        and failure.status in CLIENT_STATUSES
-        and isinstance(rawjson.maybe(body), dict)
-    ):
+    is_mistake = failure.kind is FailureKind.CLIENT and failure.status in CLIENT_STATUSES
+    if is_mistake and isinstance(rawjson.maybe(body), dict):
         text = UpstreamText(body.decode("utf-8", "replace"))
         return msgspec.structs.replace(failure, verbatim=text)
     return failure
@@ -184,20 +183,20 @@ class NativeReader(AnswerFacts, Protocol):
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         """Returns how many events from ``start`` on are pieces of the answer in the usual form, and where they end.
 
-        They pass unchanged. The next call finds out about later ones.
+        They pass unchanged. There may be more: the next call goes on from their end.
         """
 
     def take(self, event: SSEEvent) -> bytes | None:
-        """Returns what the client gets instead of an event; None: the event as it came.
+        """Returns what the client gets instead of an event; None if the event passes unchanged.
 
-        The same for the terminal one, after which ``complete`` is true. Raises ValueError if it is invalid.
+        After the terminal event ``complete`` is true. Raises ValueError if the event is invalid.
         """
 
     def cut_short(self) -> bytes:
         """Returns the events that end the answer here as at its length limit, without the terminal one."""
 
-    def closing(self, usage: Usage, *, estimated: bool) -> bytes:
-        """Returns the terminal event of an answer without one of its own."""
+    def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
+        """Returns the terminal event for an answer that came without one."""
 
 
 class NativeStream(SourceFacts, FramedStream):
@@ -206,12 +205,12 @@ class NativeStream(SourceFacts, FramedStream):
     def __init__(self, channel: Channel, reader: NativeReader) -> None:
         super().__init__(channel, RawFramer())
         self._source = self.reader = reader
-        self._end = reader.closing
+        self._terminal_event = reader.terminal_event
         self.tally = reader.tally
         self._terminal = b""
-        """The terminal event, kept back."""
+        """The upstream's terminal event, which waits for ``tail``."""
         self._leading = b""
-        """Keep-alives before the first event. They wait for it: until then another channel may answer."""
+        """Keep-alives before the first event. They wait for it, because until then another channel may answer."""
 
     def cut_short(self) -> bytes:
         self.finished = True
@@ -219,7 +218,7 @@ class NativeStream(SourceFacts, FramedStream):
         return self.reader.cut_short()
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        return self._terminal or self._end(usage, estimated=estimated)
+        return self._terminal or self._terminal_event(usage, estimated=estimated)
 
     def _read_rest(self, rest: bytes) -> bytes:
         text = with_blank_lines(rest.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n"))
@@ -234,7 +233,7 @@ class NativeStream(SourceFacts, FramedStream):
         return out
 
     def _read_events(self, events: bytes) -> bytes:
-        """Returns everything between replaced events in one piece."""
+        """See ``FramedStream``. The bytes between replaced events pass in one piece."""
         out: list[bytes] = []
         start = passed = 0
         returns = b"\r" in events
@@ -247,8 +246,8 @@ class NativeStream(SourceFacts, FramedStream):
                 self.started = True
             else:
                 end = event_end(events, start, returns=returns)
-                replaced = self._look(events[start:end])
-            if self._leading and self.started:  # of these events none has passed yet
+                replaced = self._read_event(events[start:end])
+            if self._leading and self.started:  # none of these events has passed yet
                 out.append(self._leading)
                 self._leading = b""
             if replaced is not None:
@@ -258,16 +257,16 @@ class NativeStream(SourceFacts, FramedStream):
         out.append(events[passed:start])
         return b"".join(out)
 
-    def _look(self, block: bytes) -> bytes | None:
-        """Returns what the client gets instead of one decoded event; None: the event as it came."""
+    def _read_event(self, block: bytes) -> bytes | None:
+        """Returns what the client gets instead of one decoded event; None if it passes unchanged."""
         text = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
         event = parse(text.strip(b"\n"))
         if event is None or (event.name == PING and not self.started):
             self.events += event is not None
             self.comments += event is None and has_comment(text)
-            return self._wait(block)
+            return self._pass_keep_alive(block)
         self.events += 1
-        if event.data.strip() == b"[DONE]":  # of another API: some relays send it
+        if event.data.strip() == b"[DONE]":  # some relays send this end of another API
             return b""
         try:
             refuse_many_elements(event.data)
@@ -284,18 +283,18 @@ class NativeStream(SourceFacts, FramedStream):
             return b""
         return replaced
 
-    def _wait(self, block: bytes) -> bytes | None:
-        """Takes a comment or another keep-alive: it passes once the answer began."""
+    def _pass_keep_alive(self, block: bytes) -> bytes | None:
+        """Returns None if a keep-alive may pass. Before the answer has begun it is held back."""
         if self.started:
             return None
-        if len(self._leading) + len(block) <= 64 << 10:  # the gateway sends its own
+        if len(self._leading) + len(block) <= 64 << 10:  # more are not needed: the gateway sends its own
             self._leading += block
         return b""
 
 
 class RenderableStream(NativeStream):
-    """A native stream that renders a whole answer which comes instead of events: a client that gets it unchanged would
-    call again, and pay twice.
+    """A native stream. If a whole answer comes instead of events, it is rendered as events: a client that got it
+    unchanged would call again, and pay twice.
     """
 
     def __init__(self, channel: Channel, reader: NativeReader, rendered: Callable[[], RenderedStream]) -> None:
@@ -305,6 +304,6 @@ class RenderableStream(NativeStream):
     def _read_body(self, body: bytes) -> bytes:
         self._source = stream = self._rendered()
         out = stream.read_whole(body, split=True)
-        self.tally, self._end = stream.tally, stream.tail
+        self.tally, self._terminal_event = stream.tally, stream.tail
         self.started, self.finished, self.failure = stream.started, stream.finished, stream.failure
         return out

@@ -35,17 +35,22 @@ class Renderer(Protocol):
     native: bool = False
     """Whether clients know the upstream's words, and keep pieces of different blocks apart."""
     held: int = 0
-    """Bytes that are kept for the end."""
+    """How many bytes are kept for the end."""
+
+    @property
+    def fault(self) -> str:
+        """Returns why a complete answer is worth nothing to the client; empty if it is good."""
+        return ""
 
     def shows(self, medium: Medium) -> bool:
-        """Returns whether clients can get it."""
+        """Returns whether clients can get this medium."""
         return medium.is_image
 
     def take(self, event: AnswerEvent) -> bytes:
-        """Returns what the client gets for an event at once, without the end, which is ``tail``."""
+        """Returns what the client gets at once for an event. The end of the answer is ``tail``."""
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
-        """Returns the same for pieces of text in the middle of a block, JSON strings."""
+        """Returns what the client gets for pieces of text in the middle of a block. They are JSON strings."""
         return b"".join([self.take(TextPiece(piece)) for piece in pieces])
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
@@ -73,7 +78,7 @@ class WholeBlock(msgspec.Struct):
 
     @property
     def arguments(self) -> Any:
-        """Returns the arguments as an object on one line; anything else becomes a text in one."""
+        """Returns the arguments as an object on one line. Arguments that are no object become a text within one."""
         text = rawjson.text(self.text)
         value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
         if not isinstance(value, dict):
@@ -82,14 +87,14 @@ class WholeBlock(msgspec.Struct):
 
 
 class WholeRenderer(Renderer):
-    """Gathers the blocks of a whole answer, which ``tail`` of a subclass writes."""
+    """Collects the blocks of a whole answer, which ``tail`` of a subclass writes."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self.id = order.answer_id
         self.blocks: list[WholeBlock] = []
         self.finishes: dict[int, AnswerFinished] = {}
-        """The ends by choice."""
+        """The ends of the choices, by their index."""
         self._open: dict[int, WholeBlock] = {}
 
     def take(self, event: AnswerEvent) -> bytes:
@@ -118,7 +123,7 @@ class WholeRenderer(Renderer):
         return b""
 
     def text(self, *kinds: BlockKind, choice: int = 0) -> msgspec.Raw | None:
-        """Returns the text of all blocks of these kinds, a JSON string; None without any."""
+        """Returns the text of all blocks of these kinds, a JSON string; None if there are no pieces of it."""
         blocks = [block for block in self.blocks if block.kind in kinds and block.choice == choice]
         pieces = [piece for block in blocks for piece in block.pieces]
         return msgspec.Raw(join_strings(pieces)) if pieces else None

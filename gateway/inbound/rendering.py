@@ -1,8 +1,8 @@
-"""Rendering: answers of any dialect in the form of an API, by the ``Renderer`` of that API.
+"""Rendering: answers of any dialect in the form of an API, written by the ``Renderer`` of that API.
 
-A dialect's reader gives parts, ``AnswerState`` makes events of them, and a renderer bytes. A plain answer is a stream
-whose renderer writes all of it at the end: a stream that came for a plain request, and a body for a streamed one, need
-nothing else.
+A dialect's reader returns parts, ``AnswerState`` turns them into events, and a renderer writes these as bytes. A plain
+answer is a stream whose renderer writes everything at the end. So a stream that comes for a plain request, and a body
+that comes for a streamed one, need no code of their own.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -37,13 +37,13 @@ from gateway.upstream.error_body import tidy
 from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.framing import FramedStream, is_long, pieces
 
-_SHOWN = (Medium, TextPiece, ToolCallBegan)
+_CONTENT = (Medium, TextPiece, ToolCallBegan)
 _SLICE = 1 << 20
-"""Bytes of a streamed answer to a plain request that are read at once."""
+"""How many bytes of a streamed answer to a plain request are read at once."""
 
 
 class SourceFacts:
-    """Implements ``adapter.AnswerFacts`` with those of another object."""
+    """Implements ``adapter.AnswerFacts`` by the facts of another object."""
 
     _source: AnswerFacts
 
@@ -65,7 +65,7 @@ class SourceFacts:
 
 
 class NativeTap(SourceFacts):
-    """Reads a native answer aside, by the dialect's own reader: what ``relay.NativeReader``s have in common."""
+    """Reads a native answer by the dialect's own reader while its bytes pass: the base of ``relay.NativeReader``s."""
 
     def __init__(self, order: Order, channel: Channel, reader: AnswerReader) -> None:
         self._order = order
@@ -88,19 +88,19 @@ class NativeTap(SourceFacts):
         """Returns whether every choice that began has said why it ended."""
         return self._state.complete
 
-    def see(self, parts: Iterable[AnswerPart]) -> None:
-        """Count these. Raises ValueError if one makes no sense, and what their reader raises."""
+    def take_parts(self, parts: Iterable[AnswerPart]) -> None:
+        """Take parts into the state. Raises ValueError if one makes no sense, and what their reader raises."""
         for part in parts:
             self._state.add(part)
         self.failure = self.reader.failure
         if self._state.broken and self.failure is None:
             self.failure = failure_named(self._channel, self._state.broken)
 
-    def end_all(self, word: str) -> list[int]:
-        """End the choices that have not ended. Returns them."""
-        left = self._state.unfinished
+    def finish_choices(self, word: str) -> list[int]:
+        """End the choices that have not ended, with this finish word. Returns their indexes."""
+        unfinished = self._state.unfinished
         self._state.conclude(word)
-        return left
+        return unfinished
 
 
 class RenderedStream(SourceFacts, FramedStream):
@@ -116,9 +116,9 @@ class RenderedStream(SourceFacts, FramedStream):
         self._source = self._state = AnswerState(
             order, all_choices=renderer.all_choices, native=renderer.native, ends_blocks=reader.ends_blocks
         )
-        self._withheld = False
+        self._lost_medium = False
         """Whether the answer had a medium that this API has no place for."""
-        self._shown = False
+        self._has_content = False
         """Whether it had something else too."""
         self.renderer = renderer
         self.tally = self._state.tally
@@ -139,9 +139,9 @@ class RenderedStream(SourceFacts, FramedStream):
         out: list[bytes] = []
         start = 0
         while start < len(block) and not (self.failure or self.finished):
-            run, end = self._reader.texts(block, start) if self._state.in_text else (None, start)
-            if run:
-                out.append(self._pass_texts(run))
+            texts, end = self._reader.texts(block, start) if self._state.in_text else (None, start)
+            if texts:
+                out.append(self._render_texts(texts))
             else:
                 end = event_end(block, start, returns=False)
                 out.append(self._read_event(block[start:end].rstrip(b"\n")))
@@ -150,12 +150,12 @@ class RenderedStream(SourceFacts, FramedStream):
             take_late_usage(block[start:], self._reader, self._state)
         return b"".join(out)
 
-    def _pass_texts(self, run: list[bytes]) -> bytes:
-        """Passes consecutive pieces of text, each of them an event."""
-        self.events += len(run)
-        if self._state.count_texts(run):
-            return self.renderer.take_texts(run)
-        return b"".join([self._pass(SSEEvent(piece), [TextPiece(piece)]) for piece in run])
+    def _render_texts(self, texts: list[bytes]) -> bytes:
+        """Returns what the client gets for consecutive pieces of text, each of them an event."""
+        self.events += len(texts)
+        if self._state.count_texts(texts):
+            return self.renderer.take_texts(texts)
+        return b"".join([self._render_event(SSEEvent(piece), [TextPiece(piece)]) for piece in texts])
 
     def _read_event(self, part: bytes) -> bytes:
         """Returns what the client gets for one event, given without its blank line."""
@@ -166,7 +166,7 @@ class RenderedStream(SourceFacts, FramedStream):
         if b"}\n" in event.data and len(parts := with_blank_lines(part).split(BLANK)) > 1:
             return b"".join([self._read_event(part) for part in parts])
         self.events += 1
-        out = self._pass(event, None)
+        out = self._render_event(event, None)
         if not self.failure and self._reader.done:
             out += self._conclude(done=True)
         return out
@@ -180,7 +180,7 @@ class RenderedStream(SourceFacts, FramedStream):
             out = self._read_events(rest)
         if self.failure or self.finished:
             return out
-        out += self._render(self._parts(self._reader.end()))
+        out += self._render(self._events_of(self._reader.end()))
         return out + self._conclude(done=self._reader.done)
 
     def _read_body(self, body: bytes) -> bytes:
@@ -188,15 +188,13 @@ class RenderedStream(SourceFacts, FramedStream):
         return self.read_whole(body, split=True)
 
     def read_whole(self, body: bytes, *, split: bool = False) -> bytes:
-        """Returns what the client gets for a whole answer; ``split``: long texts in pieces. It grows in one place: it
-        is not copied again.
-        """
-        out = BytesIO()
+        """Returns what the client gets for a whole answer; with ``split``, long texts come in pieces."""
+        out = BytesIO()  # it grows in one place, so nothing is copied again
         try:
             self._check(body)
             parts = self._reader.read_whole(body)
-            for part in chain.from_iterable(map(_pieces_of, parts)) if split else parts:
-                out.write(self._render(self._parts((part,))))
+            for part in chain.from_iterable(map(_split_text, parts)) if split else parts:
+                out.write(self._render(self._events_of((part,))))
         except AttemptFailed as exc:
             self.failure = exc.failure
             return b""
@@ -206,16 +204,16 @@ class RenderedStream(SourceFacts, FramedStream):
         out.write(self._conclude(done=True))
         return out.getvalue()
 
-    def _pass(self, event: SSEEvent, parts: Iterable[AnswerPart] | None) -> bytes:
-        """Returns what the client gets for one event; ``parts``: what it was read as, if it was."""
+    def _render_event(self, event: SSEEvent, parts: Iterable[AnswerPart] | None) -> bytes:
+        """Returns what the client gets for one event, whose ``parts`` are None if they have not been read yet."""
         try:
             self._check(event.data)
-            return self._render(self._parts(self._reader.read(event) if parts is None else parts))
+            return self._render(self._events_of(self._reader.read(event) if parts is None else parts))
         except ValueError:
             self._skip(event)
             return b""
 
-    def _parts(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
+    def _events_of(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
         for part in parts:
             yield from self._state.add(part)
 
@@ -225,10 +223,10 @@ class RenderedStream(SourceFacts, FramedStream):
             if self._reader.watches:
                 self._reader.watch(event)
             if isinstance(event, Medium) and not self.renderer.shows(event):
-                self._withheld = True
+                self._lost_medium = True
                 self._state.add_mark("medium_dropped")
                 continue
-            self._shown = self._shown or isinstance(event, _SHOWN)
+            self._has_content = self._has_content or isinstance(event, _CONTENT)
             out.append(self.renderer.take(event))
         self.started = self.started or self._state.began
         if self._state.broken and self._reader.failure is None:
@@ -237,14 +235,16 @@ class RenderedStream(SourceFacts, FramedStream):
         return b"".join(out)
 
     def _skip(self, event: SSEEvent) -> None:
-        """Leaves out one unreadable event. What follows decides whether the answer was good."""
+        """Leave out one unreadable event. The stream fails if its answer has not begun, at a second such event, and if
+        the order is strict.
+        """
         self._state.invalid_events += 1
         if not self.started or self._state.invalid_events > 1 or self._order.strict_events:
             excerpt = tidy(event.data[:1000].decode("utf-8", "replace"), 120)
             self.failure = bad_response(self._channel, f"an event of the stream is not valid: {excerpt}")
 
     def _conclude(self, *, done: bool) -> bytes:
-        """Ends the answer, which is good only if every choice has ended."""
+        """End the answer. Returns its last bytes, or sets ``failure`` unless every choice has ended."""
         self.failure = self.failure or self._reader.failure
         if self.failure:
             return b""
@@ -256,10 +256,13 @@ class RenderedStream(SourceFacts, FramedStream):
         if self._state.empty:
             self.failure = bad_response(self._channel, "a tool call has no name")
             return b""
-        if self._withheld and not self._shown:
+        if self._lost_medium and not self._has_content:
             self.failure = bad_response(self._channel, "it is an image or a sound, which this API has no place for")
             return b""
         out = self._render(self._state.conclude(default))
+        if self.renderer.fault:
+            self.failure = bad_response(self._channel, self.renderer.fault)
+            return b""
         self.finished = True
         if not done:
             self._state.add_mark("no_done")
@@ -267,7 +270,7 @@ class RenderedStream(SourceFacts, FramedStream):
 
 
 def take_late_usage(events: bytes, reader: AnswerReader, state: AnswerState) -> None:
-    """Takes reports of usage that follow the end of an answer."""
+    """Take reports of usage that follow the end of an answer."""
     for event in map(parse, events.split(BLANK)):
         with suppress(ValueError):
             for part in reader.read(event) if event is not None else ():
@@ -282,10 +285,12 @@ def _failure_without_end(state: AnswerState, channel: Channel) -> Failure:
     return truncation(channel, "it has no finish_reason" if state.began else "it has no choice")
 
 
-def _pieces_of(part: AnswerPart) -> Iterator[AnswerPart]:
-    """Yields a long text as several, so that only a piece of an answer is ever copied."""
-    whole = isinstance(part, TextPiece) and part.logprobs
-    if isinstance(part, TextPiece | ReasoningPiece) and is_long(part.piece) and not whole:
+def _split_text(part: AnswerPart) -> Iterator[AnswerPart]:
+    """Yields a long text as several pieces, so that never more than a piece of an answer is copied. A text with
+    logprobs stays whole.
+    """
+    has_logprobs = isinstance(part, TextPiece) and part.logprobs
+    if isinstance(part, TextPiece | ReasoningPiece) and is_long(part.piece) and not has_logprobs:
         for piece in pieces(part.piece):
             yield msgspec.structs.replace(part, piece=piece)
     else:
@@ -293,12 +298,12 @@ def _pieces_of(part: AnswerPart) -> Iterator[AnswerPart]:
 
 
 class RenderingAdapter:
-    """A dialect whose answers are rendered. Implements ``adapter.Adapter``; its orders are chat completions."""
+    """A dialect whose answers are rendered. Implements ``adapter.Adapter``."""
 
     def __init__(
         self, dialect: DialectAdapter, renderer: Callable[[Order], Renderer], whole: Callable[[Order], Renderer]
     ) -> None:
-        """``whole`` writes nothing before its tail, which is all of a plain answer."""
+        """``renderer`` makes the renderer of a stream, ``whole`` that of a plain answer, which is all in its tail."""
         self._dialect = dialect
         self._renderer = renderer
         self._whole = whole
@@ -311,11 +316,11 @@ class RenderingAdapter:
 
     def rendered(self, order: Order, channel: Channel) -> RenderedStream:
         """Returns the stream that renders an answer of the dialect."""
-        return self._rendered(order, channel, self._renderer(order))
+        return RenderedStream(self._dialect.reader(order, channel), order, channel, self._renderer(order))
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        """Reads a whole answer like a stream that brings it at once."""
-        stream = self._rendered(order, channel, self._whole(order))
+        """See ``adapter.Adapter``. A whole answer is read like a stream that brings it at once."""
+        stream = RenderedStream(self._dialect.reader(order, channel), order, channel, self._whole(order))
         events = stream_in(body)
         if events:
             view = memoryview(events)
@@ -328,6 +333,3 @@ class RenderingAdapter:
             raise AttemptFailed(stream.failure)
         render = partial(stream.renderer.tail, estimated=False)
         return whole_answer(stream, body, *(("assembled",) if events else ()), render=render)
-
-    def _rendered(self, order: Order, channel: Channel, renderer: Renderer) -> RenderedStream:
-        return RenderedStream(self._dialect.reader(order, channel), order, channel, renderer)

@@ -25,7 +25,6 @@ from gateway.domain.errors import GatewayError, RateLimited
 from gateway.domain.failure import AttemptFailed
 from gateway.domain.token import Token
 from gateway.inbound.api import LARGE, HttpRequest, InboundRequest
-from gateway.inbound.json_body import unmask
 from gateway.inbound.messages.api import MESSAGES, parse_messages_request
 from gateway.inbound.messages.native import COUNT_PATH, native_request
 from gateway.upstream.adapter import UnlimitedMemory
@@ -91,8 +90,6 @@ async def _ask(engine: Engine, route: Route, parsed: InboundRequest, origin: Cal
     channel = route.channel
     order = MESSAGES.order(parsed, origin.id, origin.ts)
     prepared = native_request(order, channel, route.served, COUNT_PATH)
-    if parsed.mask and prepared.body is not order.body:
-        prepared = msgspec.structs.replace(prepared, body=unmask(prepared.body, parsed.mask))
     with suppress(AttemptFailed, TimeoutError, GatewayError):
         async with asyncio.timeout(WAIT_S):
             reply = await engine.upstreams.send(channel, prepared, stream=False)

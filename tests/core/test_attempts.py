@@ -335,7 +335,7 @@ async def test_what_a_dialect_cannot_say_was_never_sent(rig: Rig, monkeypatch: p
     assert not rig.record.attempts[0].billed
 
 
-async def test_lone_surrogates_reach_the_upstream(rig: Rig) -> None:
+async def test_lone_surrogates_reach_an_upstream_that_needs_no_change(rig: Rig) -> None:
     rig.channel("a")
     rig.upstreams.on("a", good)
     await rig.call(messages=[{"role": "user", "content": "cut \ud83d"}])

@@ -16,7 +16,7 @@ from gateway.inbound.relay import (
     NativeStream,
     RenderableStream,
     edit_request,
-    forwardable,
+    forwarded_headers,
     native_body,
     native_failure,
     native_headers,
@@ -56,7 +56,7 @@ class LineReader:
     def cut_short(self) -> bytes:
         return b"data: cut\n\n"
 
-    def closing(self, usage: Usage, *, estimated: bool) -> bytes:
+    def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
         return b"data: closing\n\n"
 
 
@@ -163,7 +163,7 @@ def test_a_framer_keeps_blank_lines() -> None:
 
 def test_only_named_headers_go_on() -> None:
     headers = {"Anthropic-Version": "v", "anthropic-beta": "a", "Anthropic-Beta": "b", "Cookie": "c", "x-api-key": "k"}
-    assert forwardable(headers, re.compile("anthropic-.*")) == {"anthropic-version": "v", "anthropic-beta": "a,b"}
+    assert forwarded_headers(headers, re.compile("anthropic-.*")) == {"anthropic-version": "v", "anthropic-beta": "a,b"}
 
 
 def test_a_channels_own_headers_win() -> None:

@@ -54,7 +54,7 @@ def translated(body: object = None, *, model: str = "m", include_usage: bool = F
 
 def as_chat(dialect: DialectAdapter) -> Adapter:
     """How clients of chat completions get the answers of a dialect."""
-    return CHAT.adapter(Dialect.OPENAI, dialect)
+    return CHAT.plan(order(), channel(), dialect, lacking=False).adapter
 
 
 def recall_of(kept: Mapping[str, bytes] = {}) -> Callable[[str], bytes]:

@@ -51,7 +51,7 @@ ODD: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, -1, 1.5, "", "x", [], {}, [None], [{}], {"type": "text"}, {"a": {}}]
 )
 BROKEN: st.SearchStrategy[Any] = st.just("\ud83d")
-"""Half a surrogate pair, which upstreams may send; in requests it is masked."""
+"""Half a surrogate pair, which upstreams may send; in requests it is replaced."""
 MODELS = st.sampled_from(["claude-opus-5-5", "claude-sonnet-4-5", "gemini-3.8-flash", "gemini-2.0-flash", "x"])
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from gateway.domain.channel import Channel, Dialect
+from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError
 from gateway.domain.order import Order
-from gateway.inbound.api import HttpRequest, InboundRequest
+from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
 from gateway.inbound.chat.api import ChatCompletions
 from gateway.inbound.chat.native import NativeChat
-from gateway.upstream.adapter import Adapter, DialectAdapter, WholeAnswer
+from gateway.upstream.adapter import DialectAdapter, WholeAnswer
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.v1 import endpoints
 from gateway.v1.call import answer_call
@@ -46,8 +46,8 @@ class Shout(ChatCompletions):
         body = json.dumps({"model": model, "messages": [{"role": "user", "content": text}]}).encode()
         return super().parse(msgspec.structs.replace(request, body=body))
 
-    def adapter(self, dialect: Dialect, chat: DialectAdapter) -> Adapter:
-        return ShoutAdapter(OpenAIDialect())
+    def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
+        return AttemptPlan(ShoutAdapter(OpenAIDialect()), order, native=True)
 
     def status(self, error: GatewayError) -> int:
         return 418 if error.code == "model_not_found" else super().status(error)

@@ -86,7 +86,7 @@ async def test_a_native_stream_passes_as_it_is(native: Gateway) -> None:
 async def test_odd_json_passes_a_renaming_relay_value_by_value(gateway: Gateway, provider: Provider) -> None:
     gateway.channel(provider.base_url, "fast=claude-x", dialect=Dialect.ANTHROPIC)
     provider.on("claude-x", speak_messages())
-    turns = b'[{"role":"user","z":{"b":1.0e1,"a":[ ]},"content":"\\ud83d \\u00e9"}]'
+    turns = b'[{"role":"user","z":{"b":1.0e1,"a":[ ]},"content":"\\ud83d\\ude00 \\u00e9"}]'
     await post(gateway, b'{"q":null,"model":"fast","max_tokens":1,"messages":' + turns + b"}")
     assert provider.last.body == b'{"q":null,"model":"claude-x","max_tokens":1,"messages":' + turns + b"}"
 

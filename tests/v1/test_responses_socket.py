@@ -401,7 +401,7 @@ async def test_a_binary_frame_is_refused(gateway: Gateway, provider: Provider) -
         assert said(await peer.response()) == "A"
 
 
-async def test_a_surrogate_that_is_alone_survives_continuation(gateway: Gateway, provider: Provider) -> None:
+async def test_a_surrogate_that_is_alone_is_replaced_and_remembered(gateway: Gateway, provider: Provider) -> None:
     chats(gateway, provider)
     provider.on("m", speak("A"))
     start = '{"type":"response.create","model":"m","store":false,"input":'
@@ -410,7 +410,7 @@ async def test_a_surrogate_that_is_alone_survives_continuation(gateway: Gateway,
         first = (await peer.last())["response"]
         await peer.socket.send_str(start + r'"z\udc00","previous_response_id":"' + first["id"] + '"}')
         assert (await peer.last())["type"] == "response.completed"
-    assert heard(provider)[1] == ["x\ud83dy", "A", "z\udc00"]
+    assert heard(provider)[1] == ["x\ufffdy", "A", "z\ufffd"]
 
 
 async def test_a_large_request_is_read_beside_the_loop(gateway: Gateway, provider: Provider) -> None:

@@ -1,17 +1,16 @@
 """Chat completions (``POST /v1/chat/completions``).
 
-Requests go out as they came where a channel speaks it; other dialects get them as a ``Conversation``. Of a request only
-the fields that the gateway itself reads are checked and decoded; all others are the upstream's business and stay as
-they were sent.
+A channel that speaks the API gets requests unchanged; other dialects get them as a ``Conversation``. Only the fields
+that the gateway itself reads are checked and decoded; all others stay as they were sent.
 
-Error bodies are ``{"error": {message, type, param, code}}``, all four keys always there, as in OpenAI's
-API. What the gateway adds is in ``error.gateway`` and ``error.metadata``, which the SDKs ignore.
+Error bodies are ``{"error": {message, type, param, code}}`` with all four keys, as in OpenAI's API. What the gateway
+adds is in ``error.gateway`` and ``error.metadata``, which the SDKs ignore.
 """
 
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.channel import Channel, Dialect
+from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest, GatewayError
 from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
@@ -19,12 +18,12 @@ from gateway.domain.output_limit import CAPS, CHAT_CONTENT, MOST_CHOICES, MOST_T
 from gateway.domain.prompt_size import CHAT_SIGNS, SCHEMAS, InputBound, bound_of, count_tokens
 from gateway.domain.rawjson import Fields, is_null
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundRequest
-from gateway.inbound.chat.conversation import fit_dialect
+from gateway.inbound.chat.conversation import translate_chat
 from gateway.inbound.chat.native import NativeChat
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.json_body import BOM, decode_body, fields_of
 from gateway.inbound.rendering import RenderingAdapter
-from gateway.upstream.adapter import Adapter, DialectAdapter
+from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.overrides import apply_overrides
 
@@ -38,7 +37,7 @@ class _ChatMessage(msgspec.Struct, gc=False):
     role: str
 
 
-class _Options(msgspec.Struct, gc=False):
+class _StreamOptions(msgspec.Struct, gc=False):
     include_usage: bool | None = None
 
 
@@ -48,7 +47,7 @@ class _ChatFields(msgspec.Struct, gc=False):
     model: str | None = None
     messages: list[_ChatMessage] | msgspec.UnsetType = msgspec.UNSET
     stream: bool | None = None
-    stream_options: _Options | None = None
+    stream_options: _StreamOptions | None = None
     tools: list[msgspec.Raw] | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -60,24 +59,23 @@ class _ChatFields(msgspec.Struct, gc=False):
 _CHAT = msgspec.json.Decoder(_ChatFields)
 _CHECKED = CHAT_CONTENT | frozenset(_ChatFields.__struct_fields__) - {"stream_options"}
 """Fields that are checked one by one."""
-_QUIET = _CHECKED - CHAT_CONTENT | {"model", "messages", "stream_options"}
-"""Fields of which the model reads nothing, except for the messages."""
-_TEXTUAL = (b'"', b"[", b"{")
-"""The starts of values that may contain text."""
+_COUNTED = _CHECKED - CHAT_CONTENT | {"model", "messages", "stream_options"}
+"""The messages, and the fields of which the model reads nothing."""
+_TEXT_STARTS = (b'"', b"[", b"{")
+"""The first bytes of values that may contain text."""
 _NAME = msgspec.json.Decoder(str | None)
 _COUNT = msgspec.json.Decoder(int | None)
-_ONE_OR_MORE = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
+_TEXTS_OR_TOKENS = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
 
 
 def parse_chat_request(body: bytes) -> InboundRequest:
-    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    fields, mask = fields_of(body)
-    return read_chat(body, fields, mask)
+    """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault."""
+    return read_chat(body, fields_of(body))
 
 
-def read_chat(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
-    """Check the decoded request. ``body`` is empty if there is none with these fields."""
-    chat = decode_body(_CHAT, body, fields, mask)
+def read_chat(body: bytes, fields: Fields) -> InboundRequest:
+    """Returns the checked request with these fields. ``body`` is empty if no body has just these fields."""
+    chat = decode_body(_CHAT, body, fields)
     model = check_model(chat.model)
     if chat.messages is msgspec.UNSET:
         raise missing_input(fields, "messages")
@@ -92,9 +90,8 @@ def read_chat(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
         check_range(name, cap, MAX_OUTPUT)
     bound = read_input(fields)
     return InboundRequest(
-        body=b"" if mask or body.startswith(BOM) else body,
+        body=b"" if body.startswith(BOM) else body,
         fields=fields,
-        mask=mask,
         model=model,
         stream=stream,
         include_usage=bool(options and options.include_usage),
@@ -107,29 +104,29 @@ def read_chat(body: bytes, fields: Fields, mask: bytes) -> InboundRequest:
 
 
 def is_plain(fields: Fields, known: frozenset[str]) -> bool:
-    """Returns whether only known fields may affect the length of the output."""
+    """Returns whether only the known fields may affect the length of the output."""
     if known.issuperset(fields):
         return True
     return not may_limit({name: raw for name, raw in fields.items() if name not in known})
 
 
 def read_input(fields: Fields) -> InputBound:
-    """Returns the most input of a request."""
-    if _QUIET.issuperset(fields):
+    """Returns an upper bound of a request's input."""
+    if _COUNTED.issuperset(fields):
         return bound_of((fields["messages"],), (), (), CHAT_SIGNS)
     schemas = [fields[name] for name in SCHEMAS if name in fields]
-    rest = fields.keys() - _QUIET - set(SCHEMAS)
-    others = [fields[name] for name in rest if bytes(fields[name]).startswith(_TEXTUAL)]
+    uncounted = fields.keys() - _COUNTED - set(SCHEMAS)
+    others = [fields[name] for name in uncounted if bytes(fields[name]).startswith(_TEXT_STARTS)]
     return bound_of((fields["messages"],), schemas, others, CHAT_SIGNS)
 
 
 def read_model(fields: Fields) -> str:
-    """The model's name. Raises BadRequest if there is none, or it is too long."""
+    """Returns the model's name. Raises BadRequest if it is missing or too long."""
     return check_model(read_typed(_NAME, fields.get("model", rawjson.NULL), "model"))
 
 
 def check_model(model: str | None) -> str:
-    """The model's name. Raises BadRequest if there is none, or it is too long."""
+    """Returns the model's name. Raises BadRequest if it is missing or too long."""
     if not model:
         what = "the request has no model" if model is None else "model is empty"
         msg = f"{what}; GET /v1/models lists those visible to this token"
@@ -139,16 +136,16 @@ def check_model(model: str | None) -> str:
     return model
 
 
-_FORMS = {"messages": "chat completions", "input": "responses", "prompt": "completions"}
-"""The kind of call that a request is meant for, by the field that it has."""
+_CALL_KINDS = {"messages": "chat completions", "input": "responses", "prompt": "completions"}
+"""The kind of call that a request is for, by the field with its input."""
 
 
 def missing_input(fields: Fields, name: str) -> BadRequest:
-    """Returns the error of a missing field, naming the other kind of call that the request may belong to."""
+    """Returns the error of a missing field. It names the other kind of call that the request looks like."""
     msg = f"the request has no {name}"
-    meant = next((kind for other, kind in _FORMS.items() if other != name and not is_null(fields.get(other))), "")
-    if meant:
-        msg += f", and looks like one for {meant}: send it to POST /v1/{meant.replace(' ', '/')}"
+    kind = next((kind for other, kind in _CALL_KINDS.items() if other != name and not is_null(fields.get(other))), "")
+    if kind:
+        msg += f", and looks like one for {kind}: send it to POST /v1/{kind.replace(' ', '/')}"
     return BadRequest(msg, code="missing_required_parameter", param=name)
 
 
@@ -158,13 +155,13 @@ def read_number(fields: Fields, name: str, most: int) -> int | None:
 
 
 def read_texts(fields: Fields, name: str) -> int:
-    """Returns the number of tokens in a field whose texts may be given as tokens; 0: it has texts. Raises
+    """Returns the number of tokens in a field whose texts may be sent as tokens; 0 if it has texts. Raises
     BadRequest.
     """
-    given = read_typed(_ONE_OR_MORE, fields.get(name, rawjson.NULL), name)
-    if isinstance(given, list) and (not given or len({type(item) for item in given}) > 1):
+    value = read_typed(_TEXTS_OR_TOKENS, fields.get(name, rawjson.NULL), name)
+    if isinstance(value, list) and (not value or len({type(item) for item in value}) > 1):
         raise BadRequest(f"{name}: must have elements, all of one type", code="invalid_type", param=name)
-    return count_tokens(given)
+    return count_tokens(value)
 
 
 def check_range(name: str, value: int | None, most: int) -> int | None:
@@ -192,32 +189,22 @@ class ChatCompletions(InboundApi):
     def parse(self, request: HttpRequest) -> InboundRequest:
         return parse_chat_request(request.body)
 
-    def adapter(self, dialect: Dialect, chat: DialectAdapter) -> Adapter:
-        """Returns the adapter by which a channel of this dialect is called. It writes answers as this API has them.
-
-        ``chat`` is the dialect, which takes chat completions. An API of the same family has adapters of its own.
-        """
-        if isinstance(chat, OpenAIDialect):
-            return NativeChat(chat)
-        return RenderingAdapter(chat, ChatRenderer, WholeChatRenderer)
-
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """Returns the plan: every dialect takes the request, by ``adapter``."""
         if channel.overrides is not None:
             order = apply_overrides(order, channel.overrides)
-        if "messages" in order.fields:
-            order = fit_dialect(order, channel)
-        adapter = self.adapter(channel.dialect, chat)
-        return AttemptPlan(adapter, order, native=isinstance(chat, OpenAIDialect))
+        if isinstance(chat, OpenAIDialect):
+            return AttemptPlan(NativeChat(chat), order, native=True)
+        adapter = RenderingAdapter(chat, ChatRenderer, WholeChatRenderer)
+        return AttemptPlan(adapter, translate_chat(order), native=False)
 
     def error_body(self, error: GatewayError, call: str) -> bytes:
         return msgspec.json.encode(error_object(error, call))
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """Returns the error event. No ``[DONE]`` follows: it would end the stream as if it were complete.
+        """Returns the error event. No ``[DONE]`` follows, because it would end the stream as if it were complete.
 
-        No status can tell clients any more whether to send the request again. So the type does, which Continue reads,
-        and the message, in which opencode looks for such words.
+        The status has been sent already, so it cannot say whether to send the request again. The type says it, which
+        Continue reads, and the message, in which opencode looks for such words.
         """
         body = error_object(error, call)
         fields = body["error"]
@@ -232,10 +219,10 @@ CHAT = ChatCompletions()
 
 
 def error_object(error: GatewayError, call: str = "") -> dict[str, dict[str, object]]:
-    """Returns the error's body as JSON values."""
-    ours = {name: value for name, value in error.details.items() if name not in METADATA}
+    """Returns the error's body as JSON values. ``call`` is the call's id, or empty."""
+    details = {name: value for name, value in error.details.items() if name not in METADATA}
     if call:
-        ours = {"call_id": call, **ours}
+        details = {"call_id": call, **details}
     metadata = {name: value for name, value in error.details.items() if name in METADATA}
     inner: dict[str, object] = {
         "message": error.message + (f" [call {call}]" if call else ""),
@@ -243,8 +230,8 @@ def error_object(error: GatewayError, call: str = "") -> dict[str, dict[str, obj
         "param": error.param,
         "code": None if error.code == "upstream_rejected" else error.code,
     }
-    if ours:
-        inner["gateway"] = ours
+    if details:
+        inner["gateway"] = details
     if metadata:
         inner["metadata"] = metadata
     return {"error": inner}

@@ -1,8 +1,8 @@
-"""A chat request as a ``Conversation``, for channels of other dialects.
+"""Reads a chat request into a ``Conversation``, for channels of other dialects.
 
-``developer`` is ``system``; legacy ``function_call`` and role ``function`` are tool calls and results. Whether a tool
-failed has no field in chat completions: a result counts as failed only if the client marks it by one of the fields that
-servers and frameworks have added. The model reads what the result says in any case.
+``developer`` becomes ``system``; legacy ``function_call`` and role ``function`` become tool calls and results. Chat
+completions have no field for the failure of a tool: a result counts as failed only if the client marks it by a field
+that servers and frameworks have added. The model reads what the result says in any case.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import SealKind
-from gateway.domain.channel import Channel, Overrides
+from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.conversation import (
     Block,
     CallPart,
@@ -29,7 +29,7 @@ from gateway.domain.order import Order
 from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
-from gateway.inbound.api import OPENAI_DIALECTS
+from gateway.inbound.json_body import check_text
 from gateway.inbound.media import audio_part, document_part, image_part
 from gateway.upstream.openai.request import write_chat
 from gateway.upstream.openai.tool_calls import thought_signature
@@ -37,8 +37,9 @@ from gateway.upstream.overrides import apply_overrides
 from gateway.upstream.translation import conversation_of
 from gateway.upstream.vendors import vendor_of
 
+_OPENAI_DIALECTS = frozenset({Dialect.OPENAI, Dialect.MOCK})
 TOOL_FIELDS = ("tools", "functions", "tool_choice", "function_call")
-"""Fields that are read here; ``functions`` and ``function_call`` are the legacy spelling."""
+"""Fields about tools; ``functions`` and ``function_call`` are the legacy spelling."""
 
 
 class ChatFunction(msgspec.Struct, frozen=True):
@@ -49,7 +50,7 @@ class ChatFunction(msgspec.Struct, frozen=True):
     parameters: msgspec.Raw = NULL
     strict: bool | None = None
     arguments: msgspec.Raw = NULL
-    """The arguments of a call: JSON in a string; some clients send the object itself."""
+    """The arguments of a call: JSON in a string, but some clients send the object itself."""
 
 
 class ChatCustomCall(msgspec.Struct, frozen=True):
@@ -60,7 +61,7 @@ class ChatCustomCall(msgspec.Struct, frozen=True):
 
 
 class ChatTool(msgspec.Struct, frozen=True):
-    """A tool on offer, or a call of one."""
+    """A tool that is offered, or a call of one."""
 
     type: str | None = None
     id: str | None = None
@@ -68,7 +69,7 @@ class ChatTool(msgspec.Struct, frozen=True):
     custom: ChatCustomCall | None = None
     cache_control: msgspec.Raw = NULL
     extra_content: msgspec.Raw = NULL
-    """Google's place for the thought signature."""
+    """Where Google has the thought signature."""
 
 
 class _AllowedTools(msgspec.Struct, frozen=True):
@@ -92,9 +93,8 @@ _MODES = {"auto": "auto", "none": "none", "required": "required", "any": "requir
 
 
 def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
-    """Returns the offered functions, and the choice among them; the legacy spelling counts if the new one is not used.
-
-    Raises BadRequest.
+    """Returns the offered functions, and the choice among them. A choice in the legacy spelling counts if there is none
+    in the new one. Raises BadRequest.
     """
     tools = read_typed(_TOOLS, fields.get("tools", NULL), "tools") or []
     raw_tools = rawjson.items(fields["tools"]) if tools else []
@@ -107,7 +107,7 @@ def read_tools(fields: Fields) -> tuple[tuple[ToolOffer, ...], ToolChoice]:
 
 
 def call_arguments(raw: bytes) -> bytes:
-    """Returns the arguments of a call as JSON; some clients send the object itself, not in a string."""
+    """Returns the arguments of a call as JSON. They come in a string, or from some clients as the object itself."""
     if raw[:1] == b'"':
         return rawjson.text(raw).encode("utf-8", "surrogatepass")
     return b"" if raw == b"null" else raw
@@ -116,15 +116,15 @@ def call_arguments(raw: bytes) -> bytes:
 def _offer(tool: ChatTool | None, raw: msgspec.Raw, where: str) -> ToolOffer:
     if tool is not None and tool.function is not None and tool.type in (None, "function"):
         return _function(tool.function, tool.cache_control, where)
-    name = _kind_of(rawjson.maybe(raw))
-    why = f"'{plain(name, 40)}' is a tool that its vendor runs, and this channel has no counterpart of it"
-    if name in ("function", "custom"):
+    kind = _kind_of(rawjson.maybe(raw))
+    why = f"'{plain(kind, 40)}' is a tool that its vendor runs, and this channel has no counterpart of it"
+    if kind in ("function", "custom"):
         why = "only functions, with a name, can be translated"
     raise unsupported_param(where, f"{why}; send tools of type 'function', or use a channel that takes it as it is")
 
 
 def _kind_of(tool: Any) -> str:
-    """Returns the name of a tool that is not a function: its type, or as Google writes it, its only field."""
+    """Returns the kind of a tool that is no function: its type, or its only field, as Google writes it."""
     fields = tool if isinstance(tool, dict) else {}
     kind = fields.get("type") or next(iter(fields), "")
     return kind if isinstance(kind, str) else ""
@@ -207,94 +207,94 @@ class _Message(msgspec.Struct, frozen=True, gc=False):
     """The same, LangChain's."""
 
 
-_Content = TextPart | MediaPart | ThoughtPart
-_READ = frozenset(_Message.__struct_fields__)
-_NAMED_ROLES = ("tool", "function")
-"""Roles whose messages have the name of a tool; the name of a person has no counterpart."""
+_ContentPart = TextPart | MediaPart | ThoughtPart
+_MESSAGE_FIELDS = frozenset(_Message.__struct_fields__)
+_RESULT_ROLES = ("tool", "function")
+"""Roles whose messages have the name of a tool. The name of a person has no counterpart."""
 
 
 _PARTS = msgspec.json.Decoder(list[_Part])
 _MESSAGES = msgspec.json.Decoder(list[_Message])
 
 
-def fit_dialect(order: Order, channel: Channel) -> Order:
-    """Returns the order as the channel's dialect takes it: unchanged, or translated. Raises BadRequest."""
-    return order if channel.dialect in OPENAI_DIALECTS else translate_chat(order)
-
-
 def finish_translation(order: Order, channel: Channel) -> Order:
-    """Returns a translated order with the overrides of the channel's owner, written if the channel speaks chat
-    completions.
-
-    Raises BadRequest.
+    """Returns a translated order with the overrides of the channel's owner. It is a chat completion request if the
+    channel speaks that, else it still has its conversation. Raises BadRequest.
     """
     if channel.overrides is not None:
         order = _with_own_tools(apply_overrides(order, channel.overrides), channel.overrides)
-    if channel.dialect not in OPENAI_DIALECTS:
+    if channel.dialect not in _OPENAI_DIALECTS:
         return order
     return write_chat(order, vendor_of(channel.preset, channel.base_url))
 
 
 def _with_own_tools(order: Order, overrides: Overrides) -> Order:
-    """Returns the order with the owner's tools and choice in the conversation: they are parameters of chat
-    completions.
+    """Returns the order with the owner's tools and tool choice, which are parameters of chat completions, moved into
+    its conversation.
     """
     conversation = conversation_of(order)
-    given = {name: raw for name, raw in order.fields.items() if name in TOOL_FIELDS}
-    tools, choice = read_tools(given)
-    if "tools" in overrides.remove or not (tools and ("tools" in overrides.set or not conversation.tools)):
-        tools = () if "tools" in overrides.remove else conversation.tools
-    if not (choice.mode and ("tool_choice" in overrides.set or not conversation.choice.mode)):
-        choice = ToolChoice() if "tool_choice" in overrides.remove else conversation.choice
+    owner_tools, owner_choice = read_tools({name: raw for name, raw in order.fields.items() if name in TOOL_FIELDS})
+    tools, choice = conversation.tools, conversation.choice
+    if "tools" in overrides.remove:
+        tools = ()
+    elif owner_tools and ("tools" in overrides.set or not tools):
+        tools = owner_tools
+    if owner_choice.mode and ("tool_choice" in overrides.set or not choice.mode):
+        choice = owner_choice
+    elif "tool_choice" in overrides.remove:
+        choice = ToolChoice()
     fields = {name: raw for name, raw in order.fields.items() if name not in TOOL_FIELDS}
     conversation = msgspec.structs.replace(conversation, tools=tools, choice=choice)
     return msgspec.structs.replace(order, fields=fields, conversation=conversation)
 
 
 def translate_chat(order: Order) -> Order:
-    """Returns the order with its messages and tools as a conversation. Raises BadRequest for what has no
-    counterpart.
+    """Returns the order with its messages and tools as a conversation.
+
+    Raises BadRequest for what has no counterpart.
     """
     fields = {name: raw for name, raw in order.fields.items() if name != "messages" and name not in TOOL_FIELDS}
     reader = _Reader()
-    messages = order.fields["messages"]
-    given = read_typed(_MESSAGES, messages, "messages")
-    for number, message in enumerate(given):
+    raw_messages = order.fields["messages"]
+    messages = read_typed(_MESSAGES, raw_messages, "messages")
+    for number, message in enumerate(messages):
         reader.read(message, f"messages[{number}]")
     tools, choice = read_tools(order.fields)
     conversation = Conversation(
         turns=reader.transcript.turns,
         tools=tools,
         choice=choice,
-        extras=_unread(messages),
+        extras=_unread_names(raw_messages),
         marks=reader.transcript.marks,
     )
     return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
 
 
-def _unread(messages: msgspec.Raw) -> tuple[str, ...]:
-    """Returns the names of fields of messages without a counterpart."""
-    opened = rawjson.objects(messages)
-    odd = dict.fromkeys(name for message in opened for name in message if name not in _READ or name == "name")
-    if "name" in odd and all(rawjson.text(m["role"]) in _NAMED_ROLES for m in opened if "name" in m):
-        del odd["name"]
-    return tuple(f"messages[].{name}" for name in odd if not all(is_nothing(m.get(name, NULL)) for m in opened))
+def _unread_names(messages: msgspec.Raw) -> tuple[str, ...]:
+    """Returns the names of the messages' fields that have no counterpart."""
+    unread: dict[str, None] = {}
+    for message in rawjson.objects(messages):
+        for name, raw in message.items():
+            is_read = name in _MESSAGE_FIELDS and (name != "name" or rawjson.text(message["role"]) in _RESULT_ROLES)
+            if not (is_read or is_nothing(raw)):
+                unread[f"messages[].{name}"] = None
+    return tuple(unread)
 
 
 class _Reader:
-    """Reads messages. ``transcript`` is the result."""
+    """Reads the messages of one request. The result is ``transcript``."""
 
     def __init__(self) -> None:
         self.transcript = Transcript()
-        self._functions: dict[str, str] = {}
+        self._legacy_calls: dict[str, str] = {}
         """The id of the last call in the legacy spelling, by the function's name."""
-        self._calls = 0
+        self._call_count = 0
 
     def read(self, message: _Message, where: str) -> None:
         """Read a message. Raises BadRequest naming the place of what has no counterpart anywhere."""
         role = message.role
         parts = _parts(message.content, message.cache_control, f"{where}.content")
-        if role in _NAMED_ROLES:
+        if role in _RESULT_ROLES:
             self.transcript.add("tool", (self._result(message, parts, where),))
         elif role == "assistant":
             self.transcript.add(role, self._assistant(message, parts, where))
@@ -303,18 +303,18 @@ class _Reader:
         else:
             raise BadRequest(f"{where}.role: '{plain(role, 40)}' is not a role", param=f"{where}.role")
 
-    def _assistant(self, message: _Message, parts: list[_Content], where: str) -> list[Block]:
+    def _assistant(self, message: _Message, parts: list[_ContentPart], where: str) -> list[Block]:
         blocks: list[Block] = []
         if message.thinking_blocks:
             signed = tuple(filter(_is_thought, message.thinking_blocks))
             blocks.append(ThoughtPart(signed=signed, maker=SealKind.ANTHROPIC, name="messages[].thinking_blocks"))
         if not parts and not rawjson.is_null(message.refusal):
-            parts = [_text(message.refusal, NULL, f"{where}.refusal", refusal=True)]
+            parts = [TextPart(raw=check_text(message.refusal, f"{where}.refusal"), refusal=True)]
         blocks += parts
         for number, call in enumerate(message.tool_calls or ()):
             blocks.append(self._call(call, f"{where}.tool_calls[{number}]"))
         if (function := message.function_call) is not None:
-            call_id = self._functions[function.name] = f"call_legacy_{self._calls}"
+            call_id = self._legacy_calls[function.name] = f"call_legacy_{self._call_count}"
             blocks.append(self._call(ChatTool(id=call_id, function=function), f"{where}.function_call"))
         return blocks
 
@@ -326,7 +326,7 @@ class _Reader:
             name, arguments = custom.name, b'{"input":%b}' % bytes(custom.input)
         else:
             raise BadRequest(f"{where}: only calls of functions, with an id, can be translated", param=where)
-        self._calls += 1
+        self._call_count += 1
         return CallPart(
             id=call.id,
             name=name,
@@ -334,16 +334,16 @@ class _Reader:
             signature="" if call.extra_content is NULL else thought_signature(call.extra_content),
         )
 
-    def _result(self, message: _Message, content: list[_Content], where: str) -> ResultPart:
+    def _result(self, message: _Message, content: list[_ContentPart], where: str) -> ResultPart:
         parts = [part for part in content if not isinstance(part, ThoughtPart)]
         name, call_id = message.name or "", message.tool_call_id or ""
         if message.role == "function":
-            call_id = self._functions.get(name, "")
+            call_id = self._legacy_calls.get(name, "")
         if not call_id:
             field = "tool_call_id" if message.role == "tool" else "name"
             raise BadRequest(f"{where}.{field}: names no earlier call", param=f"{where}.{field}")
-        marked = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
-        return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=marked)
+        failed = bytes(message.is_error) == b"true" or bytes(message.status) == b'"error"'
+        return ResultPart(call_id=call_id, name=name, parts=tuple(parts), failed=failed)
 
 
 def _is_thought(block: msgspec.Raw) -> bool:
@@ -351,8 +351,8 @@ def _is_thought(block: msgspec.Raw) -> bool:
     return isinstance(value, dict) and value.get("type") in ("thinking", "redacted_thinking")
 
 
-def _parts(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[_Content]:
-    if bytes(memoryview(content)[:1]) == b'"':
+def _parts(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[_ContentPart]:
+    if rawjson.is_text(content):
         return [TextPart(raw=content, cache=cache)]
     if rawjson.is_null(content):
         return []
@@ -360,18 +360,12 @@ def _parts(content: msgspec.Raw, cache: msgspec.Raw, where: str) -> list[_Conten
     return [_part(part, f"{where}[{i}]") for i, part in enumerate(parts)]
 
 
-def _text(raw: msgspec.Raw, cache: msgspec.Raw, where: str, *, refusal: bool = False) -> TextPart:
-    if bytes(memoryview(raw)[:1]) != b'"':
-        raise BadRequest(f"{where}: must be a string", code="invalid_type", param=where)
-    return TextPart(raw=raw, cache=cache, refusal=refusal)
-
-
-def _part(part: _Part, where: str) -> _Content:
+def _part(part: _Part, where: str) -> _ContentPart:
     match part.type:
         case "text":
-            return _text(part.text, part.cache_control, f"{where}.text")
+            return TextPart(raw=check_text(part.text, f"{where}.text"), cache=part.cache_control)
         case "refusal":
-            return _text(part.refusal, NULL, f"{where}.refusal", refusal=True)
+            return TextPart(raw=check_text(part.refusal, f"{where}.refusal"), refusal=True)
         case "image_url" if (image := part.image_url) is not None:
             image = _Image(image) if isinstance(image, str) else image
             return image_part(image.url, f"{where}.image_url", detail=image.detail or "", cache=part.cache_control)

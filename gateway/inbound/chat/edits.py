@@ -1,7 +1,7 @@
-"""Edits of chat completions that pass nearly unchanged: each chunk or whole answer is edited as little as needed.
+"""Edits chat completions that pass nearly unchanged: each chunk or whole answer is edited as little as needed.
 
 Id, time and model are the same in all chunks. In each choice the role comes once and first, the finish reason once and
-last; tool calls are numbered from 0, and each is introduced exactly once, because clients concatenate what they get.
+last. Tool calls are numbered from 0, and each is introduced exactly once, because clients concatenate what they get.
 Everything else passes unchanged.
 """
 
@@ -27,28 +27,29 @@ from gateway.upstream.usage_report import UsageReports
 CHUNK = msgspec.Raw(b'"chat.completion.chunk"')
 COMPLETION = msgspec.Raw(b'"chat.completion"')
 _ZERO = msgspec.Raw(b"0")
-Doc = dict[str, Any]
+JsonObject = dict[str, Any]
 """A JSON object with some raw values."""
 
 
-class TakenCall(msgspec.Struct, frozen=True, gc=False):
-    """A tool call, or a delta of one, as it was read."""
+class CallDelta(msgspec.Struct, frozen=True, gc=False):
+    """A tool call, or a delta of one, after it was read."""
 
     call: TrackedCall | None
-    """The call that it belongs to."""
+    """The call that it belongs to; None if that has no name yet."""
     events: list[AnswerEvent]
-    named: bool
-    """Whether it had a name."""
+    has_name: bool
 
 
 def identity(answer: Fields, upstream_id: str, order: Order, kind: msgspec.Raw) -> Fields:
-    """Returns the upstream's id and time if they are valid, else the order's; the model is always the requested one."""
+    """Returns the id, object, time and model of an answer: the upstream's id and time if they are valid, else the
+    order's, and the requested model.
+    """
     created = answer.get("created", rawjson.NULL)
-    good = bytes(created).isdigit() and created != _ZERO
+    is_time = bytes(created).isdigit() and created != _ZERO
     return {
         "id": rawjson.raw(upstream_id if 0 < len(upstream_id) < ID_LIMIT else order.answer_id),
         "object": kind,
-        "created": created.copy() if good else rawjson.raw(order.created),
+        "created": created.copy() if is_time else rawjson.raw(order.created),
         "model": rawjson.raw(order.model),
     }
 
@@ -70,24 +71,24 @@ class ChunkEditor(Renderer):
         """Whether a chunk changed how later ones are handled."""
 
     def shows(self, medium: Medium) -> bool:
-        """See ``Renderer``: media are in the chunk."""
+        """Returns True: media are in the chunks."""
         return True
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``Renderer``: the end of a choice that no chunk brought."""
+        """Returns a chunk for the end of a choice, if no chunk of the upstream had it. All else is in the chunks."""
         if not isinstance(event, AnswerFinished) or event.choice in self._ended:
             return b""
         self._ended.add(event.choice)
         choice = {"index": event.choice, "delta": {}, "logprobs": None, "finish_reason": event.reason}
         return b"data: %b" % rawjson.encode({**self._head, "choices": [choice]}) + BLANK
 
-    def edit(self, choice: ParsedChoice, calls: Iterator[TakenCall], *, said: bool) -> bool:
-        """Edit a choice in place. Returns False if nothing of it is left for the client. ``said``: it has content."""
+    def edit(self, choice: ParsedChoice, calls: Iterator[CallDelta], *, has_content: bool) -> bool:
+        """Edit a choice in place. Returns False if nothing of it is left for the client."""
         index, message, fields = choice.index, choice.message, choice.fields
         reason = self.state.reason(index)
         if (choice.calls or "tool_calls" in message) and mend_calls(choice, calls):
             self.changed = True
-        if index in self._ended and not said:
+        if index in self._ended and not has_content:
             return False
         message.pop("role", None)
         if index not in self._begun:
@@ -105,25 +106,25 @@ class ChunkEditor(Renderer):
         self._order.screen.clean(fields)
         return True
 
-    def event(self, chunk: Doc) -> bytes:
-        """Returns a chunk as the client's event."""
+    def write_event(self, chunk: JsonObject) -> bytes:
+        """Returns a chunk as the client's event, with the head that all chunks have."""
         self._head = self._head or identity(chunk, self.state.upstream_id, self._order, CHUNK)
         chunk.update(self._head)
         self._order.screen.clean(chunk)
         return b"".join((b"data: ", rawjson.encode(chunk), BLANK))
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """See ``Renderer``: the usage is the upstream's own report if that can be passed on."""
+        """Returns the usage chunk and ``[DONE]``. The usage is the upstream's own report if that can be passed on."""
         if not self._order.include_usage:
             return DONE
         reports = self.state.reports
         report = None if estimated else reports.as_sent()
         if report is None or (not reports.plain and self._order.screen.value_has_secret(report)):
             report = rawjson.raw(as_object(usage))
-        return self.event({**self._head, "choices": [], "usage": report}) + DONE
+        return self.write_event({**self._head, "choices": [], "usage": report}) + DONE
 
 
-def mend_message(choice: ParsedChoice, calls: Iterator[TakenCall], reason: str, order: Order) -> None:
+def mend_message(choice: ParsedChoice, calls: Iterator[CallDelta], reason: str, order: Order) -> None:
     """Edit a choice of a whole answer in place."""
     message, fields = choice.message, choice.fields
     mend_calls(choice, calls)
@@ -134,51 +135,58 @@ def mend_message(choice: ParsedChoice, calls: Iterator[TakenCall], reason: str, 
     order.screen.clean(fields)
 
 
-def mend_calls(choice: ParsedChoice, calls: Iterator[TakenCall]) -> bool:
+def mend_calls(choice: ParsedChoice, calls: Iterator[CallDelta]) -> bool:
     """Write the tool calls as clients rely on them, without empty ones. Returns whether one of them is new."""
-    taken = list(zip(choice.calls, calls, strict=False))
-    given = [call for delta, part in taken if (call := _call_for_client(delta, part, whole=choice.whole)) is not None]
+    pairs = list(zip(choice.calls, calls, strict=False))
+    mended = [call for raw, read in pairs if (call := _mended_call(raw, read, whole=choice.whole)) is not None]
     if "tool_calls" in choice.message:
         del choice.message["tool_calls"]
-        if given:
-            choice.message["tool_calls"] = given
-    return any(isinstance(event, ToolCallBegan) for _, part in taken for event in part.events)
+        if mended:
+            choice.message["tool_calls"] = mended
+    return any(isinstance(event, ToolCallBegan) for _, read in pairs for event in read.events)
 
 
-_CALL = frozenset({"index", "id", "type", "function", "custom"})
+_CALL_FIELDS = frozenset({"index", "id", "type", "function", "custom"})
 """The fields of a call itself."""
 
 
-def _call_for_client(delta: Fields, taken: TakenCall, *, whole: bool) -> Doc | None:
-    """Returns what the client gets of a tool call or its delta; None: nothing."""
-    call, began, piece = taken.call, "", b""
-    for event in taken.events:
+def _mended_call(raw: Fields, read: CallDelta, *, whole: bool) -> JsonObject | None:
+    """Returns what the client gets of a tool call or its delta; None if that is nothing."""
+    call = read.call
+    new_name, piece = _new_content(read.events)
+    extra_fields = {name: value for name, value in raw.items() if name not in _CALL_FIELDS}
+    if call is None or not (read.events or extra_fields or call.added_name) or (whole and not new_name):
+        return None
+    kind = tool_kind(raw)
+    text_field = "arguments" if kind == "function" else "input"
+    inner: JsonObject = {} if rawjson.is_null(raw.get(kind)) else rawjson.fields(raw[kind])
+    inner.pop("name", None)
+    inner.pop(text_field, None)
+    mended: JsonObject = extra_fields if whole else {"index": call.number, **extra_fields}
+    if new_name:
+        mended |= {"id": call.id, "type": kind}
+        inner["name"] = new_name
+    elif call.added_name:  # clients concatenate the pieces of a name
+        inner["name"] = call.added_name
+    if "name" in inner or piece:
+        inner[text_field] = msgspec.Raw(piece or b'""')
+    mended[kind] = inner
+    return mended
+
+
+def _new_content(events: list[AnswerEvent]) -> tuple[str, bytes]:
+    """Returns the name of the call that begins with these events, and the piece of its arguments; both may be empty."""
+    name, piece = "", b""
+    for event in events:
         if isinstance(event, ArgumentsPiece):
             piece = event.piece
         elif isinstance(event, ToolCallBegan):
-            began = event.name  # the call's own name may have grown since
-    kind = tool_kind(delta)
-    key = "arguments" if kind == "function" else "input"
-    rest = {name: value for name, value in delta.items() if name not in _CALL}
-    inner: Doc = {} if rawjson.is_null(delta.get(kind)) else rawjson.fields(delta[kind])
-    inner.pop("name", None)
-    if call is None or not (taken.events or rest or call.added_name) or (whole and not began):
-        return None
-    out: Doc = rest if whole else {"index": call.number, **rest}
-    inner.pop(key, None)
-    if began:
-        out |= {"id": call.id, "type": kind}
-        inner["name"] = began
-    elif call.added_name:  # clients put the pieces together
-        inner["name"] = call.added_name
-    if "name" in inner or piece:
-        inner[key] = msgspec.Raw(piece or b'""')
-    out[kind] = inner
-    return out
+            name = event.name  # the call's own name may have grown since
+    return name, piece
 
 
-def mend_head(answer: Doc, reports: UsageReports, usage: Usage | None, head: Fields, order: Order) -> None:
-    """Edit what a whole answer has beside its choices. ``usage``: what was reported; ``head``: its identity."""
+def mend_head(answer: JsonObject, reports: UsageReports, usage: Usage | None, head: Fields, order: Order) -> None:
+    """Edit what a whole answer has beside its choices. ``usage`` is what was reported, ``head`` its ``identity``."""
     if usage is None:
         answer.pop("usage", None)
     elif reports.corrected:

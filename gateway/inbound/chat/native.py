@@ -1,8 +1,8 @@
-"""Chat completions of channels that speak them: an answer goes to the client nearly as it came.
+"""Chat completions of channels that speak them: answers pass nearly unchanged.
 
-What an answer means is read and kept as for any other API, by the dialect's reader and ``AnswerState``; the client gets
-the very chunks, with the edits they need. Cheapest checks first: whole reads by a template, then single events, then
-events opened one level at a time. Most whole answers need no edit: one typed decode of their choices shows it.
+Answers are read as for any other API, by the dialect's reader and ``AnswerState``, but the client gets the upstream's
+own chunks, with the edits they need. The cheapest way is tried first: events that match a template, then events that
+are opened one level at a time. Most whole answers need no edit, which one typed decode of their choices shows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ from gateway.domain.json_text import refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.screen import Screen
 from gateway.domain.sse import BLANK, SSEEvent, stream_in
-from gateway.inbound.chat.edits import COMPLETION, ChunkEditor, Doc, TakenCall, identity, mend_head, mend_message
+from gateway.inbound.chat.edits import COMPLETION, CallDelta, ChunkEditor, JsonObject, identity, mend_head, mend_message
 from gateway.inbound.chat.render import ChatRenderer, WholeChatRenderer
 from gateway.inbound.rendering import RenderedStream, RenderingAdapter, take_late_usage
 from gateway.upstream.adapter import OutputCounter, WholeAnswer, whole_answer
@@ -42,20 +42,18 @@ from gateway.upstream.tool_call_tracker import Arguments
 from gateway.upstream.usage_report import UsageReports
 
 LESSONS = 12
-"""How many templates may fail before no more are learned."""
+"""How many templates may fail one after another before no more are learned."""
 PATTERN_LIMIT = 256 << 10
 """The most bytes of a text from which a template may be learned."""
-_FEW = 2
-"""The fewest parts of an event with more than one."""
-_BESIDE = (UpstreamNamed, UsageSeen, AnswerMark)
+_CONTENTLESS = (UpstreamNamed, UsageSeen, AnswerMark)
 """Parts without content for the client."""
 _TEXTS = (TextPiece, ReasoningPiece, RefusalPiece, ArgumentsPiece)
-_FIGURES = frozenset({"timings", "x_groq"})
-"""Fields of chunks with usage."""
+_USAGE_FIELDS = frozenset({"timings", "x_groq"})
+"""Fields with usage, beside the usual one."""
 
 
-def _check_utf8(data: bytes) -> None:
-    """Raises ValueError for what must not be decoded. What passes undecoded must be UTF-8 too."""
+def _check_data(data: bytes) -> None:
+    """Raises ValueError for too many elements, and for what is not UTF-8: it might pass undecoded."""
     refuse_many_elements(data, opens_logprobs=False)
     if not data.isascii():
         data.decode()
@@ -64,7 +62,7 @@ def _check_utf8(data: bytes) -> None:
 class NativeChatStream(RenderedStream):
     """One streamed answer. Implements ``adapter.AnswerStream``."""
 
-    _check = staticmethod(_check_utf8)
+    _check = staticmethod(_check_data)
     feed = FramedStream.feed  # the editor keeps nothing for the end
 
     def __init__(self, reader: ChatReader, order: Order, channel: Channel) -> None:
@@ -72,21 +70,21 @@ class NativeChatStream(RenderedStream):
         super().__init__(reader, order, channel, self._editor)
         self._editor.state = self._state
         self._chat = reader
-        self._calls: list[TakenCall] = []
-        """What the tool calls of the last event were read as."""
-        self._said: set[int] = set()
-        """The choices with content in it."""
-        self._happened: list[list[AnswerEvent]] = []
-        """What its first parts were read as."""
+        self._calls: list[CallDelta] = []
+        """The tool calls of the last event."""
+        self._filled_choices: set[int] = set()
+        """The choices with content in the last event."""
+        self._part_events: list[list[AnswerEvent]] = []
+        """What the parts of the last event with content became."""
         self._template: Template | None = None
         self._lessons = LESSONS
         self._pattern = b""
-        """The only text of the last event, if it had nothing else: later events may be the same around it."""
+        """The only text of the last event, if it had nothing else: later events may differ from it in the text only."""
         self._arguments: Arguments | None = None
-        """The arguments that the template's texts continue; None: they are of another kind."""
+        """The arguments that the template's texts continue; None if the texts are of another kind."""
 
-    def read_answer(self, body: bytes) -> Doc:
-        """Returns an edited whole answer; empty if it is invalid, and ``failure`` is set."""
+    def read_answer(self, body: bytes) -> JsonObject:
+        """Returns an edited whole answer. If it is invalid, it is empty, and ``failure`` is set."""
         self.read_whole(body, split=True)
         if self.failure:
             return {}
@@ -100,14 +98,14 @@ class NativeChatStream(RenderedStream):
         return answer
 
     def _read_body(self, body: bytes) -> bytes:
-        """See ``RenderedStream``: the chunks of a whole answer are rendered, as for other dialects."""
+        """See ``RenderedStream``. The chunks of a whole answer are rendered, as for other dialects."""
         self.renderer = ChatRenderer(self._order)
         out = super()._read_body(body)
         self._forget()
         return out
 
     def _read_events(self, block: bytes) -> bytes:
-        """Reads the events; the last one may lack its blank line."""
+        """See ``FramedStream``. The last event may lack its blank line."""
         out = []
         start, bulk = 0, True
         while start < len(block):
@@ -115,7 +113,7 @@ class NativeChatStream(RenderedStream):
             run = None if template is None else template.run(block, start, several=bulk)
             if run is not None:
                 if self._arguments is not None:
-                    if any(text.startswith(b"{") for text in run.texts):  # they may contain what came before
+                    if any(text.startswith(b"{") for text in run.texts):  # they may repeat what came before
                         self._template = None
                         continue
                     self._arguments.add(run.whole_text)
@@ -128,7 +126,7 @@ class NativeChatStream(RenderedStream):
                 start += run.size
                 continue
             if template is not None and bulk:
-                bulk = False  # templates that failed are not tried again and again
+                bulk = False  # a template that failed is not tried again on several events
                 continue
             end = block.find(BLANK, start)
             end = len(block) if end < 0 else end
@@ -154,72 +152,74 @@ class NativeChatStream(RenderedStream):
             self._pattern = b""  # it may be as large as the event, and the client may be slow
         return out
 
-    def _parts(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
+    def _events_of(self, parts: Iterable[AnswerPart]) -> Iterator[AnswerEvent]:
         for part in parts:
             events = self._state.add(part)
             if isinstance(part, ToolCallPart):
-                self._calls.append(TakenCall(self._state.last_call(part.choice), events, bool(part.name)))
-            if not isinstance(part, _BESIDE):
-                if len(self._happened) < _FEW:
-                    self._happened.append(events)
+                self._calls.append(CallDelta(self._state.last_call(part.choice), events, bool(part.name)))
+            if not isinstance(part, _CONTENTLESS):
+                if len(self._part_events) < 2:  # whether there is more than one is all that matters
+                    self._part_events.append(events)
                 if events:
-                    self._said.add(part.choice)
+                    self._filled_choices.add(part.choice)
             yield from events
 
-    def _pass(self, event: SSEEvent, parts: Iterable[AnswerPart] | None) -> bytes:
-        """See ``RenderedStream``: the chunk, edited."""
-        super()._pass(event, parts)
+    def _render_event(self, event: SSEEvent, parts: Iterable[AnswerPart] | None) -> bytes:
+        """See ``RenderedStream``. Returns the upstream's own chunk, edited."""
+        super()._render_event(event, parts)
         chunk = self._edit() if self._chat.choices and not self.failure else None
-        self._forget()  # of a large chunk no more copies are kept than needed
-        return b"" if chunk is None else self._editor.event(chunk)
+        self._forget()  # a large chunk is not kept in more copies than needed
+        return b"" if chunk is None else self._editor.write_event(chunk)
 
     def _skip(self, event: SSEEvent) -> None:
         super()._skip(event)
         self._forget()
 
     def _conclude(self, *, done: bool) -> bytes:
-        """See ``RenderedStream``. If every choice has ended, the client knows all."""
-        edits = self.renderer is self._editor
-        if not (edits and self._state.complete and done) or self._chat.watches:
+        """See ``RenderedStream``. If every choice has ended, the client has everything already."""
+        is_edited = self.renderer is self._editor
+        if not (is_edited and self._state.complete and done) or self._chat.watches:
             return super()._conclude(done=done)
         self.finished = not self.failure
         return b""
 
-    def _edit(self) -> Doc | None:
+    def _edit(self) -> JsonObject | None:
         """Returns the chunk for the client; None if it has nothing new."""
         chunk, choices, calls = self._chat.chunk, self._chat.choices, iter(self._calls)
-        kept = [
-            choice.fields for choice in choices if self._editor.edit(choice, calls, said=choice.index in self._said)
+        edited = [
+            choice.fields
+            for choice in choices
+            if self._editor.edit(choice, calls, has_content=choice.index in self._filled_choices)
         ]
-        if not kept:
+        if not edited:
             return None
-        quiet = rawjson.is_null(chunk.pop("usage", None)) and len(choices) == 1 and _FIGURES.isdisjoint(chunk)
-        if quiet and self._lessons and not self._editor.changed:
+        has_usage = not rawjson.is_null(chunk.pop("usage", None)) or not _USAGE_FIELDS.isdisjoint(chunk)
+        if len(choices) == 1 and not has_usage and self._lessons and not self._editor.changed:
             self._pattern = self._find_pattern()
-        chunk["choices"] = kept
+        chunk["choices"] = edited
         return chunk
 
     def _find_pattern(self) -> bytes:
-        """Finds the only text of the event, if it has nothing else and more of its kind can follow."""
-        if [len(events) for events in self._happened] != [1]:
+        """Returns the only text of the event, if it has nothing else and more of its kind can follow; else empty."""
+        if [len(events) for events in self._part_events] != [1]:
             return b""
-        event = self._happened[0][0]
+        event = self._part_events[0][0]
         if not isinstance(event, _TEXTS):
             return b""
         if self._state.reason(event.choice) or len(event.piece) > PATTERN_LIMIT:
             return b""
         if self._chat.watches and not isinstance(event, TextPiece):
             return b""
-        if any(taken.named or taken.call is None for taken in self._calls):
+        if any(delta.has_name or delta.call is None for delta in self._calls):
             return b""  # the same name once more could be another call
-        self._arguments = next((taken.call.arguments for taken in self._calls if taken.call is not None), None)
+        self._arguments = next((delta.call.arguments for delta in self._calls if delta.call is not None), None)
         return event.piece
 
     def _forget(self) -> None:
         self._chat.forget()
         self._calls.clear()
-        self._happened.clear()
-        self._said.clear()
+        self._part_events.clear()
+        self._filled_choices.clear()
 
 
 class NativeChat(RenderingAdapter):
@@ -236,7 +236,7 @@ class NativeChat(RenderingAdapter):
         return NativeChatStream(self._dialect.reader(order, channel), order, channel)
 
     def whole(self, body: bytes, order: Order, channel: Channel) -> WholeAnswer:
-        if (regular := _regular(body, order)) is not None:
+        if (regular := _read_regular(body, order)) is not None:
             return regular
         if stream_in(body):
             return super().whole(body, order, channel)
@@ -247,26 +247,27 @@ class NativeChat(RenderingAdapter):
         return whole_answer(stream, rawjson.encode(answer))
 
 
-def _regular(body: bytes, order: Order) -> WholeAnswer | None:
-    """Returns the answer if its choices need no edit; else None. Blank lines before it are legal: DeepSeek
-    sends them.
+def _read_regular(body: bytes, order: Order) -> WholeAnswer | None:
+    """Returns the answer if its choices need no edit; else None.
+
+    It may begin with blank lines, as DeepSeek's do.
     """
     body = body.strip().removeprefix(b"\xef\xbb\xbf")
     tally = OutputCounter()
     try:
-        _check_utf8(body)
+        _check_data(body)
         answer = rawjson.fields(body)
     except ValueError:
         return None
-    finish = _finish_of(answer.get("choices", rawjson.NULL), tally, order.screen)
+    finish = _read_choices(answer.get("choices", rawjson.NULL), tally, order.screen)
     if not finish:
         return None
-    before, reports = dict(answer), UsageReports(order.fields)
+    original, reports = dict(answer), UsageReports(order.fields)
     reports.add(answer)
     reported, name = reports.usage(tally), upstream_id(answer, order.screen)
     mend_head(answer, reports, reported, identity(answer, name, order, COMPLETION), order)
     return WholeAnswer(
-        body=body if answer == before else rawjson.encode(answer),
+        body=body if answer == original else rawjson.encode(answer),
         reported=reported,
         finish=finish,
         upstream_id=name,
@@ -299,24 +300,21 @@ class _BareRegularChoice(_RegularChoice, gc=False, forbid_unknown_fields=True):
     """A choice with nothing that has to be screened."""
 
 
-_Found = TypeVar("_Found")
+_Decoded = TypeVar("_Decoded")
 
 _CHOICES = msgspec.json.Decoder(list[_RegularChoice])
 _BARE_CHOICES = msgspec.json.Decoder(list[_BareRegularChoice])
 
 
-def _finish_of(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> str:
-    """Returns the finish reason of the first choice, and counts the texts in the tally; empty if a choice is not
-    regular.
-    """
+def _read_choices(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> str:
+    """Count the texts of the choices. Returns the finish reason of the first one; empty if a choice is not regular."""
     regular: Sequence[_RegularChoice] | None = _decode(_BARE_CHOICES, choices)
     if regular is None:
         regular = _decode(_CHOICES, choices)
         if regular is None or any(map(screen.clean, rawjson.objects(choices))):
             return ""
-    for position, choice in enumerate(regular):
-        if not _is_regular(choice, position):
-            return ""
+    if not all(_is_regular(choice, position) for position, choice in enumerate(regular)):
+        return ""
     for choice in regular:
         message = choice.message
         for text in (message.content, message.reasoning_content, message.reasoning, message.refusal):
@@ -325,7 +323,8 @@ def _finish_of(choices: msgspec.Raw, tally: OutputCounter, screen: Screen) -> st
     return regular[0].finish_reason if regular else ""
 
 
-def _decode(decoder: "msgspec.json.Decoder[_Found]", data: msgspec.Raw) -> _Found | None:
+def _decode(decoder: "msgspec.json.Decoder[_Decoded]", data: msgspec.Raw) -> _Decoded | None:
+    """Returns the decoded value; None if it is not of the decoder's type."""
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -333,13 +332,13 @@ def _decode(decoder: "msgspec.json.Decoder[_Found]", data: msgspec.Raw) -> _Foun
 
 
 def _is_regular(choice: _RegularChoice, position: int) -> bool:
+    """Returns whether a choice has nothing that would have to be edited."""
     message = choice.message
-    return (
-        choice.index == position
-        and message.role == "assistant"
-        and choice.finish_reason in REASONS
-        and message.tool_calls is msgspec.UNSET
-        and message.function_call is message.reasoning_text is message.thinking is msgspec.UNSET
-        and (message.reasoning_content is None or message.reasoning is msgspec.UNSET)  # not the same text twice
-        and (message.reasoning_details is msgspec.UNSET or bool(message.reasoning))
-    )
+    if choice.index != position or message.role != "assistant" or choice.finish_reason not in REASONS:
+        return False
+    edited = (message.tool_calls, message.function_call, message.reasoning_text, message.thinking)
+    if any(field is not msgspec.UNSET for field in edited):
+        return False
+    if message.reasoning_content is not None and message.reasoning is not msgspec.UNSET:
+        return False  # it may be the same text twice
+    return message.reasoning_details is msgspec.UNSET or bool(message.reasoning)

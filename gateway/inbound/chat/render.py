@@ -1,6 +1,6 @@
-"""Answers of other dialects as clients of chat completions read them: the chunks of a stream, and whole completions.
+"""Renders answers of other dialects as chat completions: the chunks of a stream, and whole completions.
 
-Beside OpenAI's own fields there are the ones that clients know from other gateways: ``reasoning_content``, ``images``,
+Beside OpenAI's own fields they have those that clients know from other gateways: ``reasoning_content``, ``images``,
 Google's ``extra_content`` with a signature for the next request, and in whole answers Anthropic's ``thinking_blocks``.
 """
 
@@ -35,6 +35,7 @@ Json = dict[str, Any]
 
 
 def _head(order: Order, id: str, kind: str) -> Json:
+    """Returns the fields that all chunks, or a completion, begin with."""
     return {"id": id, "object": kind, "created": order.created, "model": order.model}
 
 
@@ -63,7 +64,7 @@ def _annotation(event: Citation) -> Json:
     return {"type": "url_citation", "url_citation": inner}
 
 
-_TEXTS = {TextPiece: "content", RefusalPiece: "refusal", ReasoningPiece: "reasoning_content"}
+_TEXT_FIELDS = {TextPiece: "content", RefusalPiece: "refusal", ReasoningPiece: "reasoning_content"}
 """Fields of a message with text."""
 
 
@@ -75,7 +76,7 @@ def _delta(event: AnswerEvent) -> Json:
     """Returns what an event adds to the message."""
     match event:
         case TextPiece() | RefusalPiece() | ReasoningPiece():
-            return {_TEXTS[type(event)]: msgspec.Raw(event.piece)}
+            return {_TEXT_FIELDS[type(event)]: msgspec.Raw(event.piece)}
         case ToolCallBegan():
             return {"tool_calls": [{"index": event.number, **_call(event, _EMPTY)}]}
         case ArgumentsPiece():
@@ -88,19 +89,19 @@ def _delta(event: AnswerEvent) -> Json:
 
 
 class ChatRenderer(Renderer):
-    """A stream as chunks."""
+    """Writes the chunks of a stream."""
 
     all_choices = True
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self._begun: set[int] = set()
-        """The choices that the client knows."""
-        self._listed: dict[tuple[int, str], int] = {}
-        """How many images and annotations each choice has so far."""
+        """The choices of which the client has the first chunk."""
+        self._list_sizes: dict[tuple[int, str], int] = {}
+        """How many images and annotations each choice has so far, by the choice and the name of the list."""
         self._head = _head(order, order.answer_id, "chat.completion.chunk")
         self._text_head = b""
-        """The bytes before a piece of text of the first choice."""
+        """The bytes of a chunk before a piece of text of the first choice."""
 
     def shows(self, medium: Medium) -> bool:
         return _is_shown(medium)
@@ -134,11 +135,9 @@ class ChatRenderer(Renderer):
         return b"data: " + rawjson.encode({**self._head, "choices": [], "usage": as_object(usage)}) + b"\n\n" + DONE
 
     def _next_place(self, choice: int, name: str) -> int:
-        """Returns the index of the next item of a list: OpenAI's SDK assembles lists by the index, and fails without
-        one.
-        """
-        place = self._listed.get((choice, name), 0)
-        self._listed[choice, name] = place + 1
+        """Returns the index of the next item of a list. OpenAI's SDK assembles lists by it, and fails without one."""
+        place = self._list_sizes.get((choice, name), 0)
+        self._list_sizes[choice, name] = place + 1
         return place
 
     def _begin(self, choice: int) -> bytes:
@@ -151,7 +150,7 @@ class ChatRenderer(Renderer):
 
 
 class WholeChatRenderer(WholeRenderer):
-    """A whole completion."""
+    """Writes a whole completion."""
 
     all_choices = True
 
@@ -164,7 +163,7 @@ class WholeChatRenderer(WholeRenderer):
         return rawjson.encode({**head, "choices": choices, "usage": as_object(usage)})
 
     def _choice(self, finish: AnswerFinished) -> Json:
-        """Returns the choice. Without text, ``content`` is null if there are calls, else empty."""
+        """Returns a choice. If it has no text, its ``content`` is null if it has calls, else empty."""
         blocks = [block for block in self.blocks if block.choice == finish.choice]
         calls = [_call(block.call, block.text) for block in blocks if block.call is not None]
         kinds = (BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING)

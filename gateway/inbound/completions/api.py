@@ -1,13 +1,13 @@
 """Completions (``POST /v1/completions``), OpenAI's older API, which editors use for completion at the cursor.
 
 Channels of dialect openai get the request unchanged. If a channel lacks the API, a plain prompt becomes the one message
-of a chat; what chats cannot express (``suffix``, ``echo``, ``logprobs``, several answers) is refused there. By OpenAI's
+of a chat, and what chats cannot express (``suffix``, ``echo``, ``logprobs``, several answers) is refused. By OpenAI's
 rule an answer has at most 16 tokens, unless ``max_tokens`` says otherwise. Some servers have other rules, so the limit
 is always sent: it is what the hold pays for.
 
-Of a chat only text is shown. At channels that have completions the answer passes nearly unchanged: the model's name is
-the requested one, ids and usage are complete, and the chunk with the usage and ``[DONE]`` wait for the record.
-``text``, ``logprobs`` and everything else pass unchanged.
+Of a chat's answer only the text is shown. At channels that have completions, the answer passes nearly unchanged: the
+model's name is the requested one, ids and usage are completed, and the chunk with the usage and ``[DONE]`` wait for the
+record.
 """
 
 import re
@@ -52,12 +52,12 @@ from gateway.upstream.failures import bad_response, truncation
 from gateway.upstream.openai.completions import CompletionsDialect
 from gateway.upstream.openai.reader import ChatReader, upstream_id
 
-USUAL_OUTPUT = 16
-"""Output tokens by default."""
+DEFAULT_OUTPUT = 16
+"""The output limit in tokens of a request without one."""
 LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
 """Prompts may be given as their tokens."""
 
-_TO_CHAT = frozenset(
+_CHAT_FIELDS = frozenset(
     {
         *("model", "max_tokens", "temperature", "top_p", "stop", "seed", "stream", "stream_options", "user"),
         *("presence_penalty", "frequency_penalty", "logit_bias"),
@@ -65,13 +65,14 @@ _TO_CHAT = frozenset(
 )
 """Fields that mean the same in a chat."""
 _WORDS: dict[str, str | None] = {
-    **dict.fromkeys(STANDARD_FIELDS - _TO_CHAT - {"n", "safety_identifier", "top_k"}),
+    **dict.fromkeys(STANDARD_FIELDS - _CHAT_FIELDS - {"n", "safety_identifier", "top_k"}),
     "max_completion_tokens": "max_tokens",
 }
-"""The owner's parameters, which have the names of chats. ``logprobs`` is a flag there, and a number here."""
+"""The names here of the owner's parameters, see ``relay.ChatWords``. ``logprobs`` is a flag in chats, and a number
+here."""
 _REQUIRED = frozenset({"model", "prompt", "suffix", "stream"})
-_MEANINGLESS = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
-"""Fields that a chat can omit if they say nothing; see ``_beyond_chat``."""
+_CHECKED_FOR_CHAT = frozenset({"n", "best_of", "echo", "logprobs", "suffix", "prompt"})
+"""Fields that ``_field_beyond_chat`` reads: in a request that may become a chat, they ask for nothing else."""
 
 _CONTENT = frozenset({"model", "prompt", "suffix"})
 _CHECKED = _CONTENT | {"stream", "n", "best_of", "max_tokens"}
@@ -84,13 +85,11 @@ _ONE_TEXT = re.compile(rb'\s*(?:"|\[\s*"(?:[^"\\]|\\.)*"\s*\]\s*\Z)', re.DOTALL)
 
 _EMPTY = msgspec.Raw(b'""')
 _REASONS = {"length": "length", "content_filter": "content_filter"}
-"""Finish reasons; all others become the end of the text."""
+"""Finish reasons. All others become ``stop``."""
 
 
 def _head_of(answer: Fields, order: Order) -> Fields:
-    """Returns the head of an answer or a chunk: the upstream's id and time if they are valid, and the
-    requested model.
-    """
+    """Returns the fields with which an answer or a chunk begins, see ``identity``."""
     return identity(answer, upstream_id(answer, order.screen), order, msgspec.Raw(b'"text_completion"'))
 
 
@@ -110,7 +109,7 @@ def _event_of(chunk: Fields) -> bytes:
 
 
 class CompletionRenderer(Renderer):
-    """A stream as that of a completion."""
+    """Writes the chunks of a stream."""
 
     all_choices = True
 
@@ -136,7 +135,7 @@ class CompletionRenderer(Renderer):
 
 
 class WholeCompletionRenderer(WholeRenderer):
-    """A whole answer as a completion."""
+    """Writes a whole completion."""
 
     all_choices = True
 
@@ -153,7 +152,9 @@ class WholeCompletionRenderer(WholeRenderer):
 
 
 class CompletionsRelay(RenderingAdapter):
-    """How such a channel is called. An answer in the other form than requested is rendered."""
+    """How a channel that has completions is called. A stream for a plain request is rendered as a whole answer, and a
+    whole answer for a stream as chunks.
+    """
 
     def __init__(self) -> None:
         super().__init__(CompletionsDialect(), CompletionRenderer, WholeCompletionRenderer)
@@ -169,7 +170,7 @@ class CompletionsRelay(RenderingAdapter):
 
 
 class CompletionTap(NativeTap):
-    """Implements ``relay.NativeReader``."""
+    """Reads a native completion. Implements ``relay.NativeReader``."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
         super().__init__(order, channel, ChatReader(order, channel))
@@ -177,37 +178,38 @@ class CompletionTap(NativeTap):
         """The head of every chunk, as the first one had it."""
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """Returns none: a chunk may belong to any choice, and end it, so all are decoded."""
+        """Returns no pieces: a chunk may belong to any choice, and may end it, so all chunks are decoded."""
         return 0, start
 
     def take(self, event: SSEEvent) -> bytes | None:
-        self.see(self.reader.read(event))
+        self.take_parts(self.reader.read(event))
         if self.reader.done:
             self.complete = True
             if not self.ended:
                 self.failure = truncation(self._channel, "no finish_reason came")
         if self.complete or self.failure is not None:
-            return b""  # ``closing`` writes the end, with the usage before it
+            return b""  # ``terminal_event`` writes the end, with the usage before it
         chunk = rawjson.fields(event.data)
         self._head = self._head or _head_of(chunk, self._order)
         if not rawjson.items(chunk["choices"]):
             return b""
-        changed = self._head | chunk
-        changed["model"] = self._head["model"]
-        changed.pop("usage", None)
-        cleaned = self._order.screen.clean(changed)
-        return None if changed == chunk and not cleaned else _event_of(changed)
+        edited = self._head | chunk
+        edited["model"] = self._head["model"]
+        edited.pop("usage", None)
+        cleaned = self._order.screen.clean(edited)
+        return None if edited == chunk and not cleaned else _event_of(edited)
 
     def cut_short(self) -> bytes:
-        return b"".join(self._own(_choice_of(number, reason="length")) for number in self.end_all("length"))
+        choices = self.finish_choices("length")
+        return b"".join(self._chunk(_choice_of(number, reason="length")) for number in choices)
 
-    def closing(self, usage: Usage, *, estimated: bool) -> bytes:
+    def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
         if not self._order.include_usage:
             return DONE
-        sent = None if estimated else self.reports.as_sent()
-        return self._own(usage=rawjson.raw(as_object(usage)) if sent is None else sent) + DONE
+        report = None if estimated else self.reports.as_sent()
+        return self._chunk(usage=rawjson.raw(as_object(usage)) if report is None else report) + DONE
 
-    def _own(self, *choices: Fields, **more: msgspec.Raw) -> bytes:
+    def _chunk(self, *choices: Fields, **more: msgspec.Raw) -> bytes:
         head = self._head or _head_of({}, self._order)
         return _event_of({**head, "choices": rawjson.raw(choices), **more})
 
@@ -215,7 +217,7 @@ class CompletionTap(NativeTap):
         """Reads a plain answer. Raises AttemptFailed if it is an error, or has no texts."""
         try:
             refuse_many_elements(body, opens_logprobs=False)
-            self.see(self.reader.read_whole(body))
+            self.take_parts(self.reader.read_whole(body))
             answer = rawjson.fields(body)
         except TooManyElements as error:
             raise AttemptFailed(bad_response(self._channel, str(error))) from error
@@ -223,9 +225,9 @@ class CompletionTap(NativeTap):
             raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}")) from error
         if not self.began:
             raise AttemptFailed(bad_response(self._channel, f"it is not a completion: {excerpt(body)}"))
-        changed = dict(answer)
-        mend_head(changed, self.reports, self.reported, _head_of(answer, self._order), self._order)
-        return whole_answer(self, body if changed == answer else rawjson.encode(changed))
+        edited = dict(answer)
+        mend_head(edited, self.reports, self.reported, _head_of(answer, self._order), self._order)
+        return whole_answer(self, body if edited == answer else rawjson.encode(edited))
 
 
 class Completions(ChatCompletions):
@@ -239,15 +241,16 @@ class Completions(ChatCompletions):
         return parse_completions_request(request.body)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        beyond = "" if channel.dialect is Dialect.OPENAI else _beyond_chat(request.fields)
-        return f"speaks {channel.dialect}: {_as_chat(beyond)}" if beyond else ""
+        field = "" if channel.dialect is Dialect.OPENAI else _field_beyond_chat(request.fields)
+        return f"speaks {channel.dialect}: {_explain_obstacle(field)}" if field else ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if channel.dialect is Dialect.OPENAI and not lacking:
             order = edit_request(order, channel.overrides, _WORDS, _REQUIRED)
             return AttemptPlan(CompletionsRelay(), order, native=True)
-        if beyond := _beyond_chat(order.fields):
-            raise BadRequest(f"it has no completions: {_as_chat(beyond)}", code="unsupported_parameter", param=beyond)
+        if field := _field_beyond_chat(order.fields):
+            msg = f"it has no completions: {_explain_obstacle(field)}"
+            raise BadRequest(msg, code="unsupported_parameter", param=field)
         order = finish_translation(_chat_order(order), channel)
         return AttemptPlan(RenderingAdapter(chat, CompletionRenderer, WholeCompletionRenderer), order, native=False)
 
@@ -256,8 +259,8 @@ COMPLETIONS = Completions()
 
 
 def parse_completions_request(body: bytes) -> InboundRequest:
-    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    fields, mask = fields_of(body, LIMITS)
+    """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault."""
+    fields = fields_of(body, LIMITS)
     model = read_model(fields)
     if rawjson.is_null(fields.get("prompt")) and not rawjson.is_null(fields.get("messages")):
         raise missing_input(fields, "prompt")
@@ -270,19 +273,18 @@ def parse_completions_request(body: bytes) -> InboundRequest:
     cap = read_number(fields, "max_tokens", MAX_OUTPUT)
     prompts = text_count(fields.get("prompt"))
     texts = [fields[name] for name in ("prompt", "suffix") if name in fields and not (tokens and name == "prompt")]
-    if prompts > 1 and "suffix" in fields:  # which goes with each of them
+    if prompts > 1 and "suffix" in fields:  # the suffix goes with each prompt
         tokens += -(-(prompts - 1) * len(memoryview(fields["suffix"])) // BOUND_BYTES_PER_TOKEN)
     others = [fields[name] for name in fields.keys() - _CHECKED]
     bound = bound_of(texts, (), others, ())
     return InboundRequest(
-        body=b"" if mask else body,
+        body=body,
         fields=fields,
-        mask=mask,
         model=model,
         stream=stream,
         include_usage=options is not None and rawjson.maybe(options.get("include_usage")) is True,
         choices=choices * prompts,
-        output_cap=cap or USUAL_OUTPUT,
+        output_cap=cap or DEFAULT_OUTPUT,
         input_bound=tokens + bound.tokens + MESSAGE_TOKENS,
         media=bound.media,
         output_rule=completions_limit,
@@ -292,20 +294,19 @@ def parse_completions_request(body: bytes) -> InboundRequest:
 def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
     """Returns the most output that a request allows, natively and as a chat: some channels turn out to lack the API."""
     order = Order(fields=fields, model="")
-    chat = chat_limit(_to_chat(fields), channel, served)
+    chat = chat_limit(_chat_fields(fields), channel, served)
     if channel.dialect is not Dialect.OPENAI:
         return chat
     sent = edit_request(order, channel.overrides, _WORDS, _REQUIRED).fields
     if rawjson.is_null(sent.get("max_tokens")):
-        sent = {**sent, "max_tokens": rawjson.raw(USUAL_OUTPUT)}
+        sent = {**sent, "max_tokens": rawjson.raw(DEFAULT_OUTPUT)}
     native = read_limit(sent, content=_CONTENT, caps=("max_tokens",))
-    return larger(
-        chat, msgspec.structs.replace(native, choices=min(native.choices * text_count(sent.get("prompt")), MOST_TOKENS))
-    )
+    choices = min(native.choices * text_count(sent.get("prompt")), MOST_TOKENS)
+    return larger(chat, msgspec.structs.replace(native, choices=choices))
 
 
-def _beyond_chat(fields: Fields) -> str:
-    """Returns the first field that a chat cannot express; empty if it can express them all."""
+def _field_beyond_chat(fields: Fields) -> str:
+    """Returns the first field that a chat cannot express; empty if it can express all of them."""
     prompt = fields.get("prompt")
     if prompt is None or not _ONE_TEXT.match(bytes(prompt)):
         return "prompt"
@@ -318,30 +319,31 @@ def _beyond_chat(fields: Fields) -> str:
     return next((name for name in ("n", "best_of") if rawjson.maybe(fields.get(name)) not in (None, 1)), "")
 
 
-def _as_chat(beyond: str) -> str:
-    what = "a prompt that is not one text" if beyond == "prompt" else f"'{beyond}'"
+def _explain_obstacle(field: str) -> str:
+    """Returns why a request with this field cannot become a chat, and what to do."""
+    what = "a prompt that is not one text" if field == "prompt" else f"'{field}'"
     return f"the prompt would become a chat, which has no {what}; use POST /v1/chat/completions, or an OpenAI channel"
 
 
-def _to_chat(given: Fields) -> Fields:
-    """Returns the other fields of the chat."""
-    fields = {name: value for name, value in given.items() if name in _TO_CHAT}
+def _chat_fields(completion: Fields) -> Fields:
+    """Returns the fields of the chat, without its messages."""
+    fields = {name: value for name, value in completion.items() if name in _CHAT_FIELDS}
     if rawjson.is_null(fields.get("max_tokens")):
-        fields["max_tokens"] = rawjson.raw(USUAL_OUTPUT)
+        fields["max_tokens"] = rawjson.raw(DEFAULT_OUTPUT)
     return fields
 
 
 def _chat_order(order: Order) -> Order:
     """Returns the prompt as the one message of a chat."""
     prompt = order.fields["prompt"]
-    if bytes(memoryview(prompt)[:1]) == b"[":
+    if rawjson.is_list(prompt):
         (prompt,) = rawjson.items(prompt)
     turn = Turn(role="user", blocks=(TextPart(raw=prompt),))
-    left_out = tuple(name for name in order.fields if name not in _TO_CHAT and name not in _MEANINGLESS)
+    dropped = tuple(name for name in order.fields if name not in _CHAT_FIELDS | _CHECKED_FOR_CHAT)
     return msgspec.structs.replace(
         order,
-        fields=_to_chat(order.fields),
+        fields=_chat_fields(order.fields),
         body=b"",
         conversation=Conversation(turns=(turn,)),
-        removed=(*order.removed, *left_out),
+        removed=(*order.removed, *dropped),
     )

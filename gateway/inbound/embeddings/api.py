@@ -1,8 +1,7 @@
 """Embeddings (``POST /v1/embeddings``): texts to vectors. Channels of dialect openai get the request unchanged, those
 of dialect gemini a translation; anthropic has no embeddings.
 
-Vectors of two models cannot be compared, so no other model ever answers. They have no output: only the input is held
-for.
+Vectors of two models cannot be compared, so no other model ever answers. Only the input is billed and held for.
 """
 
 import re
@@ -16,13 +15,7 @@ from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, text_count
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
-from gateway.inbound.chat.api import (
-    ChatCompletions,
-    missing_input,
-    read_model,
-    read_number,
-    read_texts,
-)
+from gateway.inbound.chat.api import ChatCompletions, missing_input, read_model, read_number, read_texts
 from gateway.inbound.json_body import BodyLimits, fields_of
 from gateway.upstream.adapter import Adapter, DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
@@ -31,9 +24,9 @@ from gateway.upstream.openai.embeddings import OpenAIEmbeddings
 from gateway.upstream.overrides import with_parameters
 
 ANSWER_LIMIT = 256 << 20
-"""Bytes: 2048 vectors of 3072 numbers are 130 MB of JSON."""
+"""Size in bytes: 2048 vectors of 3072 numbers are 130 MB of JSON."""
 LIMITS = BodyLimits(structure=1_000_000, bare=8 << 20)
-"""Texts may be given as their tokens: 300,000 numbers and more in one request."""
+"""Texts may be sent as their tokens: 300,000 numbers and more in one request."""
 
 REPEATED = ("title", "task_type", "taskType")
 """Fields that a translated request repeats beside each of its texts."""
@@ -67,9 +60,9 @@ class Embeddings(ChatCompletions):
         return ""
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """Returns the plan. The owner's parameters for chats and the system prompt do not apply."""
+        """Returns the plan. The owner's parameters for chats and the owner's system prompt do not apply."""
         if (overrides := channel.overrides) is not None:
-            fields = with_parameters(order.fields, without(overrides, STANDARD_FIELDS - {"model", "user"}))
+            fields = with_parameters(order.fields, _without_chat_parameters(overrides))
             removed = tuple(name for name in overrides.remove if name in order.fields)
             order = msgspec.structs.replace(order, fields=fields, body=b"", removed=removed)
         return AttemptPlan(_ADAPTERS[channel.dialect], order, native=isinstance(chat, OpenAIDialect))
@@ -78,8 +71,8 @@ class Embeddings(ChatCompletions):
 EMBEDDINGS = Embeddings()
 
 
-def without(overrides: Overrides, names: frozenset[str]) -> Overrides:
-    """Returns the owner's parameters without some of them."""
+def _without_chat_parameters(overrides: Overrides) -> Overrides:
+    names = STANDARD_FIELDS - {"model", "user"}
     return msgspec.structs.replace(
         overrides,
         set={name: value for name, value in overrides.set.items() if name not in names},
@@ -88,8 +81,8 @@ def without(overrides: Overrides, names: frozenset[str]) -> Overrides:
 
 
 def parse_embeddings_request(body: bytes) -> InboundRequest:
-    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
-    fields, mask = fields_of(body, LIMITS)
+    """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault."""
+    fields = fields_of(body, LIMITS)
     model = read_model(fields)
     if rawjson.is_null(fields.get("input")):
         raise missing_input(fields, "input")
@@ -101,16 +94,15 @@ def parse_embeddings_request(body: bytes) -> InboundRequest:
     others = [fields[name] for name in fields.keys() - _CHECKED]
     bound = bound_of([] if tokens else [fields["input"]], (), others, ())
     return InboundRequest(
-        body=b"" if mask else body,
+        body=body,
         fields=fields,
-        mask=mask,
         model=model,
         input_bound=tokens + bound.tokens - (-repeated // BOUND_BYTES_PER_TOKEN),
         media=bound.media,
-        output_rule=no_output,
+        output_rule=_no_output,
     )
 
 
-def no_output(*_: object) -> OutputLimit:
-    """Returns no output: vectors are not billed as output, however many there are."""
+def _no_output(*_: object) -> OutputLimit:
+    """Returns no output, because vectors are not billed as output, however many there are."""
     return OutputLimit()

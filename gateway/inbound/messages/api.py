@@ -1,11 +1,11 @@
 """Messages (``POST /v1/messages``), Anthropic's API, spoken by Claude Code and the Claude SDKs.
 
-Channels of dialect anthropic get the request unchanged; for the others it is translated. Errors have Anthropic's form
-and statuses, with the gateway's own details in ``error.gateway``, which the SDKs ignore. A native channel's error about
-the client's own mistake is passed on in the vendor's words: Claude Code searches them, to call again without what was
+Channels of dialect anthropic get the request unchanged; for others it is translated. Errors have Anthropic's form and
+statuses, with the gateway's own details in ``error.gateway``, which the SDKs ignore. A native channel's error about the
+client's own mistake is passed on in the vendor's words: Claude Code searches them, and calls again without what was
 refused.
 
-Of a request only the fields that the gateway itself reads are checked; the rest stays as it was sent.
+Only the fields that the gateway itself reads are checked; all others stay as they were sent.
 """
 
 import re
@@ -24,37 +24,31 @@ from gateway.domain.output_limit import OutputLimit, read_limit
 from gateway.domain.prompt_size import MESSAGE_TOKENS, MESSAGES_SIGNS, InputBound, bound_of, tokens_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import LARGE, AttemptPlan, HttpRequest, InboundApi, InboundRequest
-from gateway.inbound.chat.api import (
-    MAX_OUTPUT,
-    check_model,
-    error_object,
-    is_plain,
-    missing_input,
-)
+from gateway.inbound.chat.api import MAX_OUTPUT, check_model, error_object, is_plain, missing_input
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.json_body import decode_body, fields_of
 from gateway.inbound.messages.conversation import translate_messages
 from gateway.inbound.messages.native import CONTENT, MessagesRelay, native_order, without_deferred_tools
 from gateway.inbound.messages.render import MessagesRenderer, WholeMessageRenderer, write_event
-from gateway.inbound.relay import forwardable, lower_cap
+from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.rendering import RenderingAdapter
 from gateway.upstream.adapter import DialectAdapter
 from gateway.upstream.dialects import chat_limit
 from gateway.upstream.vendors import LOCAL, vendor_of
 
-_UNREAD = (
+_SETTINGS = (
     *("temperature", "top_p", "top_k", "stop_sequences", "thinking", "metadata", "service_tier", "cache_control"),
     "tool_choice",
 )
 """Fields that the model does not read, but that may be billed if they contain more than they should."""
-_QUIET = frozenset({"model", "messages", "system", "tools", "max_tokens", "stream", *_UNREAD})
-_FORMS = (b'"format"', b'"schema"')
+_KNOWN_FIELDS = frozenset({"model", "messages", "system", "tools", "max_tokens", "stream", *_SETTINGS})
+_SCHEMA_SIGNS = (b'"format"', b'"schema"')
 _FORWARDED = re.compile("anthropic-(?!dangerous-direct-browser-access$).*")
 """Headers for the vendor; the one that is left out is the client's own."""
 _SESSION = re.compile(r"_session_([0-9a-fA-F-]{8,64})\Z")
 
 
-class _Turn(msgspec.Struct, gc=False):
+class _Message(msgspec.Struct, gc=False):
     role: str
 
 
@@ -68,7 +62,7 @@ class _MessagesFields(msgspec.Struct, gc=False):
     """The fields of a request that the gateway itself reads."""
 
     model: str | None = None
-    messages: list[_Turn] | msgspec.UnsetType = msgspec.UNSET
+    messages: list[_Message] | msgspec.UnsetType = msgspec.UNSET
     max_tokens: int | None = None
     stream: bool | None = None
     thinking: msgspec.Raw = NULL
@@ -84,18 +78,18 @@ class _Thread(msgspec.Struct, gc=False):
 _FIELDS = msgspec.json.Decoder(_MessagesFields)
 _THINKING = msgspec.json.Decoder(_Thinking | None)
 _THREAD = msgspec.json.Decoder(_Thread | None)
-_TURNS = msgspec.json.Decoder(list[_Turn])
+_MESSAGES = msgspec.json.Decoder(list[_Message])
 _CHECKED = CONTENT | {"max_tokens", "stream", "thinking"}
 """Fields that are checked one by one."""
 
 
 def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> InboundRequest:
-    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault.
+    """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault.
 
-    ``counts``: only its tokens are to be counted. It needs no ``max_tokens``.
+    ``counts``: only its tokens are to be counted, so it needs no ``max_tokens``.
     """
-    fields, mask = fields_of(request.body)
-    typed = decode_body(_FIELDS, request.body, fields, mask)
+    fields = fields_of(request.body)
+    typed = decode_body(_FIELDS, request.body, fields)
     model = check_model(typed.model)
     thread = read_typed(_THREAD, fields.get("thread", NULL), "thread")
     kept_id = "" if thread is None else thread.previous_message_id or ""
@@ -112,7 +106,6 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
     return InboundRequest(
         body=request.body,
         fields=fields,
-        mask=mask,
         model=model,
         stream=bool(typed.stream) and not counts,
         output_cap=max(1, cap),
@@ -124,13 +117,13 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
         remote_input=bool(kept_id),
         kept_id=kept_id,
         session=session_of(request.headers, fields),
-        forward=forwardable(request.headers, _FORWARDED),
+        forward=forwarded_headers(request.headers, _FORWARDED),
         query=_query(request.target),
     )
 
 
 def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:
-    """Returns whether only the output limit limits the thinking."""
+    """Returns whether the thinking has no limit above the output limit."""
     try:
         options = None if rawjson.is_null(thinking) else _THINKING.decode(thinking)
     except msgspec.DecodeError:
@@ -139,7 +132,7 @@ def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:
 
 
 def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the most output that a request allows at a channel: natively, or translated as its one limit."""
+    """Returns the most output that a request allows at a channel, which has one limit if it is translated."""
     if channel.dialect is not Dialect.ANTHROPIC:
         cap = rawjson.maybe(fields["max_tokens"])
         return chat_limit({"max_completion_tokens": rawjson.raw(max(1, cap))}, channel, served)
@@ -151,33 +144,35 @@ def messages_limit(fields: Fields, channel: Channel, served: ServedModel) -> Out
 
 def prompt_of(fields: Fields) -> int:
     """Returns about how many tokens the input has."""
-    values, schemas, others = _prompt(fields)
+    texts, schemas, others = _prompt_parts(fields)
     try:
-        count = len(_TURNS.decode(fields["messages"]))
+        message_count = len(_MESSAGES.decode(fields["messages"]))
     except (msgspec.DecodeError, KeyError):
-        count = 1
-    return tokens_of([*values, *others], schemas, count)
+        message_count = 1
+    return tokens_of([*texts, *others], schemas, message_count)
 
 
 def _input_bound(fields: Fields) -> InputBound:
-    values, schemas, others = _prompt(fields)
-    quiet = [fields[name] for name in _UNREAD if name in fields]
-    return bound_of(values, schemas, [*others, *quiet], MESSAGES_SIGNS)
+    texts, schemas, others = _prompt_parts(fields)
+    settings = [fields[name] for name in _SETTINGS if name in fields]
+    return bound_of(texts, schemas, [*others, *settings], MESSAGES_SIGNS)
 
 
-def _prompt(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
-    """Returns what the model reads: texts, tools or forms of the answer, and unknown fields, which may be read too."""
-    values = [fields[name] for name in ("system", "messages") if name in fields]
+def _prompt_parts(fields: Fields) -> tuple[list[msgspec.Raw], list[msgspec.Raw], list[msgspec.Raw]]:
+    """Returns what the model reads: the texts, the schemas of tools and of the answer, and unknown fields, which it may
+    read too.
+    """
+    texts = [fields[name] for name in ("system", "messages") if name in fields]
     schemas = [fields["tools"]] if "tools" in fields else []
     others: list[msgspec.Raw] = []
-    for name in fields.keys() - _QUIET:
+    for name in fields.keys() - _KNOWN_FIELDS:
         raw = fields[name]
-        (schemas if any(form in bytes(raw) for form in _FORMS) else others).append(raw)
-    return values, schemas, others
+        (schemas if any(sign in bytes(raw) for sign in _SCHEMA_SIGNS) else others).append(raw)
+    return texts, schemas, others
 
 
 def session_of(headers: Mapping[str, str], fields: Fields) -> str:
-    """Returns the client's own name of the conversation; empty if none. Claude Code sends it twice."""
+    """Returns the client's own name of the conversation; empty if it sent none. Claude Code sends it twice."""
     name = headers.get("x-claude-code-session-id", "")
     if not name and "metadata" in fields:
         name = _session_in(rawjson.text_at(fields["metadata"], "user_id"))
@@ -185,7 +180,7 @@ def session_of(headers: Mapping[str, str], fields: Fields) -> str:
 
 
 def _session_in(user: str) -> str:
-    """Returns the session in a ``user_id``: JSON text with a ``session_id``, or the end of a longer name."""
+    """Returns the session in a ``user_id``, which is JSON text with a ``session_id``, or ends with the session."""
     if user.startswith("{"):
         return rawjson.text_at(rawjson.maybe(user.encode("utf-8", "replace")), "session_id")
     match = _SESSION.search(user)
@@ -201,7 +196,7 @@ OVERLOADED = 529
 NO_THREADS = "thread_unsupported_request"
 """Anthropic's code for a request that cannot have a thread: its SDKs then send the whole conversation instead."""
 
-_TYPES = {
+_ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
     402: "billing_error",
@@ -213,7 +208,7 @@ _TYPES = {
     504: "timeout_error",
     OVERLOADED: "overloaded_error",
 }
-"""``error.type`` by status; other mistakes of the client are invalid requests."""
+"""``error.type`` by status. Other mistakes of the client are invalid requests."""
 
 
 class Messages(InboundApi):
@@ -234,25 +229,27 @@ class Messages(InboundApi):
         return parse_messages_request(request)
 
     def other_names(self, model: str) -> tuple[str, ...]:
-        """Returns other names to try: Claude Code adds ``[1m]`` for a long context, and lists names that look like its
-        own.
+        """Returns other names to try. Claude Code adds ``[1m]`` for a long context, and a prefix so that the name looks
+        like one of its own.
         """
-        short = model.removesuffix("[1m]")
-        bare = short.removeprefix("anthropic/").removeprefix("claude/")
-        return tuple(name for name in dict.fromkeys((short, bare)) if name != model)
+        without_suffix = model.removesuffix("[1m]")
+        without_prefix = without_suffix.removeprefix("anthropic/").removeprefix("claude/")
+        return tuple(name for name in dict.fromkeys((without_suffix, without_prefix)) if name != model)
 
     def prompt_tokens(self, request: InboundRequest) -> int:
         return prompt_of(request.fields) if request.prompt is None else request.prompt
 
     def selects(self, request: InboundRequest) -> bool:
-        """Returns whether the upstream is to keep the conversation."""
+        """Returns whether the upstream is asked to keep the conversation."""
         return not rawjson.is_null(request.fields.get("thread"))
 
     def keeps_answer(self, request: InboundRequest) -> bool:
         return self.selects(request)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
-        """Returns why a channel cannot answer: a conversation kept by another upstream would be lost silently."""
+        """Returns why a channel cannot answer. It would answer without the conversation if its upstream ignored the
+        thread.
+        """
         if channel.dialect is Dialect.ANTHROPIC and vendor_of(channel.preset, channel.base_url).name not in LOCAL:
             return ""
         return "keeps no conversations: send all messages without 'thread'"
@@ -285,29 +282,29 @@ class Messages(InboundApi):
         return msgspec.json.encode(self._error(error, call))
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """Returns the error event. An open block stays open: then Claude Code makes the call again."""
+        """Returns the error event. An open block is not closed, so that Claude Code makes the call again."""
         return write_event(b"error", msgspec.json.encode(self._error(error, call)))
 
     def _error(self, error: GatewayError, call: str) -> dict[str, object]:
         status, message = self.status(error), error.message
         if isinstance(error, NotFound) and error.param == "model":
             message = "model: " + message.removeprefix("model ")
-        inner: dict[str, object] = {"type": _type(error, status), "message": message, "code": error.code}
+        inner: dict[str, object] = {"type": _error_type(error, status), "message": message, "code": error.code}
         if error.code == NO_THREADS:
             inner["details"] = {"error_code": NO_THREADS}
         if isinstance(error, QuotaExceeded):
             inner["details"] = {"error_code": "enforced_spend_limit_reached"}
         if error.param:
             inner["param"] = error.param
-        ours = error_object(error, call)["error"]
-        inner |= {name: ours[name] for name in ("gateway", "metadata") if name in ours}
+        details = error_object(error, call)["error"]
+        inner |= {name: details[name] for name in ("gateway", "metadata") if name in details}
         return {"type": "error", "error": inner, "request_id": call}
 
 
-def _type(error: GatewayError, status: int) -> str:
+def _error_type(error: GatewayError, status: int) -> str:
     if isinstance(error, InvalidToken):
         return "authentication_error"
-    return _TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
+    return _ERROR_TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
 
 
 MESSAGES = Messages()

@@ -1,12 +1,12 @@
-"""Messages at a channel that speaks it: request and answer pass unchanged.
+"""Messages at channels that speak it: request and answer pass unchanged.
 
-Beside the owner's overrides two things of a request change: the model's name, if the channel calls it something else,
-and thoughts that Anthropic did not make, which it would refuse: those with the gateway's own seal or an empty one
-(clients replay all of them). Of an answer only the model's name changes, under the same condition.
+Beside the owner's overrides, two things change in a request. The model gets the channel's name for it. And thoughts
+that Anthropic did not make are left out, because it would refuse them: those with the gateway's own seal or an empty
+one, which clients send back like all others. In an answer only the model's name changes.
 
 Claude Code sends only the tools that its own search has found. They are marked ``defer_loading``, the search's results
 refer to them by ``tool_reference``, and a beta allows both. A server that refuses one of these gets the request again
-without the marks, with the references as text: the tools themselves are in it anyway.
+without the marks, and with the references as text: the tools themselves are in the request anyway.
 """
 
 import re
@@ -49,10 +49,12 @@ from gateway.upstream.vendors import vendor_of
 
 PATH = "/v1/messages"
 COUNT_PATH = "/v1/messages/count_tokens"
-SHARED = frozenset({"model", "messages", "stream", "temperature", "top_p", "top_k", "tools", "tool_choice", "metadata"})
+_SHARED_NAMES = frozenset(
+    {"model", "messages", "stream", "temperature", "top_p", "top_k", "tools", "tool_choice", "metadata"}
+)
 """Parameters with the same name in both APIs."""
 WORDS: ChatWords = {
-    **dict.fromkeys(STANDARD_FIELDS - SHARED),
+    **dict.fromkeys(STANDARD_FIELDS - _SHARED_NAMES),
     "max_tokens": "max_tokens",
     "max_completion_tokens": "max_tokens",
     "stop": "stop_sequences",
@@ -65,21 +67,17 @@ REQUIRED = frozenset({"max_tokens"})
 CONTENT = frozenset({"model", "messages", "system", "tools", "tool_choice"})
 """Fields that the model reads."""
 
-_FOREIGN = re.compile(rb'"signature"\s*:\s*"(?:"|' + re.escape(SEAL_PREFIX.encode()) + rb")")
+_FOREIGN_SEAL = re.compile(rb'"signature"\s*:\s*"(?:"|' + re.escape(SEAL_PREFIX.encode()) + rb")")
 """Matches a seal that Anthropic did not make."""
 
 
 def native_order(order: Order, overrides: Overrides | None) -> Order:
-    """Returns the request as the channel's owner wants it. Its system prompt follows the client's: see
-    ``_with_system``.
-    """
+    """Returns the request with the overrides of the channel's owner."""
     if overrides is None:
         return order
-    stop = overrides.set.get("stop"), overrides.default.get("stop")
-    if any(isinstance(value, str) for value in stop):
-        overrides = msgspec.structs.replace(
-            overrides, set=_list_stops(overrides.set), default=_list_stops(overrides.default)
-        )
+    overrides = msgspec.structs.replace(
+        overrides, set=_with_stop_list(overrides.set), default=_with_stop_list(overrides.default)
+    )
     order = edit_request(order, overrides, WORDS, REQUIRED)
     if not overrides.system:
         return order
@@ -87,43 +85,43 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
     return msgspec.structs.replace(order, fields={**order.fields, "system": system}, body=b"")
 
 
-def _list_stops(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Turns stop sequences into a list."""
-    return {name: [value] if name == "stop" and isinstance(value, str) else value for name, value in parameters.items()}
+def _with_stop_list(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Returns parameters whose stop sequences are a list, as Anthropic wants them."""
+    stop = parameters.get("stop")
+    return {**parameters, "stop": [stop]} if isinstance(stop, str) else parameters
 
 
-def _with_system(given: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
-    """Returns the system texts with the owner's last: Anthropic reads Claude Code's first block only in first place."""
-    own = {"type": "text", "text": overrides.system}
-    if overrides.replace_system or rawjson.is_null(given):
-        return rawjson.raw([own])
-    try:
-        blocks: list[object] = list(rawjson.items(given))
-    except ValueError:
-        blocks = [{"type": "text", "text": given}]
-    return rawjson.raw([*blocks, own])
+def _with_system(system: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
+    """Returns the system texts with the owner's at the end: Anthropic insists that Claude Code's first block is the
+    first.
+    """
+    own_block = {"type": "text", "text": overrides.system}
+    if overrides.replace_system or rawjson.is_null(system):
+        return rawjson.raw([own_block])
+    blocks = rawjson.items(system) if rawjson.is_list(system) else [rawjson.raw({"type": "text", "text": system})]
+    return rawjson.raw([*blocks, own_block])
 
 
-def without_foreign_thoughts(messages: msgspec.Raw) -> msgspec.Raw:
-    """Returns the messages without thoughts that Anthropic did not make; a message left empty is omitted."""
-    if not _FOREIGN.search(memoryview(messages)):
+def _without_foreign_thoughts(messages: msgspec.Raw) -> msgspec.Raw:
+    """Returns the messages without thoughts that Anthropic did not make. A message that becomes empty is left out."""
+    if not _FOREIGN_SEAL.search(memoryview(messages)):
         return messages
     kept: list[object] = []
     for raw in rawjson.items(messages):
-        turn = rawjson.fields(raw)
-        content = turn.get("content", rawjson.NULL)
-        if not _FOREIGN.search(memoryview(content)) or bytes(memoryview(content)[:1]) != b"[":
+        message = rawjson.fields(raw)
+        content = message.get("content", rawjson.NULL)
+        if not _FOREIGN_SEAL.search(memoryview(content)) or not rawjson.is_list(content):
             kept.append(raw)
             continue
         blocks = rawjson.items(content)
-        own = [block for block in blocks if not _is_foreign(block)]
-        if own:
-            kept.append({**turn, "content": own} if len(own) < len(blocks) else raw)
+        own_blocks = [block for block in blocks if not _is_foreign_thought(block)]
+        if own_blocks:
+            kept.append({**message, "content": own_blocks} if len(own_blocks) < len(blocks) else raw)
     return rawjson.raw(kept)
 
 
-def _is_foreign(block: msgspec.Raw) -> bool:
-    if not _FOREIGN.search(memoryview(block)):
+def _is_foreign_thought(block: msgspec.Raw) -> bool:
+    if not _FOREIGN_SEAL.search(memoryview(block)):
         return False
     value = rawjson.maybe(block)
     signature = rawjson.at(value, "signature")
@@ -136,10 +134,9 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
     """Returns the request to a path of the channel."""
     changes: Fields = {"model": rawjson.raw(served.upstream_name)}
     dropped: tuple[str, ...] = ()
-    if "messages" in order.fields:
-        with suppress(ValueError):  # if it is not a list of objects, the upstream will reject it
-            changes["messages"] = without_foreign_thoughts(order.fields["messages"])
-            dropped = () if changes["messages"] == order.fields["messages"] else ("messages[].thinking",)
+    with suppress(ValueError):  # if the messages are not a list of objects, the upstream will reject them
+        changes["messages"] = _without_foreign_thoughts(order.fields["messages"])
+        dropped = () if changes["messages"] == order.fields["messages"] else ("messages[].thinking",)
     lower = lower_cap(order.fields, "max_tokens", served)
     changes |= lower
     headers = native_headers(order, channel)
@@ -158,16 +155,18 @@ def native_request(order: Order, channel: Channel, served: ServedModel, path: st
 
 
 class MessagesRelay(Adapter):
-    """How such a channel is called, for one attempt. An answer in the other form than requested is rendered."""
+    """How such a channel is called in one attempt. A stream for a plain request is rendered as a whole answer, and a
+    whole answer for a stream as events.
+    """
 
     def __init__(self, dialect: DialectAdapter) -> None:
-        """``dialect`` is the channel's: it reads failures, and what is not content of an answer."""
+        """``dialect`` is the channel's: it reads failures, and of answers what is not content."""
         self._dialect = dialect
         self._renamed = False
         """Whether the channel calls the model something else."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """Returns the request. No parameters are left out: clients deal with errors about them themselves."""
+        """Returns the request. No parameters are left out, because clients react to errors about them themselves."""
         self._renamed = served.upstream_name != order.model
         return native_request(order, channel, served)
 
@@ -180,15 +179,18 @@ class MessagesRelay(Adapter):
         return self._tap(order, channel).read_whole(body)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """Returns the failure. The API cannot be lacking: this dialect has no other."""
-        read = native_failure(self._dialect.failure(channel, status, headers, body), body)
-        if status == HTTPStatus.NOT_FOUND and (said := _about_state(body)) is not None:
-            text = UpstreamText(f"channel '{channel.name}': {said}")
-            whole = UpstreamText(body.decode("utf-8", "replace"))
-            read = msgspec.structs.replace(
-                read, kind=FailureKind.CLIENT, code=REJECTED, text=text, param=None, verbatim=whole
+        """Returns the failure. The channel cannot lack the API, because its dialect has no other."""
+        failure = native_failure(self._dialect.failure(channel, status, headers, body), body)
+        if status == HTTPStatus.NOT_FOUND and (message := _lost_state_message(body)) is not None:
+            failure = msgspec.structs.replace(
+                failure,
+                kind=FailureKind.CLIENT,
+                code=REJECTED,
+                text=UpstreamText(f"channel '{channel.name}': {message}"),
+                param=None,
+                verbatim=UpstreamText(body.decode("utf-8", "replace")),
             )
-        return msgspec.structs.replace(read, lacks_api=False, may_lack_api=False)
+        return msgspec.structs.replace(failure, lacks_api=False, may_lack_api=False)
 
     def _rendering(self) -> RenderingAdapter:
         return RenderingAdapter(
@@ -201,24 +203,26 @@ class MessagesRelay(Adapter):
         model = order.model if self._renamed else ""
         tap = MessageTap(order, channel, self._dialect.reader(order, channel), model)
         if "tool_choice" in order.fields and _is_choice_ignored(order, channel):
-            tap.noted = ("tool_choice_ignored",)
+            tap.request_marks = ("tool_choice_ignored",)
         return tap
 
 
 def _own_signature(seal: Seal) -> str:
-    """Returns Anthropic's signature of a thought that it made, else the seal."""
+    """Returns Anthropic's signature of a thought that it made; for others the seal of the gateway."""
     thoughts = rawjson.maybe(seal.content) if seal.kind is SealKind.ANTHROPIC else None
     return rawjson.text_at(thoughts[0], "signature") if thoughts else wrap(seal)
 
 
-def _about_state(body: bytes) -> str | None:
-    """Returns the upstream's error about something it no longer keeps, such as a thread; None for others."""
+def _lost_state_message(body: bytes) -> str | None:
+    """Returns the message of an error about something that the upstream no longer keeps, such as a thread; None for
+    other errors.
+    """
     value = rawjson.maybe(body)
     return str(rawjson.at(value, "error", "message")) if rawjson.at(value, "error", "details", "error_code") else None
 
 
 def _is_choice_ignored(order: Order, channel: Channel) -> bool:
-    """Returns whether the request demands or forbids a tool, and the server ignores that."""
+    """Returns whether the request requires or forbids a tool at a server that ignores that."""
     if vendor_of(channel.preset, channel.base_url).heeds_tool_choice:
         return False
     return rawjson.at(order.fields["tool_choice"], "type") not in (None, "auto")
@@ -226,66 +230,70 @@ def _is_choice_ignored(order: Order, channel: Channel) -> bool:
 
 _DEFERRED = "defer_loading"
 _BETA_HEADER = "anthropic-beta"
-_REFUSED = re.compile(
+_REFUSAL = re.compile(
     r"defer_loading|tool[ _](?:reference|addition|removal)|tool_result|\bbeta\b|\"invalid request error\"",
     re.IGNORECASE,
 )
-"""What a server says about them: some name the mark or the block, some the result that contains it, some only
-the beta; Kimi names nothing."""
+"""How servers refuse deferred tools: some name the mark or the block, some the result that contains it, some only the
+beta; Kimi names nothing."""
 _BETA = re.compile(r"tool-search-tool-|advanced-tool-use-|mid-conversation-tool-changes-")
-_IN_REQUEST = re.compile(rb'"(?:defer_loading|tool_reference|tool_addition|tool_removal)"')
+_DEFERRED_PARTS = re.compile(rb'"(?:defer_loading|tool_reference|tool_addition|tool_removal)"')
 
 
 def without_deferred_tools(order: Order, failure: Failure) -> Order | None:
     """Returns the request without deferred tools and changes of tools; None if it has none, or failed for another
     reason.
     """
-    said = failure.verbatim.cleared(str)
-    if failure.status not in (400, 422) or not _REFUSED.search(said):
+    message = failure.verbatim.cleared(str)
+    if failure.status not in (400, 422) or not _REFUSAL.search(message):
         return None
     betas = order.forward.get(_BETA_HEADER, "")
-    given: Fields = {name: order.fields[name] for name in ("tools", "messages") if name in order.fields}
-    changed = any(_IN_REQUEST.search(memoryview(raw)) for raw in given.values())
-    if not changed and not ("beta" in said and _BETA.search(betas)):
+    fields: Fields = {name: order.fields[name] for name in ("tools", "messages") if name in order.fields}
+    has_parts = any(_DEFERRED_PARTS.search(memoryview(raw)) for raw in fields.values())
+    if not has_parts and not ("beta" in message and _BETA.search(betas)):
         return None
-    try:
-        fields = {**order.fields, **(_with_plain_tools(given) if changed else {})}
-    except (ValueError, BadRequest):  # invalid for the API: the upstream's error stands
-        return None
-    forward = {**order.forward, _BETA_HEADER: _without_beta(betas)} if betas else order.forward
+    if has_parts:
+        try:
+            fields = _with_plain_tools(fields)
+        except (ValueError, BadRequest):  # invalid for the API: the upstream's error stands
+            return None
     return msgspec.structs.replace(
-        order, fields=fields, body=b"" if changed else order.body, forward=forward, removed=(*order.removed, _DEFERRED)
+        order,
+        fields={**order.fields, **fields},
+        body=b"" if has_parts else order.body,
+        forward={**order.forward, _BETA_HEADER: _without_beta(betas)} if betas else order.forward,
+        removed=(*order.removed, _DEFERRED),
     )
 
 
-def _with_plain_tools(given: Fields) -> Fields:
-    """Returns tools without marks, and messages with every reference as the text that channels of other dialects get.
-    Tools that were added and removed on the way are in the list, or not.
+def _with_plain_tools(fields: Fields) -> Fields:
+    """Returns the tools without marks, and the messages with references as the text that other dialects get. Tools
+    that the messages add are in the list, and tools that they remove are not.
     """
-    out = {}
-    turns, changes = rawjson.value(given.get("messages")), []
-    for turn in turns if isinstance(turns, list) else ():
-        for block in _objects(turn, "content"):
+    plain: Fields = {}
+    messages, changes = rawjson.value(fields.get("messages")), []
+    for message in messages if isinstance(messages, list) else ():
+        for block in _objects(message, "content"):
             if block.get("type") in TOOL_CHANGES:
-                turn["content"].remove(block)
+                message["content"].remove(block)
                 changes.append((str(block["type"]), rawjson.raw(block.get("tool"))))
             for part in _objects(block, "content"):
                 if part.get("type") == "tool_reference":
                     name = part.get("tool_name", "")
                     part.clear()
                     part |= {"type": "text", "text": f"[tool_reference {name}]"}
-    if isinstance(turns, list) and _IN_REQUEST.search(memoryview(given["messages"])):
-        out["messages"] = rawjson.raw([turn for turn in turns if rawjson.at(turn, "content") != []])
-    if "tools" in given or changes:
-        tools = rawjson.objects(changed_tools(given.get("tools", rawjson.NULL), changes))
-        plain = [{name: value for name, value in tool.items() if name != _DEFERRED} for tool in tools]
-        out["tools"] = rawjson.raw(plain)
-    return out
+    if isinstance(messages, list) and _DEFERRED_PARTS.search(memoryview(fields["messages"])):
+        plain["messages"] = rawjson.raw([message for message in messages if rawjson.at(message, "content") != []])
+    if "tools" in fields or changes:
+        tools = rawjson.objects(changed_tools(fields.get("tools", rawjson.NULL), changes))
+        unmarked = [{name: value for name, value in tool.items() if name != _DEFERRED} for tool in tools]
+        plain["tools"] = rawjson.raw(unmarked)
+    return plain
 
 
 def _objects(holder: object, name: str) -> list[dict[str, object]]:
-    inner = rawjson.at(holder, name)
-    return [part for part in inner if isinstance(part, dict)] if isinstance(inner, list) else []
+    """Returns the objects in a list of the holder; none if there is no such list."""
+    return [item for item in rawjson.list_at(holder, name) if isinstance(item, dict)]
 
 
 def _without_beta(betas: str) -> str:

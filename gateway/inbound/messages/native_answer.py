@@ -1,7 +1,7 @@
-"""Native answers of Messages: what the gateway reads of them while their bytes pass unchanged.
+"""Reads native answers of Messages while their bytes pass unchanged.
 
-The dialect's own reader reads what frames the content (beginning, usage, end, errors); the output is counted from the
-content. The model's name is replaced.
+The dialect's own reader reads everything around the content: beginning, usage, end and errors. The output is counted
+from the content. Only the model's name is replaced.
 """
 
 from collections.abc import Iterator
@@ -30,9 +30,9 @@ _CONTENT = {
     "signature_delta": "signature",
     "citations_delta": "citation",
 }
-"""The content of each kind of delta, which is never searched for secrets. It is all of their output."""
-_COUNTED = ("name", "text", "thinking", "partial_json")
-"""Fields of blocks and deltas that the model wrote."""
+"""The field with the content, by the kind of delta. It is never searched for secrets, and it is all of the output."""
+_OUTPUT_FIELDS = ("name", "text", "thinking", "partial_json")
+"""Fields of blocks and deltas with what the model wrote."""
 
 
 class _TextPiece(msgspec.Struct, frozen=True, tag_field="type", tag="text_delta", forbid_unknown_fields=True, gc=False):
@@ -62,26 +62,26 @@ class MessageTap(NativeTap):
     """Implements ``relay.NativeReader``."""
 
     def __init__(self, order: Order, channel: Channel, reader: AnswerReader, model: str) -> None:
-        """``model``: the public name, if the answer has another; else empty."""
+        """``model`` is the model's public name if the answer has another one, else empty."""
         super().__init__(order, channel, reader)
         self._model = model
-        self._open: int | None = None
+        self._open_block: int | None = None
         """The index of the open block."""
-        self._called = False
-        """Whether the client's tools were called."""
-        self._mended = False
-        """Whether a whole answer is changed before it is passed on."""
-        self.noted: tuple[str, ...] = ()
-        """Marks that do not come from the answer."""
+        self._has_call = False
+        """Whether a tool of the client was called."""
+        self._has_bare_text = False
+        """Whether the content of a whole answer was a text without a block."""
+        self.request_marks: tuple[str, ...] = ()
+        """Marks about the request."""
 
     @property
     def finish(self) -> str:
         reason = super().finish
-        return "tool_calls" if self._called and reason == "stop" else reason
+        return "tool_calls" if self._has_call and reason == "stop" else reason
 
     @property
     def marks(self) -> tuple[str, ...]:
-        return self.noted + super().marks
+        return self.request_marks + super().marks
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
         pieces, end = _PIECES.read(events, start)
@@ -96,38 +96,39 @@ class MessageTap(NativeTap):
                 self._count(rawjson.maybe_fields(fields.get("delta")), event.data)
             case "content_block_start":
                 index = rawjson.maybe(fields.get("index"))
-                self._open = index if type(index) is int else 0
+                self._open_block = index if type(index) is int else 0
                 self.reader.has_content = True
                 self._count(rawjson.maybe_fields(fields.get("content_block")))
             case "content_block_stop":
-                self._open = None
+                self._open_block = None
             case kind:
-                self.see(self.reader.read(event))
+                self.take_parts(self.reader.read(event))
                 self.complete = self.reader.done
                 if self.failure is not None:
                     return None
                 if kind == "message_start":
-                    return self._start(fields)
+                    return self._edit_start(fields)
         return _clean_event(event, fields, self._order.screen)
 
-    def _count(self, holder: Fields, data: bytes = b"") -> None:
-        """Count the start of a block, or a piece of it, in this event: all of it if its kind is unknown."""
-        kind = rawjson.text_at(holder.get("type"))
+    def _count(self, part: Fields, data: bytes = b"") -> None:
+        """Count the start of a block or a delta. If its kind is unknown, the whole ``data`` of its event counts."""
+        kind = rawjson.text_at(part.get("type"))
         if kind.endswith("tool_use"):
             self.tally.add_call()
-            self._called = self._called or kind == "tool_use"
-        texts = [text for name in _COUNTED if isinstance(text := rawjson.maybe(holder.get(name)), str)]
+            self._has_call = self._has_call or kind == "tool_use"
+        texts = [text for name in _OUTPUT_FIELDS if isinstance(text := rawjson.maybe(part.get(name)), str)]
         self.tally.add("".join(texts) if texts or kind in _CONTENT else data.decode("utf-8", "replace"))
 
-    def _start(self, fields: Fields) -> bytes | None:
+    def _edit_start(self, fields: Fields) -> bytes | None:
+        """Returns the first event with the public name of the model; None if it passes unchanged."""
         message = rawjson.maybe_fields(fields.get("message"))
-        edited = self._renamed(message)
+        edited = self._edit_message(message)
         if not self._order.screen.clean(fields) and edited == message:
             return None
         return write_event(b"message_start", rawjson.encode({**fields, "message": edited}))
 
-    def _renamed(self, message: Fields) -> Fields:
-        """Returns the message with the public name, and without secrets around its content."""
+    def _edit_message(self, message: Fields) -> Fields:
+        """Returns the message with the model's public name, with an id, and without secrets around its content."""
         screen = self._order.screen
         edited = {name: value for name, value in message.items() if name != "content"}
         screen.clean(edited)
@@ -141,43 +142,43 @@ class MessageTap(NativeTap):
 
     def read_whole(self, body: bytes) -> WholeAnswer:
         """Reads a whole answer. Raises AttemptFailed."""
-        message = self._message(body)
-        edited = self._renamed(message)
+        message = self._read_message(body)
+        edited = self._edit_message(message)
         if self.tally.empty and (self.reported is None or not self.reported.output):
             for text in _texts(rawjson.maybe(message.get("content"))):
                 self.tally.add(text)
-        sent = body if edited == message and not self._mended else rawjson.encode(edited)
+        sent = body if edited == message and not self._has_bare_text else rawjson.encode(edited)
         return whole_answer(self, sent, render=lambda _: sent)
 
-    def _message(self, body: bytes) -> Fields:
+    def _read_message(self, body: bytes) -> Fields:
         """Returns the fields of a whole answer. Raises AttemptFailed for anything else."""
         try:
             message = rawjson.fields(body.strip().removeprefix(BOM))
         except ValueError as error:
             raise not_an_answer(body, self._channel) from error
-        mark = bytes(memoryview(message.get("content", NULL))[:1])
-        if mark == b'"':  # a text without its block
-            self._mended = True
-            message["content"] = rawjson.raw([{"type": "text", "text": message["content"]}])
-        elif mark != b"[":
+        content = message.get("content", NULL)
+        if rawjson.is_text(content):
+            self._has_bare_text = True
+            message["content"] = rawjson.raw([{"type": "text", "text": content}])
+        elif not rawjson.is_list(content):
             failure = failure_in(self._channel, message)
             raise not_an_answer(body, self._channel) if failure is None else AttemptFailed(failure)
-        name, word = (rawjson.text_at(message.get(name)) for name in ("id", "stop_reason"))
-        self._called = word == "tool_use"
-        self.see((UsageSeen(message), UpstreamNamed(name), StopWord(word or "end_turn")))
+        id, word = (rawjson.text_at(message.get(name)) for name in ("id", "stop_reason"))
+        self._has_call = word == "tool_use"
+        self.take_parts((UsageSeen(message), UpstreamNamed(id), StopWord(word or "end_turn")))
         if self.failure is not None:
             raise AttemptFailed(self.failure)
         return message
 
     def cut_short(self) -> bytes:
-        out = b"" if self._open is None else _event("content_block_stop", index=self._open)
+        end = b"" if self._open_block is None else _event("content_block_stop", index=self._open_block)
         if self.ended:
-            return out
-        self.see((StopWord("max_tokens"),))
+            return end
+        self.take_parts((StopWord("max_tokens"),))
         delta = {"stop_reason": "max_tokens", "stop_sequence": None}
-        return out + _event("message_delta", delta=delta, usage={"output_tokens": self.tally.tokens()})
+        return end + _event("message_delta", delta=delta, usage={"output_tokens": self.tally.tokens()})
 
-    def closing(self, usage: Usage, *, estimated: bool) -> bytes:
+    def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
         return _event("message_stop")
 
 
@@ -186,24 +187,26 @@ def _event(kind: str, **fields: object) -> bytes:
 
 
 def _clean_event(event: SSEEvent, fields: Fields, screen: Screen) -> bytes | None:
-    """Returns an event without the secrets around its content; None if it has none. Unknown kinds have no content."""
+    """Returns an event without the secrets around its content; None if it has none.
+
+    All of a part of an unknown kind is searched.
+    """
     if not screen.value_has_secret(msgspec.Raw(event.data)):
         return None
     parts = {
-        name: inner for name in ("content_block", "delta", "usage") if (inner := rawjson.maybe_fields(fields.get(name)))
+        name: part for name in ("content_block", "delta", "usage") if (part := rawjson.maybe_fields(fields.get(name)))
     }
-    out = screen.cleaned(fields, {"type", *parts})
-    for name, inner in parts.items():
-        out[name] = rawjson.raw(
-            screen.cleaned(inner, {"type", _CONTENT.get(str(rawjson.maybe(inner.get("type"))), "")})
-        )
-    return write_event(event.name or b"message", rawjson.encode(out))
+    cleaned = screen.cleaned(fields, {"type", *parts})
+    for name, part in parts.items():
+        content = _CONTENT.get(str(rawjson.maybe(part.get("type"))), "")
+        cleaned[name] = rawjson.raw(screen.cleaned(part, {"type", content}))
+    return write_event(event.name or b"message", rawjson.encode(cleaned))
 
 
 def _texts(content: object) -> Iterator[str]:
-    """Returns the texts of a whole answer's blocks, for an estimate."""
+    """Yields the texts of a whole answer's blocks, for an estimate."""
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict):
-            yield from (block[name] for name in _COUNTED if isinstance(block.get(name), str))
+            yield from (block[name] for name in _OUTPUT_FIELDS if isinstance(block.get(name), str))
             if "input" in block:
                 yield rawjson.encode(block["input"]).decode()

@@ -1,10 +1,10 @@
-"""Answers as Messages clients read them: the events of a stream, and whole messages.
+"""Renders answers for Messages clients: the events of a stream, and whole messages.
 
-The order is that of the vendor, which its SDKs insist on: ``message_start``; blocks one after another, numbered from 0
-over all kinds; ``message_delta`` with the totals; ``message_stop``. Every event has an ``event`` line. Usage appears
-twice, with all of its numbers: at the beginning a low estimate unless the upstream has reported its input already.
+The order is the vendor's, on which its SDKs insist: ``message_start``; blocks one after another, numbered from 0 over
+all kinds; ``message_delta`` with the totals; ``message_stop``. Every event has an ``event`` line. Usage appears twice,
+with all of its numbers. At the beginning it is a low estimate, unless the upstream has reported its input already.
 
-A thinking block of another vendor ends with a signature of the gateway's own (``Seal``): without one clients would
+A thinking block of another vendor ends with a signature of the gateway's own (``Seal``). Without one, clients would
 not send it back.
 """
 
@@ -44,10 +44,11 @@ _STOP_REASONS = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
-_End = tuple[str, str | None]
-_USUAL_END: _End = ("end_turn", None)
-_MUTED_END: _End = ("max_tokens", None)
-"""The end of an answer that the client wants nothing of."""
+_Ending = tuple[str, str | None]
+"""Why an answer ended, in the vendor's words, and the stop sequence that was hit."""
+_DEFAULT_ENDING: _Ending = ("end_turn", None)
+_MUTED_ENDING: _Ending = ("max_tokens", None)
+"""The ending of an answer of which the client wants nothing."""
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _EMPTY_BLOCKS = {
@@ -79,13 +80,14 @@ def usage_object(usage: Usage) -> dict[str, Any]:
 
 
 def _opening_usage(usage: Usage) -> dict[str, Any]:
-    """Returns the same with what only beginnings and whole messages have."""
+    """Returns the usage with the fields that only ``message_start`` and whole messages have."""
     long = usage.cache_write_long
     split = {"ephemeral_5m_input_tokens": usage.cache_write - long, "ephemeral_1h_input_tokens": long}
     return {**usage_object(usage), "cache_creation": split, "service_tier": "standard"}
 
 
 def _final_usage(usage: Usage) -> dict[str, Any]:
+    """Returns the usage with the fields that only ``message_delta`` and whole messages have."""
     thinking = {"output_tokens_details": {"thinking_tokens": usage.reasoning}} if usage.reasoning else {}
     return {**usage_object(usage), **thinking}
 
@@ -103,8 +105,7 @@ def _message(order: Order, content: list[Any], usage: dict[str, Any], reason: st
     }
 
 
-def _ending(finish: AnswerFinished, *, refused: bool) -> _End:
-    """Returns why an answer ended, in the vendor's words, and the stop sequence that was hit."""
+def _ending_of(finish: AnswerFinished, *, refused: bool) -> _Ending:
     reason = _STOP_REASONS.get(finish.reason, "end_turn")
     if reason != "end_turn":
         return reason, None
@@ -131,31 +132,30 @@ def _citation(citation: Citation) -> dict[str, Any]:
 
 
 class MessagesRenderer(Renderer):
-    """A stream of events."""
+    """Writes the events of a stream."""
 
     def __init__(
         self, order: Order, names: Mapping[str, str], *, muted: bool = False, sign: Callable[[Seal], str] = wrap
     ) -> None:
-        """``names`` are the client's names of its tools by the sent ones.
-
-        ``muted``: the client wants no output at all, and gets none. ``sign`` returns the signature of a thought.
+        """``names`` are the client's names of its tools by the sent ones. ``muted``: the client wants no output, and
+        gets none. ``sign`` returns the signature of a thought.
         """
         self._order = order
         self._names = names
         self._muted = muted
         self._sign = sign
-        self._ending = _MUTED_END if muted else _USUAL_END
+        self._ending = _MUTED_ENDING if muted else _DEFAULT_ENDING
         self._refused = False
         self._index = -1
         """The index of the block that began last."""
-        self._open = ""
-        """Its kind while it is open."""
+        self._open_kind = ""
+        """The kind of the open block; empty if none is open."""
         self._signed = False
         self._text_head = b""
         """The bytes before a piece of the open text block."""
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
-        if self._open != "text":
+        if self._open_kind != "text":
             return super().take_texts(pieces)
         between = b"}}\n\n" + self._text_head
         return self._text_head + between.join(pieces) + b"}}\n\n"
@@ -170,35 +170,38 @@ class MessagesRenderer(Renderer):
         match event:
             case TextPiece() | RefusalPiece() | ReasoningPiece():
                 self._refused = self._refused or isinstance(event, RefusalPiece)
-                out = self._add("thinking" if isinstance(event, ReasoningPiece) else "text", event.piece)
+                kind = "thinking" if isinstance(event, ReasoningPiece) else "text"
+                out = self._begin_unless_open(kind) + self._delta(kind, event.piece)
             case ReasoningSeal():
                 self._signed = True
-                out = self._ensure("thinking") + self._delta("signature", rawjson.encode(self._sign(event.seal)))
+                signature = rawjson.encode(self._sign(event.seal))
+                out = self._begin_unless_open("thinking") + self._delta("signature", signature)
             case ToolCallBegan():
                 out = self._begin("tool_use", self._tool(event))
             case Medium():
                 out = self._begin("image", rawjson.encode(_image(event)))
             case Citation():
-                out = self._add("citation", rawjson.encode(_citation(event)), "text")
+                citation = rawjson.encode(_citation(event))
+                out = self._begin_unless_open("text") + self._delta("citation", citation)
             case ArgumentsPiece():
                 out = self._delta("input", event.piece)
             case BlockEnded():
                 out = self._end()
             case AnswerFinished():
-                self._ending = _ending(event, refused=self._refused)
+                self._ending = _ending_of(event, refused=self._refused)
         return out
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        """Returns the end. An answer without any block gets an empty one: otherwise clients call again."""
-        out = b"" if self._index >= 0 or self._muted else self._ensure("text") + self._end()
+        """Returns the end. An answer without any block gets an empty one, because clients would call again."""
+        empty_block = b"" if self._index >= 0 or self._muted else self._begin_unless_open("text") + self._end()
         reason, sequence = self._ending
         delta = {"stop_reason": reason, "stop_sequence": sequence}
-        last = {"type": "message_delta", "delta": delta, "usage": _final_usage(usage)}
-        return out + write_event(b"message_delta", rawjson.encode(last)) + _STOP
+        totals = {"type": "message_delta", "delta": delta, "usage": _final_usage(usage)}
+        return empty_block + write_event(b"message_delta", rawjson.encode(totals)) + _STOP
 
     def _start(self, usage: Usage | None) -> bytes:
-        known = usage or Usage(input=max(1, self._order.input_hint))
-        report = _opening_usage(msgspec.structs.replace(known, output=0))
+        usage = usage or Usage(input=max(1, self._order.input_hint))
+        report = _opening_usage(msgspec.structs.replace(usage, output=0))
         start = {"type": "message_start", "message": _message(self._order, [], report, None, None)}
         return write_event(b"message_start", rawjson.encode(start)) + _PING
 
@@ -206,16 +209,13 @@ class MessagesRenderer(Renderer):
         name = self._names.get(call.name, call.name)
         return rawjson.encode({"type": "tool_use", "id": TOOLS.valid_name(call.id), "name": name, "input": {}})
 
-    def _add(self, kind: str, piece: bytes, block: str = "") -> bytes:
-        return self._ensure(block or kind) + self._delta(kind, piece)
-
-    def _ensure(self, kind: str) -> bytes:
-        return b"" if self._open == kind else self._begin(kind, _EMPTY_BLOCKS[kind])
+    def _begin_unless_open(self, kind: str) -> bytes:
+        return b"" if self._open_kind == kind else self._begin(kind, _EMPTY_BLOCKS[kind])
 
     def _begin(self, kind: str, block: bytes) -> bytes:
-        before = self._end() if self._open else b""
+        before = self._end()
         self._index += 1
-        self._open = kind
+        self._open_kind = kind
         if kind == "text":
             self._text_head = self._delta("text", b"").removesuffix(b"}}\n\n")
         return before + (
@@ -230,18 +230,18 @@ class MessagesRenderer(Renderer):
         )
 
     def _end(self) -> bytes:
-        if not self._open:
+        if not self._open_kind:
             return b""
         seal = b""
-        if self._open == "thinking" and not self._signed:
+        if self._open_kind == "thinking" and not self._signed:
             seal = self._delta("signature", rawjson.encode(self._sign(PLAIN_SEAL)))
-        self._open, self._signed = "", False
+        self._open_kind, self._signed = "", False
         stop = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % self._index
         return seal + stop
 
 
 class WholeMessageRenderer(WholeRenderer):
-    """A whole message. Consecutive content of one kind is one block."""
+    """Writes a whole message. Consecutive content of one kind is one block."""
 
     def __init__(
         self, order: Order, names: Mapping[str, str], *, muted: bool = False, sign: Callable[[Seal], str] = wrap
@@ -254,10 +254,10 @@ class WholeMessageRenderer(WholeRenderer):
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         report = {**_opening_usage(usage), **_final_usage(usage)}
         if self._muted:
-            return rawjson.encode(_message(self._order, [], report, *_MUTED_END))
+            return rawjson.encode(_message(self._order, [], report, *_MUTED_ENDING))
         refused = any(block.kind is BlockKind.REFUSAL for block in self.blocks)
         content = [part for block in self.blocks for part in self._parts(block)]
-        return rawjson.encode(_message(self._order, content, report, *_ending(self.finishes[0], refused=refused)))
+        return rawjson.encode(_message(self._order, content, report, *_ending_of(self.finishes[0], refused=refused)))
 
     def _parts(self, block: WholeBlock) -> list[dict[str, Any]]:
         if block.media:

@@ -1,8 +1,8 @@
-"""Tools of a Messages request, and the choice among them.
+"""Reads the tools of a Messages request, and the choice among them.
 
 Tools that the vendor runs on its own servers have no counterpart: they are left out, or refused where the answer would
-be worth nothing without them. Those of its own that the client runs have a form that the vendor's models know by heart:
-other models get it written out. Names that are too long for OpenAI are spelled shorter, and mapped back in answers.
+be worth nothing without them. The vendor's tools that clients run have schemas that its models know without being told;
+other models get them written out. Names that are too long for OpenAI are sent shortened, and restored in answers.
 """
 
 from collections.abc import Iterator
@@ -18,47 +18,49 @@ from gateway.domain.rawjson import NULL, Fields, is_nothing
 from gateway.domain.text import plain
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
-_TOLD = ("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name")
-"""Fields of a vendor's tool inputs and results that a model can read."""
-_SERVER = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")
-_SCREEN = ("computer", "browser")
+_READABLE = ("query", "command", "code", "url", "title", "text", "data", "stdout", "stderr", "error_code", "tool_name")
+"""Fields of inputs and results of the vendor's tools that a model can read."""
+_SERVER_TOOLS = ("web_search", "web_fetch", "code_execution", "tool_search", "mcp_toolset", "advisor")
+_SCREEN_TOOLS = ("computer", "browser")
+"""The starts of the types of tools that the vendor runs, and of those that control a screen."""
 _NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema of an object."""
     return {"type": "object", "properties": properties, "required": required}
 
 
 _TEXT = {"type": "string"}
 _RANGE = {"type": "array", "items": {"type": "integer"}}
-_EDITS = ["view", "create", "str_replace", "insert"]
-_EDITED = {
+_EDIT_COMMANDS = ["view", "create", "str_replace", "insert"]
+_EDIT_ARGUMENTS = {
     **dict.fromkeys(("path", "file_text", "old_str", "new_str"), _TEXT),
     "insert_line": {"type": "integer"},
     "insert_text": _TEXT,
 }
-_KNOWN: dict[str, tuple[str, dict[str, Any]]] = {
+_CLIENT_TOOLS: dict[str, tuple[str, dict[str, Any]]] = {
     "bash": (
         "Run a command in a persistent bash session.",
         _object([], command=_TEXT, restart={"type": "boolean"}),
     ),
     "text_editor": (
         "View, create and edit files.",
-        _object(["command", "path"], command={**_TEXT, "enum": _EDITS}, **_EDITED, view_range=_RANGE),
+        _object(["command", "path"], command={**_TEXT, "enum": _EDIT_COMMANDS}, **_EDIT_ARGUMENTS, view_range=_RANGE),
     ),
     "memory": (
         "View and edit files in the memory directory /memories.",
         _object(
             ["command"],
-            command={**_TEXT, "enum": [*_EDITS, "delete", "rename"]},
-            **_EDITED,
+            command={**_TEXT, "enum": [*_EDIT_COMMANDS, "delete", "rename"]},
+            **_EDIT_ARGUMENTS,
             old_path=_TEXT,
             new_path=_TEXT,
             view_range=_RANGE,
         ),
     ),
 }
-"""Description and schema by the start of the type."""
+"""The description and the schema of the vendor's tools that clients run, by the start of the type."""
 
 
 class _Tool(msgspec.Struct, gc=False):
@@ -85,7 +87,7 @@ class _Change(msgspec.Struct, gc=False):
 
 
 _CHANGE = msgspec.json.Decoder(_Change)
-_RAWS = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_RAW_TOOLS = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _TOOLS = msgspec.json.Decoder(list[_Tool] | None)
 _CHOICE = msgspec.json.Decoder(_Choice | None)
 
@@ -98,7 +100,7 @@ class ReadTools(msgspec.Struct, frozen=True):
     single: bool = False
     """Whether the client wants no parallel calls."""
     names: dict[str, str] = {}
-    """The client's names by the sent ones, if they differ."""
+    """The client's names of tools by the sent ones, if they differ."""
     dropped: tuple[str, ...] = ()
     """The client's names of what is left out: tools that the vendor runs, and examples."""
 
@@ -111,19 +113,21 @@ def read_tools(fields: Fields) -> ReadTools:
     offers = tuple(offer for _, offer in offered if offer is not None)
     lost = [tool for tool, offer in offered if offer is None]
     if lost and (not offers or (choice is not None and choice.name in {tool.name for tool in lost})):
-        gone = ", ".join(tool.name or tool.type or "" for tool in lost)
+        names = ", ".join(tool.name or tool.type or "" for tool in lost)
         raise unsupported_param(
-            "tools", f"{gone}: the vendor's own servers run it; only a channel of dialect anthropic has it"
+            "tools", f"{names}: the vendor's own servers run it; only a channel of dialect anthropic has it"
         )
+    dropped = [f"tools.{tool.name or tool.type}" for tool in lost]
+    if any(not is_nothing(tool.input_examples) for tool in tools):
+        dropped.append("tools[].input_examples")
+    if not offers:
+        choice = None
     return ReadTools(
         offers,
-        _choice(choice) if choice is not None and offers else ToolChoice(),
-        single=bool(choice is not None and offers and choice.disable_parallel_tool_use),
+        ToolChoice() if choice is None else _translate_choice(choice),
+        single=choice is not None and bool(choice.disable_parallel_tool_use),
         names={offer.name: tool.name for tool, offer in offered if offer is not None and offer.name != tool.name},
-        dropped=(
-            *(f"tools.{tool.name or tool.type}" for tool in lost),
-            *(("tools[].input_examples",) if any(not is_nothing(tool.input_examples) for tool in tools) else ()),
-        ),
+        dropped=tuple(dropped),
     )
 
 
@@ -132,10 +136,10 @@ TOOL_CHANGES = frozenset({"tool_addition", "tool_removal"})
 
 
 def changed_tools(tools: msgspec.Raw, changes: list[tuple[str, msgspec.Raw]]) -> msgspec.Raw:
-    """Returns the tools that are on offer at the end of the conversation. Raises BadRequest."""
+    """Returns the tools that are offered at the end of the conversation. Raises BadRequest."""
     if not changes:
         return tools
-    defined = {_name_of(tool): tool for tool in read_typed(_RAWS, tools, "tools") or ()}
+    defined = {_name_of(tool): tool for tool in read_typed(_RAW_TOOLS, tools, "tools") or ()}
     offered = dict(defined)
     for kind, raw in changes:
         change = read_typed(_CHANGE, raw, f"messages[].{kind}.tool")
@@ -156,19 +160,19 @@ def _name_of(tool: msgspec.Raw) -> str:
 def _offer(tool: _Tool, where: str) -> ToolOffer | None:
     """Returns a tool's function; None if the vendor runs it."""
     kind = tool.type or "custom"
-    if kind.startswith(_SCREEN):
+    if kind.startswith(_SCREEN_TOOLS):
         raise unsupported_param(where, f"a tool of type '{plain(kind, 40)}' has no counterpart there")
-    if kind.startswith(_SERVER):
+    if kind.startswith(_SERVER_TOOLS):
         return None
     offer = ToolOffer(name=OPENAI_TOOLS.valid_name(tool.name), cache=tool.cache_control, where=where)
-    for name, (description, schema) in _KNOWN.items():
+    for name, (description, schema) in _CLIENT_TOOLS.items():
         if kind.startswith(name + "_"):
             return msgspec.structs.replace(offer, description=description, parameters=rawjson.raw(schema))
     parameters = rawjson.raw(_NO_ARGUMENTS) if rawjson.is_null(tool.input_schema) else tool.input_schema
     return msgspec.structs.replace(offer, description=tool.description or "", parameters=parameters, strict=tool.strict)
 
 
-def _choice(choice: _Choice) -> ToolChoice:
+def _translate_choice(choice: _Choice) -> ToolChoice:
     match choice.type:
         case "any":
             return ToolChoice(mode="required")
@@ -179,14 +183,14 @@ def _choice(choice: _Choice) -> ToolChoice:
     raise BadRequest("tool_choice.type must be auto, any, tool or none", param="tool_choice.type")
 
 
-def texts_told(value: Any) -> Iterator[str]:
-    """Yields the texts in what a tool of the vendor's was given or found, in whatever form that is."""
+def readable_texts(value: Any) -> Iterator[str]:
+    """Yields the texts in the input or the result of a vendor's tool, whatever its form."""
     if isinstance(value, list):
         for item in value:
-            yield from texts_told(item)
+            yield from readable_texts(item)
     elif isinstance(value, dict) and value.get("type") != "base64":
-        for name, inner in value.items():
-            if not isinstance(inner, str):
-                yield from texts_told(inner)
-            elif inner and name in _TOLD:
-                yield inner
+        for name, member in value.items():
+            if not isinstance(member, str):
+                yield from readable_texts(member)
+            elif member and name in _READABLE:
+                yield member

@@ -1,9 +1,8 @@
 """Ollama's API (``POST /api/chat|generate|embed|embeddings``), for programs that offer nothing else.
 
-Chats are translated for every channel; a prompt with a suffix becomes a request for completions, and one for vectors is
-handled as one for embeddings. Answers are streams of JSON lines unless the request says otherwise; there are no
-keep-alives, for every line must be JSON.
-Names may end with ``:latest``, as Ollama's own clients write them.
+Chats are translated for every channel. A prompt with a suffix becomes a request for completions, and a request for
+vectors one for embeddings. Answers are streams of JSON lines unless the request says otherwise; there are no
+keep-alives, because every line must be JSON. Names may end with ``:latest``, as Ollama's own clients write them.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +23,7 @@ from gateway.inbound.api import AttemptPlan, HttpRequest, InboundApi, InboundReq
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.completions.api import COMPLETIONS
 from gateway.inbound.embeddings.api import EMBEDDINGS
-from gateway.inbound.json_body import fields_of, unmask
+from gateway.inbound.json_body import fields_of
 from gateway.inbound.ollama.render import EmbeddingLines, LineRenderer, WholeLineRenderer
 from gateway.inbound.ollama.request import (
     completion_fields,
@@ -40,8 +39,8 @@ from gateway.upstream.openai.completions import CompletionsDialect
 LATEST = ":latest"
 
 
-class _Ollama(InboundApi):
-    """What its paths have in common."""
+class _OllamaApi(InboundApi):
+    """What Ollama's paths have in common."""
 
     name = "ollama"
     respells = True
@@ -61,42 +60,46 @@ class _Ollama(InboundApi):
         return msgspec.json.encode({"error": error.message + (f" [call {call}]" if call else "")})
 
     def error_event(self, error: GatewayError, call: str) -> bytes:
-        """Returns the last line."""
+        """Returns the last line of the stream."""
         return self.error_body(error, call) + b"\n"
 
 
-class OllamaChat(_Ollama):
+class OllamaChat(_OllamaApi):
     """``POST /api/chat`` as an ``InboundApi``."""
 
     chat: ClassVar[bool] = True
+    """Whether lines have a ``message``: ``POST /api/generate`` has a ``response`` instead."""
     caps = CAPS
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        parsed = read_chat_request(*fields_of(request.body))
+        parsed = read_chat_request(fields_of(request.body))
         if not request.headers.get("user-agent", "").startswith("ollama-python/"):
             return parsed
         return msgspec.structs.replace(parsed, form=AnswerForm(image_objects=True))
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
-        """Returns the plan: every channel gets it translated."""
-        return AttemptPlan(self.rendered(chat), finish_translation(translate_ollama(order), channel), native=False)
+        """Returns the plan. Every channel gets the request translated."""
+        order = finish_translation(translate_ollama(order), channel)
+        return AttemptPlan(self.line_adapter(chat), order, native=False)
 
-    def rendered(self, chat: DialectAdapter) -> RenderingAdapter:
-        """Returns the adapter that writes a chat's answers as lines."""
-        return RenderingAdapter(chat, partial(LineRenderer, chat=self.chat), partial(WholeLineRenderer, chat=self.chat))
+    def line_adapter(self, dialect: DialectAdapter) -> RenderingAdapter:
+        """Returns the adapter that writes a dialect's answers as lines."""
+        return RenderingAdapter(
+            dialect, partial(LineRenderer, chat=self.chat), partial(WholeLineRenderer, chat=self.chat)
+        )
 
 
 class OllamaGenerate(OllamaChat):
-    """``POST /api/generate`` as an ``InboundApi``: a prompt is a chat, but with ``suffix`` or ``raw`` a completion."""
+    """``POST /api/generate`` as an ``InboundApi``. A prompt becomes a chat; with ``suffix`` or ``raw`` a completion."""
 
     chat = False
     selective = True
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        fields, mask = fields_of(request.body)
+        fields = fields_of(request.body)
         if rawjson.maybe(fields.get("suffix")) or rawjson.maybe(fields.get("raw")):
-            return COMPLETIONS.parse(_with_fields(request, completion_fields))
-        return read_generate_request(fields, mask)
+            return COMPLETIONS.parse(_translate_request(request, completion_fields))
+        return read_generate_request(fields)
 
     def obstacle(self, request: InboundRequest, channel: Channel) -> str:
         return COMPLETIONS.obstacle(request, channel) if "prompt" in request.fields else ""
@@ -105,21 +108,21 @@ class OllamaGenerate(OllamaChat):
         if "prompt" not in order.fields:
             return super().plan(order, channel, chat, lacking=lacking)
         plan = COMPLETIONS.plan(order, channel, chat, lacking=lacking)
-        adapter = self.rendered(CompletionsDialect() if plan.native else chat)
+        adapter = self.line_adapter(CompletionsDialect() if plan.native else chat)
         return AttemptPlan(adapter, plan.order, native=False)
 
 
-class OllamaEmbed(_Ollama):
+class OllamaEmbed(_OllamaApi):
     """``POST /api/embed`` as an ``InboundApi``."""
 
     selective = True
     falls_back = False
     answer_limit = EMBEDDINGS.answer_limit
     single: ClassVar[bool] = False
-    """Whether one text is given and one vector returned: ``POST /api/embeddings``."""
+    """Whether it takes one text and returns one vector, as ``POST /api/embeddings`` does."""
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        return EMBEDDINGS.parse(_with_fields(request, partial(embedding_fields, single=self.single)))
+        return EMBEDDINGS.parse(_translate_request(request, partial(embedding_fields, single=self.single)))
 
     def order(self, request: InboundRequest, call: CallId, ts: Millis) -> Order:
         order = super().order(request, call, ts)
@@ -145,8 +148,6 @@ OLLAMA_EMBED = OllamaEmbed()
 OLLAMA_EMBEDDINGS = OllamaEmbeddings()
 
 
-def _with_fields(request: HttpRequest, change: Callable[[Fields], Fields]) -> HttpRequest:
+def _translate_request(request: HttpRequest, translate: Callable[[Fields], Fields]) -> HttpRequest:
     """Returns the equivalent request of another API. Raises BadRequest."""
-    fields, mask = fields_of(request.body)
-    body = rawjson.encode(change(fields))
-    return msgspec.structs.replace(request, body=unmask(body, mask) if mask else body)
+    return msgspec.structs.replace(request, body=rawjson.encode(translate(fields_of(request.body))))

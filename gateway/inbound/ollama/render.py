@@ -1,7 +1,7 @@
-"""Answers as Ollama's clients read them: JSON objects, in a stream one a line.
+"""Renders answers for Ollama's clients: JSON objects, one a line in a stream.
 
 The last one (``done: true``) has the totals and is written once the call is recorded. A tool call is written when its
-arguments are complete: they are an object there, and no text.
+arguments are complete, because they are an object there.
 """
 
 from collections.abc import Mapping
@@ -34,19 +34,19 @@ _MS = 1_000_000
 Json = dict[str, Any]
 
 
-def _parts(content: object, more: Mapping[str, object], *, chat: bool) -> Json:
-    """Returns the part of a line with content: text and thoughts of a chat are in a ``message``."""
+def _content_fields(content: object, more: Mapping[str, object], *, chat: bool) -> Json:
+    """Returns the fields of a line with content. Those of a chat are in a ``message``."""
     return {"message": {"role": "assistant", "content": content, **more}} if chat else {"response": content, **more}
 
 
 class WholeLineRenderer(WholeRenderer):
-    """A whole answer, of a ``chat`` or of a prompt: one line."""
+    """Writes a whole answer to a ``chat`` or a prompt as one line."""
 
     def __init__(self, order: Order, *, chat: bool) -> None:
         super().__init__(order)
         self._chat = chat
         self._first = 0
-        """When the first part of the answer came."""
+        """When the first part of the answer came, by the order's clock; 0 before that."""
 
     def shows(self, medium: Medium) -> bool:
         return medium.is_image and bool(medium.data)
@@ -56,10 +56,10 @@ class WholeLineRenderer(WholeRenderer):
         images = [medium.data for block in self.blocks for medium in block.media]
         calls = [call for block in self.blocks for call in _calls(block)]
         more = {"thinking": thinking, **self._images(images), "tool_calls": calls or None}
-        return self._last(usage, self.text(BlockKind.TEXT, BlockKind.REFUSAL), more)
+        return self._last_line(usage, self.text(BlockKind.TEXT, BlockKind.REFUSAL), more)
 
     def _images(self, images: list[str]) -> Json:
-        """Returns images in base64. A response has a place for one."""
+        """Returns the fields with images in base64."""
         if not images:
             return {}
         if not self._chat:
@@ -67,20 +67,20 @@ class WholeLineRenderer(WholeRenderer):
         objects = self._order.form.image_objects
         return {"images": [{"value": data} for data in images] if objects else images}
 
-    def _last(self, usage: Usage, content: msgspec.Raw | None, more: Mapping[str, object]) -> bytes:
+    def _last_line(self, usage: Usage, content: msgspec.Raw | None, more: Mapping[str, object]) -> bytes:
         reason = "length" if self.finish == "length" else "stop"
         return self._line(content, more, {"done": True, "done_reason": reason, **self._totals(usage)})
 
     def _line(self, content: msgspec.Raw | None, more: Mapping[str, object], end: Mapping[str, object]) -> bytes:
         now = self._order.clock()
         self._first = self._first or now
-        said = {name: value for name, value in more.items() if value is not None}
-        head = {"model": self._order.model, "created_at": _moment(now)}
-        parts = _parts(_EMPTY if content is None else content, said, chat=self._chat)
-        return rawjson.encode({**head, **parts, **end})
+        more = {name: value for name, value in more.items() if value is not None}
+        head = {"model": self._order.model, "created_at": _format_time(now)}
+        fields = _content_fields(_EMPTY if content is None else content, more, chat=self._chat)
+        return rawjson.encode({**head, **fields, **end})
 
     def _totals(self, usage: Usage) -> Json:
-        """Returns the last line's times and tokens. No time is zero, because clients divide by them."""
+        """Returns the times and tokens of the last line. No time is zero, because clients divide by them."""
         now, began = self._order.clock(), self._order.began
         first = self._first or now
         return {
@@ -94,44 +94,46 @@ class WholeLineRenderer(WholeRenderer):
 
 
 class LineRenderer(WholeLineRenderer):
-    """A streamed answer as lines."""
+    """Writes a streamed answer as lines."""
 
     def take(self, event: AnswerEvent) -> bytes:
         match event:
             case TextPiece() | RefusalPiece():
-                return self._part(content=msgspec.Raw(event.piece))
+                return self._next_line(content=msgspec.Raw(event.piece))
             case ReasoningPiece():
-                return self._part(thinking=msgspec.Raw(event.piece))
+                return self._next_line(thinking=msgspec.Raw(event.piece))
             case Medium():
-                return self._part(**self._images([event.data]))
+                return self._next_line(**self._images([event.data]))
         super().take(event)
         if isinstance(event, BlockEnded) and event.kind is BlockKind.TOOL_CALL:
-            return self._part(tool_calls=_calls(self.blocks.pop()))
+            return self._next_line(tool_calls=_calls(self.blocks.pop()))
         return b""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        return self._last(usage, None, {}) + b"\n"
+        return self._last_line(usage, None, {}) + b"\n"
 
-    def _part(self, content: msgspec.Raw | None = None, **more: object) -> bytes:
+    def _next_line(self, content: msgspec.Raw | None = None, **more: object) -> bytes:
         return self._line(content, more, {"done": False}) + b"\n"
 
 
 def _calls(block: WholeBlock) -> list[Json]:
-    """Returns the tool call in a block."""
+    """Returns the tool call in a block; none if it has none."""
     if (call := block.call) is None:
         return []
     function = {"index": call.number, "name": call.name, "arguments": block.arguments}
     return [{"id": call.id, "function": function}]
 
 
-def _moment(ms: int) -> str:
+def _format_time(ms: int) -> str:
+    """Returns a time with nanoseconds, as Ollama writes it."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
 
 
 class EmbeddingLines(EmbeddingsAdapter):
-    """An adapter that writes embeddings as Ollama does, several or a single one."""
+    """Writes the embeddings of another adapter as Ollama does."""
 
     def __init__(self, inner: Adapter, *, single: bool) -> None:
+        """``single``: the answer is one vector, and not a list of them."""
         self._inner = inner
         self._single = single
 
@@ -148,8 +150,8 @@ class EmbeddingLines(EmbeddingsAdapter):
         def write(usage: Usage) -> bytes:
             if self._single:
                 return rawjson.encode({"embedding": vectors[0]})
-            spent = max(1, order.clock() - order.began) * _MS
-            totals = {"total_duration": spent, "load_duration": 0, "prompt_eval_count": usage.input}
+            duration = max(1, order.clock() - order.began) * _MS
+            totals = {"total_duration": duration, "load_duration": 0, "prompt_eval_count": usage.input}
             return rawjson.encode({"model": order.model, "embeddings": vectors, **totals})
 
         return msgspec.structs.replace(answer, render=write)
@@ -157,5 +159,5 @@ class EmbeddingLines(EmbeddingsAdapter):
 
 def load_answer(model: str, now: int, *, chat: bool) -> Json:
     """Returns the answer to a request without a prompt, with which clients load a model."""
-    head = {"model": model, "created_at": _moment(now)}
-    return {**head, **_parts("", {}, chat=chat), "done": True, "done_reason": "load"}
+    head = {"model": model, "created_at": _format_time(now)}
+    return {**head, **_content_fields("", {}, chat=chat), "done": True, "done_reason": "load"}

@@ -1,8 +1,8 @@
-"""Ollama's requests: what they ask for in the words of chat completions, and their messages as a ``Conversation``.
+"""Reads Ollama's requests: their parameters in the words of chat completions, and their messages as a ``Conversation``.
 
-What only a model server can use (``num_ctx``, ``keep_alive``) is left out and named. Clients need no ids for tool
-calls, and get some here: a result belongs to the call that it names, else to the first call of its tool that has no
-result, else to the first call of any.
+What only a model server can use (``num_ctx``, ``keep_alive``) is left out and named. Clients may omit the ids of tool
+calls, so calls get ids here. A result belongs to the call that it names, else to the first call of its tool without a
+result, else to the first call of any tool without one.
 """
 
 import base64
@@ -24,6 +24,7 @@ from gateway.domain.transcript import Transcript
 from gateway.inbound.api import InboundRequest
 from gateway.inbound.chat.api import read_chat
 from gateway.inbound.chat.conversation import ChatFunction, ChatTool, call_arguments, read_tools
+from gateway.inbound.json_body import check_text
 from gateway.inbound.media import image_part
 
 LIMIT = "num_predict"
@@ -32,17 +33,17 @@ OPTIONS = (
     *("temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty"),
     "repeat_penalty",
 )
-"""Options with the same name elsewhere."""
-_READ = frozenset({"model", "stream", "options", "format", "think", "logprobs", "top_logprobs"})
-_IN_CHATS = _READ | {"messages", "tools"}
-_IN_PROMPTS = _READ | {"prompt", "system", "images", "suffix", "raw"}
-_WORDS = {
+"""Options with the same name in chat completions."""
+_READ_FIELDS = frozenset({"model", "stream", "options", "format", "think", "logprobs", "top_logprobs"})
+_READ_CHAT_FIELDS = _READ_FIELDS | {"messages", "tools"}
+_READ_PROMPT_FIELDS = _READ_FIELDS | {"prompt", "system", "images", "suffix", "raw"}
+_PARAM_NAMES = {
     "max_tokens": f"options.{LIMIT}",
     "reasoning_effort": "think",
     "response_format": "format",
     **{name: f"options.{name}" for name in OPTIONS},
 }
-"""The client's names of parameters."""
+"""The client's names of parameters, by those of chat completions."""
 _IMAGE_SIGNS = (
     (b"\x89PNG", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -71,88 +72,92 @@ _MESSAGES = msgspec.json.Decoder(list[_Message])
 _OPTIONS = msgspec.json.Decoder(Fields | None)
 
 
-def read_chat_request(given: Fields, mask: bytes) -> InboundRequest:
-    """Reads a request to ``POST /api/chat``. Raises BadRequest."""
-    fields = _parameters(given)
-    fields |= {name: given[name] for name in ("messages", "tools") if name in given}
-    return _as_chat(given, mask, fields, _IN_CHATS)
+def read_chat_request(request: Fields) -> InboundRequest:
+    """Returns a checked request to ``POST /api/chat``. Raises BadRequest."""
+    fields = _parameters(request)
+    fields |= {name: request[name] for name in ("messages", "tools") if name in request}
+    return _read_as_chat(request, fields, _READ_CHAT_FIELDS)
 
 
-def read_generate_request(given: Fields, mask: bytes) -> InboundRequest:
-    """Reads a request to ``POST /api/generate`` as a chat. Raises BadRequest."""
-    system, images = _text(given, "system"), given.get("images", NULL)
-    turns: list[dict[str, Any]] = [{"role": "user", "content": _text(given, "prompt"), "images": images}]
+def read_generate_request(request: Fields) -> InboundRequest:
+    """Returns a checked request to ``POST /api/generate``, as a chat. Raises BadRequest."""
+    system, images = _text(request, "system"), request.get("images", NULL)
+    messages: list[dict[str, Any]] = [{"role": "user", "content": _text(request, "prompt"), "images": images}]
     if not is_nothing(system):
-        turns.insert(0, {"role": "system", "content": system})
-    return _as_chat(given, mask, _parameters(given) | {"messages": rawjson.raw(turns)}, _IN_PROMPTS)
+        messages.insert(0, {"role": "system", "content": system})
+    return _read_as_chat(request, _parameters(request) | {"messages": rawjson.raw(messages)}, _READ_PROMPT_FIELDS)
 
 
-def completion_fields(given: Fields) -> Fields:
-    """Returns the completion of ``POST /api/generate`` with ``suffix`` or ``raw``. Raises BadRequest."""
-    fields = _parameters(given)
+def completion_fields(request: Fields) -> Fields:
+    """Returns the completion for a ``POST /api/generate`` with ``suffix`` or ``raw``. Raises BadRequest."""
+    fields = _parameters(request)
     for name in ("reasoning_effort", "response_format", "top_logprobs"):
         fields.pop(name, None)
-    fields["prompt"] = _text(given, "prompt")
-    if not is_nothing(suffix := _text(given, "suffix")):
+    fields["prompt"] = _text(request, "prompt")
+    if not is_nothing(suffix := _text(request, "suffix")):
         fields["suffix"] = suffix
     return fields
 
 
-def embedding_fields(given: Fields, *, single: bool) -> Fields:
-    """Returns the request for embeddings of ``POST /api/embed``, or with ``single`` of ``POST /api/embeddings``."""
+def embedding_fields(request: Fields, *, single: bool) -> Fields:
+    """Returns the embeddings for a ``POST /api/embed``, or with ``single`` for a ``POST /api/embeddings``.
+
+    Raises BadRequest.
+    """
     name = "prompt" if single else "input"
-    text = given.get(name, NULL)
-    if rawjson.is_null(text) or (single and bytes(memoryview(text)[:1]) != b'"'):
+    text = request.get(name, NULL)
+    if rawjson.is_null(text) or (single and not rawjson.is_text(text)):
         raise BadRequest(f"{name} must be a text{'' if single else ' or an array of texts'}", param=name)
-    fields = {"model": given.get("model", NULL), "input": text, "encoding_format": rawjson.raw("float")}
-    return fields | {name: given[name] for name in ("dimensions",) if rawjson.maybe(given.get(name))}
+    fields = {"model": request.get("model", NULL), "input": text, "encoding_format": rawjson.raw("float")}
+    if rawjson.maybe(request.get("dimensions")):
+        fields["dimensions"] = request["dimensions"]
+    return fields
 
 
 def translate_ollama(order: Order) -> Order:
     """Returns the order with its messages and tools as a conversation. Raises BadRequest."""
     fields = {name: raw for name, raw in order.fields.items() if name not in ("messages", "tools")}
-    transcript = _transcript(order.fields["messages"])
+    transcript = _transcript_of(order.fields["messages"])
     tools, _ = read_tools({"tools": order.fields.get("tools", NULL)})
-    conversation = Conversation(turns=transcript.turns, tools=tools, param_names=_WORDS, marks=transcript.marks)
+    conversation = Conversation(turns=transcript.turns, tools=tools, param_names=_PARAM_NAMES, marks=transcript.marks)
     fields["model"] = rawjson.raw(order.model)
     return msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation)
 
 
-def _as_chat(given: Fields, mask: bytes, fields: Fields, known: frozenset[str]) -> InboundRequest:
-    """Returns the request with these fields; ``known`` are the given ones that were read."""
-    if "messages" in fields:
-        _transcript(fields["messages"])
-    lost = [f"options.{name}" for name in _options(given) if name not in OPTIONS and name != LIMIT]
-    unread = [name for name, raw in given.items() if name not in known and not is_nothing(raw)]
-    parsed = read_chat(b"", fields, mask)
-    return msgspec.structs.replace(parsed, removed=(*unread, *lost))
+def _read_as_chat(request: Fields, chat: Fields, read_names: frozenset[str]) -> InboundRequest:
+    """Returns the checked chat. ``read_names`` are the names of the request's fields that are read."""
+    if "messages" in chat:
+        _transcript_of(chat["messages"])
+    lost_options = [f"options.{name}" for name in _options(request) if name not in OPTIONS and name != LIMIT]
+    unread = [name for name, raw in request.items() if name not in read_names and not is_nothing(raw)]
+    return msgspec.structs.replace(read_chat(b"", chat), removed=(*unread, *lost_options))
 
 
-def _parameters(given: Fields) -> Fields:
-    """Returns what requests for text have in common."""
-    stream, options = given.get("stream", NULL), _options(given)
-    fields: Fields = {"model": given.get("model", NULL), "stream": _TRUE if rawjson.is_null(stream) else stream}
+def _parameters(request: Fields) -> Fields:
+    """Returns the model, the stream flag and the parameters, which all requests for text have, as in a chat."""
+    stream, options = request.get("stream", NULL), _options(request)
+    fields: Fields = {"model": request.get("model", NULL), "stream": _TRUE if rawjson.is_null(stream) else stream}
     fields |= {name: options[name] for name in OPTIONS if not rawjson.is_null(options.get(name))}
     limit = rawjson.maybe(options.get(LIMIT))
-    if type(limit) is int and limit > 0:  # -1 and -2: no limit
+    if type(limit) is int and limit > 0:  # -1 and -2 mean no limit
         fields["max_tokens"] = rawjson.raw(limit)
-    if (form := _form(rawjson.maybe(given.get("format")))) is not None:
+    if (form := _response_format(rawjson.maybe(request.get("format")))) is not None:
         fields["response_format"] = rawjson.raw(form)
-    if (effort := _effort(rawjson.maybe(given.get("think")))) is not None:
+    if (effort := _effort(rawjson.maybe(request.get("think")))) is not None:
         fields["reasoning_effort"] = rawjson.raw(effort)
-    return fields | {name: given[name] for name in ("logprobs", "top_logprobs") if rawjson.maybe(given.get(name))}
+    return fields | {name: request[name] for name in ("logprobs", "top_logprobs") if rawjson.maybe(request.get(name))}
 
 
-def _options(given: Fields) -> Fields:
-    return read_typed(_OPTIONS, given.get("options", NULL), "options") or {}
+def _options(request: Fields) -> Fields:
+    return read_typed(_OPTIONS, request.get("options", NULL), "options") or {}
 
 
-def _form(given: object) -> dict[str, Any] | None:
-    if given == "json":
+def _response_format(form: object) -> dict[str, Any] | None:
+    if form == "json":
         return {"type": "json_object"}
-    if isinstance(given, dict):
-        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": given}}
-    if given in (None, ""):
+    if isinstance(form, dict):
+        return {"type": "json_schema", "json_schema": {"name": "answer", "schema": form}}
+    if form in (None, ""):
         return None
     raise BadRequest("format must be 'json' or a JSON schema", param="format")
 
@@ -167,25 +172,21 @@ def _effort(think: object) -> str | None:
     raise BadRequest("think must be true, false, low, medium or high", param="think")
 
 
-def _text(holder: Fields, name: str) -> msgspec.Raw:
-    """Returns a JSON string; an empty one if there is none. Raises BadRequest."""
-    return _checked_text(holder.get(name, NULL), name)
+def _text(request: Fields, name: str) -> msgspec.Raw:
+    """Returns a text of the request; an empty one if it has none. Raises BadRequest."""
+    return _text_or_empty(request.get(name, NULL), name)
 
 
-def _checked_text(raw: msgspec.Raw, name: str) -> msgspec.Raw:
-    if rawjson.is_null(raw):
-        return _EMPTY
-    if bytes(memoryview(raw)[:1]) != b'"':
-        raise BadRequest(f"{name} must be a string", code="invalid_type", param=name)
-    return raw
+def _text_or_empty(raw: msgspec.Raw, name: str) -> msgspec.Raw:
+    return _EMPTY if rawjson.is_null(raw) else check_text(raw, name)
 
 
-def _transcript(messages: msgspec.Raw) -> Transcript:
-    """Returns the turns of a conversation. Raises BadRequest."""
+def _transcript_of(raw_messages: msgspec.Raw) -> Transcript:
+    """Returns the turns of the messages. Raises BadRequest."""
     transcript = Transcript()
     calls: dict[str, str] = {}
-    given = read_typed(_MESSAGES, messages, "messages")
-    for number, message in enumerate(given):
+    messages = read_typed(_MESSAGES, raw_messages, "messages")
+    for number, message in enumerate(messages):
         parts = _parts(message)
         match message.role:
             case "system" | "user":
@@ -193,8 +194,9 @@ def _transcript(messages: msgspec.Raw) -> Transcript:
             case "assistant":
                 transcript.add("assistant", [*_thoughts(message), *parts, *_calls(message, calls, transcript)])
             case "tool":
-                id, name = str(message.tool_call_id or ""), message.tool_name or ""
-                call_id, name = id if id in calls else "", name if name in calls.values() else ""
+                call_id, name = str(message.tool_call_id or ""), message.tool_name or ""
+                call_id = call_id if call_id in calls else ""
+                name = name if name in calls.values() else ""
                 transcript.add("tool", [ResultPart(call_id=call_id, name=name, parts=tuple(parts))])
             case _:
                 where = f"messages[{number}].role"
@@ -203,33 +205,33 @@ def _transcript(messages: msgspec.Raw) -> Transcript:
 
 
 def _thoughts(message: _Message) -> list[ThoughtPart]:
-    text = _checked_text(message.thinking, "thinking")
+    text = _text_or_empty(message.thinking, "thinking")
     return [] if is_nothing(text) else [ThoughtPart(text=text, maker=SealKind.PLAIN, name="messages[].thinking")]
 
 
-def _calls(message: _Message, known: dict[str, str], transcript: Transcript) -> Iterator[CallPart]:
-    """Returns the calls in a message. ``known`` are the names of all so far, by their ids."""
+def _calls(message: _Message, names: dict[str, str], transcript: Transcript) -> Iterator[CallPart]:
+    """Yields the calls in a message, and adds them to ``names``: the functions' names of all calls, by the ids."""
     for call in message.tool_calls or ():
         function = call.function or ChatFunction()
-        id = call.id or f"call_{len(known) + 1}"
-        known[id] = function.name
+        id = call.id or f"call_{len(names) + 1}"
+        names[id] = function.name
         arguments = transcript.arguments(call_arguments(bytes(function.arguments)))
         yield CallPart(id=id, name=function.name, arguments=arguments)
 
 
 def _parts(message: _Message) -> list[TextPart | MediaPart]:
-    text = _checked_text(message.content, "content")
+    text = _text_or_empty(message.content, "content")
     images = [_image(image) for image in message.images or ()]
     return [*images] if images and is_nothing(text) else [TextPart(raw=text), *images]
 
 
 def _image(image: str) -> MediaPart:
-    """Returns an image in base64, whose first bytes show the format, or at an address."""
+    """Returns an image from base64, whose first bytes show the format, or at an address."""
     if image.startswith(("data:", "http://", "https://")):
         return image_part(image, "images")
     try:
-        head = base64.b64decode(image[:64], validate=True)
+        first_bytes = base64.b64decode(image[:64], validate=True)
     except binascii.Error as error:
         raise BadRequest("images must be base64 texts", param="images") from error
-    kind = next((kind for sign, kind in _IMAGE_SIGNS if head.startswith(sign)), "image/png")
-    return MediaPart(type=kind, data=image, where="images")
+    media_type = next((kind for sign, kind in _IMAGE_SIGNS if first_bytes.startswith(sign)), "image/png")
+    return MediaPart(type=media_type, data=image, where="images")

@@ -1,11 +1,11 @@
 """Responses (``POST /v1/responses``): the API of Codex and of OpenAI's newer SDKs.
 
-The gateway keeps no response. Answers say ``store: false``, and reasoning that must come back travels sealed in
-``encrypted_content`` (``Seal``). A channel that speaks the API gets the request as it came; for others it is read
-into a ``Conversation``, and the answer is rendered here.
+A channel that speaks the API gets the request unchanged. For others it is read into a ``Conversation``, and the answer
+is rendered here. Reasoning that must come back is sealed in ``encrypted_content`` (``Seal``). What is remembered of
+responses is in ``recall``.
 
-Errors have the bodies of chat completions. Their statuses keep Codex from useless retries: the only 4xx that it does
-not repeat are 400, and 429 without ``retry-after``.
+Errors have the bodies of chat completions. Their statuses keep Codex from useless retries: the only 4xx after which it
+does not call again are 400, and 429 without ``retry-after``.
 """
 
 import re
@@ -39,7 +39,7 @@ from gateway.inbound.responses.summary import COMPACTION, PROMPT_BOUND
 from gateway.inbound.responses.tools import ToolTable
 from gateway.upstream.adapter import AnswerStream, DialectAdapter
 
-_CONTEXT = re.compile(
+_CONTEXT_ERROR = re.compile(
     r"context_length_exceeded|maximum context length|context (?:window|length|size)|prompt is too long"
     r"|input (?:is )?too long|input token count|too many (?:input )?tokens"
 )
@@ -77,21 +77,21 @@ class Responses(InboundApi):
 
     def plan(self, order: Order, channel: Channel, chat: DialectAdapter, *, lacking: bool) -> AttemptPlan:
         if order.form.compacts:
-            typed, at_path = read_fields(order.fields), bool(self.ability)
+            params, at_path = read_fields(order.fields), bool(self.ability)
 
-            def renderer(sent: Order) -> CompactionRenderer:
-                return CompactionRenderer(plan_of(order, typed, ToolTable(), sent), at_path=at_path)
+            def make_renderer(sent: Order) -> CompactionRenderer:
+                return CompactionRenderer(plan_of(order, params, ToolTable(), sent), at_path=at_path)
 
-            return plan_compaction(order, channel, chat, renderer, lacking=lacking, at_path=at_path)
+            return plan_compaction(order, channel, chat, make_renderer, lacking=lacking, at_path=at_path)
         if not lacking and is_spoken(channel):
             native = native_order(order, channel.overrides)
             return AttemptPlan(ResponsesRelay(chat), native, native=True, repaired=partial(without_seals, native))
-        typed = read_fields(order.fields)
-        translated, tools = translate_responses(order, typed)
+        params = read_fields(order.fields)
+        translated, tools = translate_responses(order, params)
         adapter = RenderingAdapter(
             chat,
-            lambda sent: ResponseRenderer(plan_of(order, typed, tools, sent)),
-            lambda sent: WholeResponse(ResponseRenderer(plan_of(order, typed, tools, sent))),
+            lambda sent: ResponseRenderer(plan_of(order, params, tools, sent)),
+            lambda sent: WholeResponse(ResponseRenderer(plan_of(order, params, tools, sent))),
         )
         return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
 
@@ -100,7 +100,7 @@ class Responses(InboundApi):
         return writer.sign_of_life() if isinstance(writer, ResponseRenderer) else self.keep_alive
 
     def status(self, error: GatewayError) -> int:
-        """See ``InboundApi``. The client's mistakes are all 400; the code says what is wrong."""
+        """Returns the status, which is 400 for all mistakes of the client: the code says what is wrong."""
         status = error.http_status
         if error.code == "model_not_found" or isinstance(error, TooLarge):
             return 400
@@ -120,13 +120,13 @@ class Responses(InboundApi):
         return self.broken_end(error, call, None)
 
     def broken_end(self, error: GatewayError, call: str, stream: AnswerStream | None) -> bytes:
-        """See ``InboundApi``: ``response.failed``."""
+        """Returns ``response.failed``, with the response as far as the client has it."""
         if isinstance(error, UpstreamError) and error.verbatim and is_failed_event(error.verbatim):
             return b"event: response.failed\ndata: %b\n\n" % error.verbatim.encode("utf-8", "replace")
-        told = error_fields(error, call)["error"]
+        details = error_fields(error, call)["error"]
         blank = Order(fields={}, model="", answer_id="resp_" + call[-24:])
         writer = _writer_of(stream) or ResponseRenderer(plan_of(blank, ResponsesFields(), ToolTable(), blank))
-        return writer.failed({"code": failed_code(error), "message": told["message"]}, rawjson.encode(told))
+        return writer.failed({"code": failed_code(error), "message": details["message"]}, rawjson.encode(details))
 
 
 class Compactions(Responses):
@@ -135,7 +135,7 @@ class Compactions(Responses):
     ability = COMPACTION
 
     def parse(self, request: HttpRequest) -> InboundRequest:
-        """See ``InboundApi``. It has no streams."""
+        """See ``InboundApi``. Compactions are not streamed."""
         parsed = super().parse(request)
         fields = {name: raw for name, raw in parsed.fields.items() if name not in ("stream", "stream_options")}
         return msgspec.structs.replace(
@@ -152,7 +152,7 @@ class Compactions(Responses):
 
 
 def _writer_of(stream: AnswerStream | None) -> ResponseRenderer | ResponsesReader | None:
-    """Returns the writer that knows what the client has of an answer."""
+    """Returns the object that knows which events of an answer the client has; None if the stream has no such one."""
     if isinstance(stream, RenderedStream) and isinstance(stream.renderer, ResponseRenderer):
         return stream.renderer
     return stream.reader if isinstance(stream, NativeStream) and isinstance(stream.reader, ResponsesReader) else None
@@ -174,17 +174,17 @@ def error_fields(error: GatewayError, call: str) -> dict[str, Any]:
 
 
 def error_code(error: GatewayError) -> str:
-    """Returns the code by which clients of this API know what to do."""
+    """Returns the code of an error, with the codes of this API on which clients act."""
     if isinstance(error, QuotaExceeded):
         return "insufficient_quota"
-    mistake = isinstance(error, BadRequest) or (isinstance(error, UpstreamError) and error.http_status in PASSED_STATUS)
-    if mistake and _CONTEXT.search(f"{error.code} {error.message}".lower()):
+    is_passed = isinstance(error, UpstreamError) and error.http_status in PASSED_STATUS
+    if (is_passed or isinstance(error, BadRequest)) and _CONTEXT_ERROR.search(f"{error.code} {error.message}".lower()):
         return "context_length_exceeded"
     return error.code
 
 
 def failed_code(error: GatewayError) -> str:
-    """Returns the code of a failed response. Codex repeats the call for unknown codes."""
+    """Returns the code of a failed response. After an unknown one, Codex makes the call again."""
     code = error_code(error)
     if code in FAILED_CODES:
         return FAILED_CODES[code]
@@ -192,7 +192,7 @@ def failed_code(error: GatewayError) -> str:
 
 
 def plan_of(request: Order, params: ResponsesFields, tools: ToolTable, order: Order) -> ResponsePlan:
-    """Returns the plan. ``request`` is the order as it came from the client."""
+    """Returns how a response is written. ``request`` is the client's order, ``order`` the one that was sent."""
     return ResponsePlan(
         order=order,
         echo=echo_of(request, params),

@@ -1,6 +1,6 @@
 """Compaction: a conversation becomes one item that stands for it, at ``/v1/responses/compact`` and by a trigger item.
 
-An upstream that can do it gets the request as it came: at the path if it has that, by a trigger if its vendor is known
+An upstream that can compact gets the request unchanged: at the path if it has that, by a trigger if its vendor is known
 to read it. Otherwise the same model writes a summary: in the Responses API if the channel speaks it, else in chat
 completions. Either way it is one call, held, priced and recorded like any other, with the mark ``compaction``.
 """
@@ -31,8 +31,7 @@ from gateway.domain.sse import SSEEvent
 from gateway.domain.usage import Usage
 from gateway.inbound.api import AttemptPlan
 from gateway.inbound.chat.conversation import finish_translation
-from gateway.inbound.renderer import Renderer
-from gateway.inbound.rendering import RenderedStream, RenderingAdapter
+from gateway.inbound.rendering import RenderingAdapter
 from gateway.inbound.responses.output import field
 from gateway.inbound.responses.reader import ResponsesReader
 from gateway.inbound.responses.relay import ResponsesRelay, is_spoken, native_order
@@ -41,34 +40,33 @@ from gateway.inbound.responses.request import read_fields, translate_responses
 from gateway.inbound.responses.summary import COMPACTION, seal_summary, summary_order
 from gateway.upstream.adapter import AnswerReader, DialectAdapter, WholeAnswer
 from gateway.upstream.answer_errors import reported_failure
-from gateway.upstream.failures import bad_response
+from gateway.upstream.translation import conversation_of
 from gateway.upstream.vendors import vendor_of
 
 PATH = "/responses/compact"
-_READ_TRIGGERS = frozenset({"openai", "azure"})
-"""Vendors known to read it. Others may ignore the item, and answer as if it was not there."""
-_ABSENT = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
+_TRIGGER_VENDORS = frozenset({"openai", "azure"})
+"""Vendors known to read the trigger. Others may ignore it, and answer as if it was not there."""
+_PATH_MISSING = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 
 
 class CompactionRenderer(ResponseRenderer):
-    """Gathers the summary, and writes it as one item when it is complete."""
+    """Collects the summary, and writes it as one item when it is complete."""
 
     def __init__(self, plan: ResponsePlan, *, at_path: bool) -> None:
-        """``at_path``: the client wants the answer of ``PATH``."""
+        """``at_path``: the client called ``PATH``, and wants its form of answer."""
         super().__init__(plan)
         self._at_path = at_path
         self._texts: list[bytes] = []
 
     @property
-    def empty(self) -> bool:
-        """Returns whether the summary is empty."""
-        return not b"".join(self._texts).strip(b'" ')
+    def fault(self) -> str:
+        return "" if b"".join(self._texts).strip(b'" ') else "there is no summary in it"
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
         return b"".join([self.take(TextPiece(piece)) for piece in pieces])
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``Renderer``. Reasoning and calls are dropped; a summary that was cut short still counts."""
+        """See ``Renderer``. Reasoning and calls are dropped; a summary that was cut short is kept."""
         match event:
             case AnswerBegan():
                 return super().take(event)
@@ -78,7 +76,7 @@ class CompactionRenderer(ResponseRenderer):
             case AnswerFinished() if not self._items:
                 text = rawjson.text(join_strings(self._texts))
                 item = {"id": self._next_id("cmp"), "type": COMPACTION, "encrypted_content": seal_summary(text)}
-                return self._begin() + self._pass(rawjson.encode(item))
+                return self._begin() + self._write_item(rawjson.encode(item))
         return b""
 
     def whole(self, usage: Usage) -> bytes:
@@ -86,51 +84,25 @@ class CompactionRenderer(ResponseRenderer):
             return super().whole(usage)
         order = self._plan.order
         head = {"id": order.answer_id, "object": "response.compaction", "created_at": order.created}
-        items = b",".join(self._items)
-        return b'%b,"output":[%b],"usage":%b}' % (
-            rawjson.encode(head)[:-1],
-            items,
-            rawjson.encode(usage_object(usage)),
-        )
+        fields = {**head, "output": list(map(msgspec.Raw, self._items)), "usage": usage_object(usage)}
+        return rawjson.encode(fields)
 
-    def _pass(self, item: bytes) -> bytes:
-        added = self._placed(
+    def _write_item(self, item: bytes) -> bytes:
+        events = self._placed(
             ((b"output_item.added", field(b"item", item)), (b"output_item.done", field(b"item", item)))
         )
         self._items.append(item)
         self.held = len(item)
-        return added
-
-
-class SummaryStream(RenderedStream):
-    """A summary: an answer without one is a failure."""
-
-    def _conclude(self, *, done: bool) -> bytes:
-        out = super()._conclude(done=done)
-        writer = self.renderer.writer if isinstance(self.renderer, WholeResponse) else self.renderer
-        if self.finished and isinstance(writer, CompactionRenderer) and writer.empty:
-            self.failure, self.finished = bad_response(self._channel, "there is no summary in it"), False
-            return b""
-        return out
-
-
-class SummaryAdapter(RenderingAdapter):
-    """A dialect whose answers are summaries."""
-
-    def __init__(self, dialect: DialectAdapter, renderer: Callable[[Order], CompactionRenderer]) -> None:
-        super().__init__(dialect, renderer, lambda order: WholeResponse(renderer(order)))
-
-    def _rendered(self, order: Order, channel: Channel, renderer: Renderer) -> RenderedStream:
-        return SummaryStream(self._dialect.reader(order, channel), order, channel, renderer)
+        return events
 
 
 class ResponseTexts(AnswerReader):
-    """Reads the texts of a native answer."""
+    """Reads the texts of a native response."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
         self._channel = channel
         self._reader = ResponsesReader(order, channel)
-        self._begun = False
+        self._has_text = False
 
     def read(self, event: SSEEvent) -> Iterable[AnswerPart]:
         fields = rawjson.fields(event.data)
@@ -141,18 +113,18 @@ class ResponseTexts(AnswerReader):
         self._reader.take(event)
         self.failure = self._reader.failure
         if kind == "response.output_text.delta":
-            self._begun = True
+            self._has_text = True
             yield TextPiece(bytes(fields["delta"]))
         elif self._reader.complete and not self.failure:
-            yield from self._end(rawjson.fields(fields["response"]))
+            yield from self._last_parts(rawjson.fields(fields["response"]))
 
     def read_whole(self, body: bytes) -> Iterable[AnswerPart]:
         self._reader.whole(body)
-        yield from self._end(rawjson.fields(body))
+        yield from self._last_parts(rawjson.fields(body))
 
-    def _end(self, response: Fields) -> Iterable[AnswerPart]:
+    def _last_parts(self, response: Fields) -> Iterable[AnswerPart]:
         yield UpstreamNamed(self._reader.upstream_id)
-        if not self._begun:
+        if not self._has_text:
             for item in rawjson.objects(response.get("output", NULL)):
                 if rawjson.maybe(item.get("type")) == "message":
                     parts = rawjson.objects(item.get("content", NULL))
@@ -177,11 +149,11 @@ class ResponsesDialect:
 
 
 class CompactRelay(ResponsesRelay):
-    """Uses the compaction path at a channel that may have it; without it the model writes a summary."""
+    """Calls the compaction path of a channel that may have it. If the channel lacks it, the model writes a summary."""
 
     path = PATH
 
-    def __init__(self, dialect: DialectAdapter, summary: Order, summaries: SummaryAdapter) -> None:
+    def __init__(self, dialect: DialectAdapter, summary: Order, summaries: RenderingAdapter) -> None:
         super().__init__(dialect)
         self._summary = summary
         self._summaries = summaries
@@ -189,7 +161,7 @@ class CompactRelay(ResponsesRelay):
         """Whether the last request was for a summary."""
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
-        """See ``adapter.Adapter``. The path has no output limit. If the hold needs one, the model writes a summary."""
+        """See ``adapter.Adapter``. The path has no output limit: if the hold needs one, the model writes a summary."""
         self._summarizes = not order.form.compacts or order.output_budget is not None
         if not self._summarizes:
             return super().prepare(order, channel, served, learned)
@@ -200,19 +172,19 @@ class CompactRelay(ResponsesRelay):
         return self._summaries.whole(body, order, channel) if self._summarizes else super().whole(body, order, channel)
 
     def failure(self, channel: Channel, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        read = super().failure(channel, status, headers, body)
-        return read if self._summarizes else msgspec.structs.replace(read, lacks_api=False, may_lack_api=False)
+        failure = super().failure(channel, status, headers, body)
+        return failure if self._summarizes else msgspec.structs.replace(failure, lacks_api=False, may_lack_api=False)
 
     def repaired(self, failure: Failure) -> Order | None:
         """Returns the request for a summary, if the upstream lacks the path."""
-        return self._summary if not self._summarizes and failure.status in _ABSENT else None
+        return self._summary if not self._summarizes and failure.status in _PATH_MISSING else None
 
 
 def plan_compaction(
     order: Order,
     channel: Channel,
     chat: DialectAdapter,
-    renderer: Callable[[Order], CompactionRenderer],
+    make_renderer: Callable[[Order], CompactionRenderer],
     *,
     lacking: bool,
     at_path: bool,
@@ -220,18 +192,21 @@ def plan_compaction(
     """Returns how a conversation is compacted at a channel. Raises BadRequest."""
     if not lacking and is_spoken(channel):
         native = native_order(order, channel.overrides)
-        if not at_path and vendor_of(channel.preset, channel.base_url).name in _READ_TRIGGERS:
+        if not at_path and vendor_of(channel.preset, channel.base_url).name in _TRIGGER_VENDORS:
             return AttemptPlan(ResponsesRelay(chat), native, native=True)
-        summaries = SummaryAdapter(ResponsesDialect(ResponsesRelay(chat)), renderer)
+        summaries = _summary_adapter(ResponsesDialect(ResponsesRelay(chat)), make_renderer)
         if not at_path:
             return AttemptPlan(summaries, summary_order(native), native=True)
         relay = CompactRelay(chat, summary_order(native), summaries)
         return AttemptPlan(relay, native, native=True, repaired=relay.repaired)
     summary = summary_order(order)
     translated, _ = translate_responses(summary, read_fields(summary.fields))
-    if translated.conversation is not None:
-        marks = (*translated.conversation.marks, COMPACTION)
-        talk = msgspec.structs.replace(translated.conversation, marks=marks)
-        translated = msgspec.structs.replace(translated, conversation=talk)
-    adapter = SummaryAdapter(chat, renderer)
+    conversation = conversation_of(translated)
+    conversation = msgspec.structs.replace(conversation, marks=(*conversation.marks, COMPACTION))
+    translated = msgspec.structs.replace(translated, conversation=conversation)
+    adapter = _summary_adapter(chat, make_renderer)
     return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
+
+
+def _summary_adapter(dialect: DialectAdapter, make_renderer: Callable[[Order], CompactionRenderer]) -> RenderingAdapter:
+    return RenderingAdapter(dialect, make_renderer, lambda order: WholeResponse(make_renderer(order)))

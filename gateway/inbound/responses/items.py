@@ -1,7 +1,7 @@
-"""Input items of the Responses API as turns of a conversation.
+"""Reads the input items of the Responses API as turns of a conversation.
 
-Items are smaller than messages: text, reasoning and each call of a tool are items of their own. What an assistant wrote
-and called becomes one turn; ``Transcript`` puts the results where they belong.
+Items are smaller than messages: a text, reasoning and each call of a tool are items of their own. What an assistant
+wrote and called becomes one turn; ``Transcript`` puts the results where they belong.
 """
 
 from typing import Any
@@ -10,19 +10,21 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.answer import PLAIN_SEAL, SealKind, unwrap
-from gateway.domain.conversation import Block, CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, join_texts
+from gateway.domain.conversation import CallPart, MediaPart, ResultPart, TextPart, ThoughtPart, join_texts
 from gateway.domain.errors import BadRequest
 from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.domain.transcript import Transcript
+from gateway.inbound.chat.conversation import call_arguments
+from gateway.inbound.json_body import check_text
 from gateway.inbound.media import audio_part, document_part, image_part
 from gateway.inbound.responses.relay import REASONING
 from gateway.inbound.responses.summary import COMPACTIONS, summary_in
 from gateway.inbound.responses.tools import ClientTool, ToolKind, ToolTable
 
 
-class InputPart(msgspec.Struct, frozen=True, gc=False):
+class _InputPart(msgspec.Struct, frozen=True, gc=False):
     """One part of a content or of a result."""
 
     type: str
@@ -37,59 +39,52 @@ class InputPart(msgspec.Struct, frozen=True, gc=False):
     input_audio: msgspec.Raw = NULL
 
 
-class _Sound(msgspec.Struct, frozen=True, gc=False):
+class _Audio(msgspec.Struct, frozen=True, gc=False):
     data: str
     format: str = "wav"
 
 
-_SOUND = msgspec.json.Decoder(_Sound)
-_PART = msgspec.json.Decoder(InputPart)
+_AUDIO = msgspec.json.Decoder(_Audio)
+_PART = msgspec.json.Decoder(_InputPart)
 
 
 def read_content(content: msgspec.Raw, where: str) -> list[TextPart | MediaPart]:
     """Returns the parts of a message's content. Raises BadRequest."""
-    first = bytes(memoryview(content)[:1])
-    if first == b'"':
+    if rawjson.is_text(content):
         return [TextPart(raw=content)]
     if rawjson.is_null(content):
         return []
-    if first != b"[":
+    if not rawjson.is_list(content):
         raise BadRequest(f"{where}: must be a string or an array", code="invalid_type", param=where)
     places = ((raw, f"{where}[{number}]") for number, raw in enumerate(rawjson.items(content)))
-    return [_part(read_typed(_PART, raw, place), place) for raw, place in places]
+    return [_read_part(read_typed(_PART, raw, place), place) for raw, place in places]
 
 
-def _part(part: InputPart, where: str) -> TextPart | MediaPart:
+def _read_part(part: _InputPart, where: str) -> TextPart | MediaPart:
     match part.type:
         case "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text":
-            return TextPart(raw=_string(part.text, f"{where}.text"))
+            return TextPart(raw=check_text(part.text, f"{where}.text"))
         case "refusal":
-            return TextPart(raw=_string(part.refusal, f"{where}.refusal"), refusal=True)
+            return TextPart(raw=check_text(part.refusal, f"{where}.refusal"), refusal=True)
         case "input_image" if not rawjson.is_null(part.image_url):
             place = f"{where}.image_url"
             detail = "high" if part.detail == "original" else part.detail or ""
-            return image_part(rawjson.text(_string(part.image_url, place)), place, detail=detail)
+            return image_part(rawjson.text(check_text(part.image_url, place)), place, detail=detail)
         case "input_file" if not rawjson.is_null(part.file_data):
             place, name = f"{where}.file_data", rawjson.maybe(part.filename)
-            data = rawjson.text(_string(part.file_data, place))
+            data = rawjson.text(check_text(part.file_data, place))
             return document_part(data, name if isinstance(name, str) else "", place)
         case "input_audio" if not rawjson.is_null(part.input_audio):
-            sound = read_typed(_SOUND, part.input_audio, f"{where}.input_audio")
-            return audio_part(sound.data, sound.format, f"{where}.input_audio")
+            audio = read_typed(_AUDIO, part.input_audio, f"{where}.input_audio")
+            return audio_part(audio.data, audio.format, f"{where}.input_audio")
     name = "file_id" if part.file_id else "file_url" if not rawjson.is_null(part.file_url) else ""
     place = f"{where}.{name}" if name else where
     why = "files are not kept here; send the data" if name else f"a part of type '{plain(part.type, 40)}' is unknown"
     raise BadRequest(f"{place}: {why}", code="unsupported_parameter", param=place)
 
 
-def _string(raw: msgspec.Raw, where: str) -> msgspec.Raw:
-    if bytes(memoryview(raw)[:1]) != b'"':
-        raise BadRequest(f"{where}: must be a string", code="invalid_type", param=where)
-    return raw
-
-
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
-"""Roles. OpenAI reads ``system`` as ``developer`` where needed; few others know the newer word."""
+"""The roles of turns. OpenAI reads ``system`` as ``developer`` where needed; few others know the newer word."""
 _CALLS = {
     "function_call": ToolKind.FUNCTION,
     "custom_tool_call": ToolKind.CUSTOM,
@@ -104,19 +99,18 @@ _OUTPUTS = frozenset(
         *("shell_call_output", "apply_patch_call_output"),
     }
 )
-_SEARCHES = ("tool_search_call", "tool_search_output")
-_TOLD = frozenset(
+_SEARCH_TYPES = ("tool_search_call", "tool_search_output")
+_DESCRIBED = frozenset(
     {
         *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "computer_call"),
         *("computer_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"),
         *("program", "program_output", "agent_message"),
     }
 )
-"""Items of a vendor's own tools, and messages of Codex's agents. The model reads them as a line of text."""
-_FOREIGN = {"compaction_trigger": "it must be in the input of a request of its own"}
+"""Items of a vendor's own tools, and messages of Codex's agents. The model reads a description of them."""
 
 
-class InputItem(msgspec.Struct, frozen=True, gc=False):
+class _InputItem(msgspec.Struct, frozen=True, gc=False):
     """What is read of any item."""
 
     type: str | None = None
@@ -144,16 +138,16 @@ class InputItem(msgspec.Struct, frozen=True, gc=False):
         return self.type or ("message" if self.role else "item_reference")
 
     @property
-    def call(self) -> str:
-        """Returns the id of the call that it is, or answers."""
+    def any_call_id(self) -> str:
+        """Returns the id of a call, or of the call that a result belongs to."""
         return self.call_id or self.id or ""
 
 
-_ITEM = msgspec.json.Decoder(InputItem)
+_ITEM = msgspec.json.Decoder(_InputItem)
 
 
 class InputReader:
-    """Reads the items of one request. The results are ``transcript`` and the ``tools`` in the items."""
+    """Reads the items of one request. The results are ``transcript`` and what the items add to ``tools``."""
 
     def __init__(self, tools: ToolTable) -> None:
         self.transcript = Transcript()
@@ -165,52 +159,48 @@ class InputReader:
         self._signatures: dict[str, str] = {}
         """Gemini's signatures, by the ids of their calls."""
 
-    def instruct(self, instructions: msgspec.Raw) -> None:
-        """Read the leading text, which may also be items."""
-        if bytes(memoryview(instructions)[:1]) == b"[":
+    def read_instructions(self, instructions: msgspec.Raw) -> None:
+        """Read the leading text, which may also be items. Raises BadRequest."""
+        if rawjson.is_list(instructions):
             self.read(instructions, "instructions")
         elif not rawjson.is_null(instructions):
             self.transcript.add("system", [TextPart(raw=instructions)])
 
-    def read(self, given: msgspec.Raw, where: str = "input") -> None:
-        """Read all items, or the one text. Raises BadRequest for what only the vendor can express."""
-        if bytes(memoryview(given)[:1]) == b'"':
-            self.transcript.add("user", [TextPart(raw=given)])
+    def read(self, content: msgspec.Raw, where: str = "input") -> None:
+        """Read all items, or a single text. Raises BadRequest for what only the vendor can read."""
+        if rawjson.is_text(content):
+            self.transcript.add("user", [TextPart(raw=content)])
             return
-        for number, raw in enumerate(rawjson.items(given)):
+        for number, raw in enumerate(rawjson.items(content)):
             place = f"{where}[{number}]"
-            self._read(read_typed(_ITEM, raw, place), raw, place)
+            self._read_item(read_typed(_ITEM, raw, place), raw, place)
 
-    def _read(self, item: InputItem, raw: msgspec.Raw, where: str) -> None:
+    def _read_item(self, item: _InputItem, raw: msgspec.Raw, where: str) -> None:
         kind = item.kind
         if kind == "message":
-            self._message(item, where)
-        elif kind in _SEARCHES and item.call_id is None:  # OpenAI's servers made it
+            self._read_message(item, where)
+        elif kind in _SEARCH_TYPES and item.call_id is None:  # OpenAI's servers made it
             self.tools.add(item.tools or (), f"{where}.tools")
-            self._tell(kind, raw)
+            self._describe(kind, raw)
         elif kind in _CALLS:
-            self._say(self._call(item, _CALLS[kind], where))
+            self.transcript.add("assistant", [self._call_part(item, _CALLS[kind], where)])
         elif kind in _OUTPUTS:
-            self.transcript.add("tool", [ResultPart(call_id=item.call, parts=tuple(self._output(item, where)))])
+            parts = tuple(self._result_parts(item, where))
+            self.transcript.add("tool", [ResultPart(call_id=item.any_call_id, parts=parts)])
         elif kind == "reasoning":
-            self._say(self._thought(item))
+            self.transcript.add("assistant", [self._thought_part(item)])
         elif kind in COMPACTIONS:
-            self.transcript.add("user", [TextPart(raw=self._summary(item, where))])
+            self.transcript.add("user", [TextPart(raw=_summary(item, where))])
         elif kind in ("additional_tools", "configuration_update"):
             self.tools.add(item.tools or (), f"{where}.tools")
-            given = {"reasoning": item.reasoning, "text": item.text}
-            self.updates |= {name: raw for name, raw in given.items() if not rawjson.is_null(raw)}
-        elif kind in _TOLD:
-            self._tell(kind, raw)
-        elif kind == "item_reference":
-            msg = f"{where}: the item '{plain(item.id or '', 80)}' is not kept here; send the whole input"
-            raise BadRequest(msg, code="previous_response_not_found", param=where)
+            settings = {"reasoning": item.reasoning, "text": item.text}
+            self.updates |= {name: raw for name, raw in settings.items() if not rawjson.is_null(raw)}
+        elif kind in _DESCRIBED:
+            self._describe(kind, raw)
         else:
-            why = _FOREIGN.get(kind, "this kind of item has no counterpart at this channel")
-            msg = f"{where}: an item of type '{plain(kind, 40)}': {why}"
-            raise BadRequest(msg, code="unsupported_parameter", param=where)
+            raise _unreadable_item(item, where)
 
-    def _message(self, item: InputItem, where: str) -> None:
+    def _read_message(self, item: _InputItem, where: str) -> None:
         role = _ROLES.get(item.role)
         if role is None:
             msg = f"{where}.role: must be user, assistant, system or developer"
@@ -219,29 +209,26 @@ class InputReader:
             self.lost["input[].annotations"] = None
         self.transcript.add(role, read_content(item.content, f"{where}.content"))
 
-    def _say(self, *blocks: Block) -> None:
-        if blocks:
-            self.transcript.add("assistant", blocks)
-
-    def _tell(self, kind: str, raw: msgspec.Raw) -> None:
+    def _describe(self, kind: str, raw: msgspec.Raw) -> None:
+        """Add the description of an item, and name the field that is lost."""
         name = _UNREADABLE.get(kind, "")
         if name and b'"%b"' % name.encode() in bytes(raw):
             self.lost[f"input[].{kind}.{name}"] = None
         role = "user" if kind == "agent_message" else "assistant"
-        self.transcript.add(role, [TextPart(raw=rawjson.raw(_describe_tool(kind, rawjson.value(raw))))])
+        self.transcript.add(role, [TextPart(raw=rawjson.raw(_description(kind, rawjson.value(raw))))])
 
-    def _call(self, item: InputItem, kind: ToolKind, where: str) -> CallPart:
-        if not item.call:
+    def _call_part(self, item: _InputItem, kind: ToolKind, where: str) -> CallPart:
+        if not item.any_call_id:
             raise BadRequest(f"{where}.call_id: is required", code="missing_required_parameter", param=where)
         return CallPart(
-            id=item.call,
+            id=item.any_call_id,
             name=self.tools.name(ClientTool(kind, item.name or kind.value, item.namespace or "")),
             arguments=self.transcript.arguments(_arguments(item, kind)),
-            signature=self._signatures.get(item.call, ""),
+            signature=self._signatures.get(item.any_call_id, ""),
         )
 
-    def _thought(self, item: InputItem) -> ThoughtPart:
-        """Returns reasoning. What another vendor sealed is for that vendor only."""
+    def _thought_part(self, item: _InputItem) -> ThoughtPart:
+        """Returns reasoning, and keeps the signatures of calls in it. What another vendor sealed is left out."""
         text = rawjson.maybe(item.encrypted_content)
         seal = unwrap(text) if isinstance(text, str) else PLAIN_SEAL
         if seal is None:
@@ -254,45 +241,58 @@ class InputReader:
             self._signatures.update(content if isinstance(content, dict) else {})
         return ThoughtPart(text=_reasoning_text(item), maker=seal.kind, name=REASONING)
 
-    def _summary(self, item: InputItem, where: str) -> msgspec.Raw:
-        """Returns a conversation that this gateway compacted, as its summary."""
-        text = rawjson.maybe(item.encrypted_content)
-        summary = summary_in(text) if isinstance(text, str) else None
-        if summary is None:
-            msg = f"{where}: only its vendor can read this compacted conversation"
-            raise BadRequest(msg, code="unsupported_parameter", param=where)
-        return rawjson.raw(summary)
-
-    def _output(self, item: InputItem, where: str) -> list[TextPart | MediaPart]:
+    def _result_parts(self, item: _InputItem, where: str) -> list[TextPart | MediaPart]:
         if item.kind == "tool_search_output":
-            return [TextPart(raw=self._found(item, f"{where}.tools"))]
+            return [self._add_searched_tools(item, f"{where}.tools")]
         if item.kind == "shell_call_output":
             return [TextPart(raw=rawjson.raw(bytes(item.output).decode()))]
         if item.kind == "apply_patch_call_output":
-            texts = [raw for raw in (item.status, item.output) if bytes(memoryview(raw)[:1]) == b'"']
+            texts = [raw for raw in (item.status, item.output) if rawjson.is_text(raw)]
             return [TextPart(raw=join_texts(texts, rb"\n"))]
         return read_content(item.output, f"{where}.output")
 
-    def _found(self, item: InputItem, where: str) -> msgspec.Raw:
-        """Take the result of a search for tools: they can be called from now on."""
+    def _add_searched_tools(self, item: _InputItem, where: str) -> TextPart:
+        """Add the tools in the result of a search, which can be called from now on. Returns their names as a text."""
         before = len(self.tools.offers)
         self.tools.add(item.tools or (), where)
-        return rawjson.raw(rawjson.encode({"tools": [tool.name for tool in self.tools.offers[before:]]}).decode())
+        names = [tool.name for tool in self.tools.offers[before:]]
+        return TextPart(raw=rawjson.raw(rawjson.encode({"tools": names}).decode()))
 
 
-def _arguments(item: InputItem, kind: ToolKind) -> bytes:
+def _unreadable_item(item: _InputItem, where: str) -> BadRequest:
+    """Returns the error about an item that cannot be read here."""
+    if item.kind == "item_reference":
+        msg = f"{where}: the item '{plain(item.id or '', 80)}' is not kept here; send the whole input"
+        return BadRequest(msg, code="previous_response_not_found", param=where)
+    why = "this kind of item has no counterpart at this channel"
+    if item.kind == "compaction_trigger":
+        why = "it must be in the input of a request of its own"
+    msg = f"{where}: an item of type '{plain(item.kind, 40)}': {why}"
+    return BadRequest(msg, code="unsupported_parameter", param=where)
+
+
+def _summary(item: _InputItem, where: str) -> msgspec.Raw:
+    """Returns the summary of a conversation that this gateway compacted. Raises BadRequest for others."""
+    text = rawjson.maybe(item.encrypted_content)
+    summary = summary_in(text) if isinstance(text, str) else None
+    if summary is None:
+        msg = f"{where}: only its vendor can read this compacted conversation"
+        raise BadRequest(msg, code="unsupported_parameter", param=where)
+    return rawjson.raw(summary)
+
+
+def _arguments(item: _InputItem, kind: ToolKind) -> bytes:
     """Returns the JSON text of the arguments."""
     if kind is ToolKind.FUNCTION:
-        given = bytes(item.arguments)
-        return rawjson.text(given).encode("utf-8", "surrogatepass") if given.startswith(b'"') else given
+        return call_arguments(bytes(item.arguments))
     if kind is ToolKind.CUSTOM:
         return b'{"input":%b}' % bytes(item.input)
-    given_by = {ToolKind.TOOL_SEARCH: item.arguments, ToolKind.APPLY_PATCH: item.operation}
-    return bytes(given_by.get(kind, item.action))
+    arguments = {ToolKind.TOOL_SEARCH: item.arguments, ToolKind.APPLY_PATCH: item.operation}
+    return bytes(arguments.get(kind, item.action))
 
 
-def _reasoning_text(item: InputItem) -> msgspec.Raw:
-    """Returns the reasoning that the client could read; an empty text if none."""
+def _reasoning_text(item: _InputItem) -> msgspec.Raw:
+    """Returns the reasoning that the client could read; an empty text if there is none."""
     for content in (item.content, item.summary):
         parts = [] if rawjson.is_null(content) else read_content(content, "reasoning")
         if texts := [part.raw for part in parts if isinstance(part, TextPart)]:
@@ -300,35 +300,29 @@ def _reasoning_text(item: InputItem) -> msgspec.Raw:
     return rawjson.raw("")
 
 
-_ASKED = (
-    "author",
-    "recipient",
-    "server_label",
-    "name",
-    "query",
-    "queries",
-    "url",
-    "pattern",
-    "arguments",
-    "code",
+_INPUT_FIELDS = (
+    *("author", "recipient", "server_label", "name", "query", "queries", "url", "pattern", "arguments", "code"),
     "revised_prompt",
 )
+"""Fields with what a tool was given."""
 _UNREADABLE = {"image_generation_call": "result", "agent_message": "encrypted_content"}
-"""Fields of items that cannot be told."""
-_BROUGHT = ("filename", "title", "url", "text", "logs")
+"""The fields of items that a description cannot contain."""
+_RESULT_FIELDS = ("filename", "title", "url", "text", "logs")
 
 
-def _describe_tool(kind: str, item: Any) -> str:
+def _description(kind: str, item: Any) -> str:
     """Returns what a vendor's own tool did and its result, or what another agent wrote."""
     holders = [holder for holder in (item, item.get("action")) if isinstance(holder, dict)]
-    lines = [" ".join([f"[{kind}]", *_texts(holders, _ASKED)])]
-    for values in (holder.get(name) for holder in holders for name in ("results", "outputs", "sources", "content")):
-        lines += _texts(values if isinstance(values, list) else [], _BROUGHT)
+    lines = [" ".join([f"[{kind}]", *_texts(holders, _INPUT_FIELDS)])]
+    for holder in holders:
+        for name in ("results", "outputs", "sources", "content"):
+            lines += _texts(rawjson.list_at(holder, name), _RESULT_FIELDS)
     lines += _texts([item], ("output", "result") if kind != "image_generation_call" else ())
     return "\n".join(lines)
 
 
 def _texts(holders: list[Any], names: tuple[str, ...]) -> list[str]:
+    """Returns the texts, and the texts in lists, that objects have under these names."""
     values = [holder.get(name) for holder in holders if isinstance(holder, dict) for name in names]
     flat = [text for value in values for text in (value if isinstance(value, list) else [value])]
     return [text for text in flat if isinstance(text, str) and text]

@@ -1,11 +1,11 @@
-"""Output items of a response while they grow: the events that a client gets of each, and the item that remains.
+"""Output items of a response while they grow: the events that a client gets of each, and the finished item.
 
-``added`` are the events with which an item begins, ``piece`` those of one more piece, ``ended`` those of its end, and
-``done`` is the item as the response has it. Events come as their type and the rest of their JSON object, whose number
-and place ``render`` adds. Texts stay JSON strings as they came.
+``added`` returns the events with which an item begins, ``piece`` those of one more piece, ``ended`` those of its end,
+and ``done`` the item as the response has it. An event is its type and its fields, without its number and its place in
+the output, which ``render`` adds. Texts stay JSON strings as they came.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from gateway.domain.answer import PLAIN_SEAL, Citation, Medium, Seal, join_strin
 from gateway.inbound.responses.tools import ClientTool, ToolKind
 
 Event = tuple[bytes, bytes]
-"""The type without ``response.``, and fields, each with a comma before it."""
+"""The type without ``response.``, and the fields, each with a comma before it."""
 
 PLACED_EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"output_index":%d%b}\n\n'
 EMPTY = b'""'
@@ -29,23 +29,24 @@ def field(name: bytes, value: bytes) -> bytes:
 
 
 class OutputItem:
-    """One item. ``held`` are its bytes that are kept for the end."""
+    """One item."""
 
     def __init__(self, id: str, kind: str, **head: object) -> None:
         self.held = 0
+        """How many bytes are kept for the end."""
         self._head = {"id": id, "type": kind, **head}
         self._place = field(b"item_id", rawjson.encode(id))
         self._pieces: list[bytes] = []
 
     @property
     def text(self) -> bytes:
-        """Returns all pieces."""
+        """Returns all pieces as one JSON string."""
         if len(self._pieces) != 1:
             self._pieces = [join_strings(self._pieces)]
         return self._pieces[0]
 
     def added(self) -> Iterable[Event]:
-        """Returns the events of its beginning."""
+        """Returns the events with which the item begins."""
         return ((b"output_item.added", field(b"item", self._begun())),)
 
     def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
@@ -55,7 +56,7 @@ class OutputItem:
         return ()
 
     def ended(self, status: str) -> Iterable[Event]:
-        """Returns the events of its end, without the item."""
+        """Returns the events of the item's end, before the one with the finished item."""
         return ()
 
     def done(self, status: str) -> bytes:
@@ -68,15 +69,14 @@ class OutputItem:
 
 
 class PartItem(OutputItem):
-    """An item with a text in one part, which begins with its first piece: sealed reasoning may have no text at all."""
+    """An item with a text in one part. The part begins with the first piece: sealed reasoning may have no text."""
 
     kind = "message"
-    part = texts = b"output_text"
+    part_type = text_event = b"output_text"
     """The type of the part, and the name of the events of its text."""
-    parts, holder, index = b"content_part", b"content", b"content_index"
+    part_event, holder, index = b"content_part", b"content", b"content_index"
     """The name of the events of the part, and the fields with the part and with its number."""
-    named = b"text"
-    """The field with the text."""
+    text_field = b"text"
 
     def __init__(self, id: str, **head: object) -> None:
         super().__init__(id, self.kind, **head)
@@ -85,14 +85,14 @@ class PartItem(OutputItem):
     def piece(self, piece: bytes, logprobs: bytes = NO_LOGPROBS) -> Iterable[Event]:
         begun = self._begin_part()
         super().piece(piece, logprobs)
-        return (*begun, (self.texts + b".delta", self._place + field(b"delta", piece)))
+        return (*begun, (self.text_event + b".delta", self._place + field(b"delta", piece)))
 
     def ended(self, status: str) -> Iterable[Event]:
         if not self._pieces:
             return ()
-        text = self._place + field(self.named, self.text)
+        text = self._place + field(self.text_field, self.text)
         part = self._place + field(b"part", self._part(self.text))
-        return (self.texts + b".done", text), (self.parts + b".done", part)
+        return (self.text_event + b".done", text), (self.part_event + b".done", part)
 
     def done(self, status: str) -> bytes:
         return self._item(status, self._part(self.text) if self._pieces else b"")
@@ -103,13 +103,13 @@ class PartItem(OutputItem):
     def _begin_part(self) -> tuple[Event, ...]:
         if self._pieces:
             return ()
-        return ((self.parts + b".added", self._place + field(b"part", self._part(EMPTY))),)
+        return ((self.part_event + b".added", self._place + field(b"part", self._part(EMPTY))),)
 
     def _item(self, status: str, part: bytes) -> bytes:
         return b'%b,"%b":[%b]}' % (rawjson.encode({**self._head, "status": status})[:-1], self.holder, part)
 
     def _part(self, text: bytes) -> bytes:
-        return b'{"type":"%b","%b":%b}' % (self.part, self.named, text)
+        return b'{"type":"%b","%b":%b}' % (self.part_type, self.text_field, text)
 
 
 class MessageItem(PartItem):
@@ -126,8 +126,10 @@ class MessageItem(PartItem):
         *begun, (name, fields) = super().piece(piece, logprobs)
         return (*begun, (name, fields + field(b"logprobs", logprobs)))
 
-    def several(self, pieces: list[bytes], number: int, place: int) -> bytes:
-        """Returns the events of several pieces without probabilities; the first has this number."""
+    def write_pieces(self, pieces: list[bytes], number: int, place: int) -> bytes:
+        """Returns the bytes of the events of pieces without probabilities. ``number`` is that of the first event,
+        ``place`` that of the item in the output.
+        """
         self._pieces += pieces
         self.held += sum(map(len, pieces))
         name = b"output_text.delta"
@@ -136,11 +138,11 @@ class MessageItem(PartItem):
         end = b',"logprobs":[]}\n\n'
         return b"".join([b"%b:%d,%b%b%b" % (before, n, after, piece, end) for n, piece in enumerate(pieces, number)])
 
-    def cite(self, source: Citation) -> Iterable[Event]:
-        """Add a source of the text."""
-        start = source.start or 0
-        place = {"start_index": start, "end_index": source.end or start}
-        annotation = rawjson.encode({"type": "url_citation", "url": source.url, "title": source.title, **place})
+    def cite(self, citation: Citation) -> Iterable[Event]:
+        """Add a source of the text. Returns its events."""
+        start = citation.start or 0
+        place = {"start_index": start, "end_index": citation.end or start}
+        annotation = rawjson.encode({"type": "url_citation", "url": citation.url, "title": citation.title, **place})
         number = field(b"annotation_index", b"%d" % len(self._annotations))
         begun = self._begin_part()
         if begun:
@@ -168,26 +170,26 @@ class MessageItem(PartItem):
 class RefusalItem(PartItem):
     """The assistant's refusal."""
 
-    part = texts = named = b"refusal"
+    part_type = text_event = text_field = b"refusal"
 
 
 class ReasoningItem(PartItem):
-    """The reasoning. All clients read summaries, so the text is one; a client that did not ask for a summary finds it
-    as the content too.
+    """The reasoning. Its text is a summary, because all clients read those. A client that did not ask for a summary
+    gets the text as the content too.
     """
 
-    kind, part, texts = "reasoning", b"summary_text", b"reasoning_summary_text"
-    parts, holder, index = b"reasoning_summary_part", b"summary", b"summary_index"
+    kind, part_type, text_event = "reasoning", b"summary_text", b"reasoning_summary_text"
+    part_event, holder, index = b"reasoning_summary_part", b"summary", b"summary_index"
 
     def __init__(self, id: str, *, summary: bool, sealed: bool) -> None:
-        """``summary``: the client wants one. ``sealed``: it wants what is needed to send the reasoning back."""
+        """See ``ResponsePlan`` for ``summary`` and ``sealed``."""
         super().__init__(id)
         self._summary = summary
         self._sealed = sealed
         self._seal = PLAIN_SEAL
 
     def seal(self, seal: Seal) -> None:
-        """Take what its vendor wants back."""
+        """Keep what the vendor wants back."""
         self._seal = seal
         self.held += len(seal.content)
 
@@ -200,13 +202,13 @@ class ReasoningItem(PartItem):
 
 
 class CallItem(OutputItem):
-    """The call of a function, or of a custom tool, whose input the model wrote as a JSON object."""
+    """The call of a function, or of a custom tool, whose input the model may have written in a JSON object."""
 
-    def __init__(self, id: str, call: str, tool: ClientTool, *, bare: bool = False) -> None:
-        """``bare``: the upstream has custom tools itself, so that the pieces are the input."""
+    def __init__(self, id: str, call_id: str, tool: ClientTool, *, bare: bool) -> None:
+        """``bare``: the upstream has custom tools itself, so the pieces are the input."""
         custom = tool.kind is ToolKind.CUSTOM
-        named = {"name": tool.name, "namespace": tool.namespace} if tool.namespace else {"name": tool.name}
-        super().__init__(id, "custom_tool_call" if custom else "function_call", call_id=call, **named)
+        names = {"name": tool.name, "namespace": tool.namespace} if tool.namespace else {"name": tool.name}
+        super().__init__(id, "custom_tool_call" if custom else "function_call", call_id=call_id, **names)
         self._wrapped = custom and not bare
         self._field = "input" if custom else "arguments"
         self._events = b"custom_tool_call_input" if custom else b"function_call_arguments"
@@ -220,7 +222,7 @@ class CallItem(OutputItem):
         """See ``OutputItem``. A call without arguments gets an empty object."""
         more: Iterable[Event] = ()
         if self._wrapped:
-            self._pieces = [rawjson.encode(_input_in(rawjson.text(self.text)))]
+            self._pieces = [rawjson.encode(_unwrap_input(rawjson.text(self.text)))]
             more = self._delta(self.text) if self.text != EMPTY else ()
         elif not self._pieces and self._name and status == COMPLETED:
             more = self.piece(b'"{}"')
@@ -237,23 +239,23 @@ class CallItem(OutputItem):
         return ((self._events + b".delta", self._place + field(b"delta", piece)),)
 
 
-def _input_in(text: str) -> str:
-    """Returns the text in a model's ``{"input": "..."}``, which may be cut off, or of another form."""
-    whole, ended = (part.encode("utf-8", "surrogatepass") for part in (text, text.rstrip("\\") + '"}'))
-    found = rawjson.maybe(whole) or rawjson.maybe(ended)
-    if isinstance(found, dict):
-        return next((value for value in (found.get("input"), *found.values()) if isinstance(value, str)), text)
-    return found if isinstance(found, str) else text
+def _unwrap_input(text: str) -> str:
+    """Returns the text in a model's ``{"input": "..."}``, which may be cut off, or have another form."""
+    whole, completed = (part.encode("utf-8", "surrogatepass") for part in (text, text.rstrip("\\") + '"}'))
+    value = rawjson.maybe(whole) or rawjson.maybe(completed)
+    if isinstance(value, dict):
+        return next((member for member in (value.get("input"), *value.values()) if isinstance(member, str)), text)
+    return value if isinstance(value, str) else text
 
 
-class OwnToolItem(OutputItem):
+class ClientToolItem(OutputItem):
     """The call of a tool that the client has by itself: a shell, a patch, the search for tools.
 
-    Its arguments are an object in the item, so nothing of it is sent before they are complete.
+    Its arguments are an object in the item, so nothing is sent before they are complete.
     """
 
-    def __init__(self, id: str, call: str, tool: ClientTool) -> None:
-        super().__init__(id, f"{tool.kind}_call", call_id=call)
+    def __init__(self, id: str, call_id: str, tool: ClientTool) -> None:
+        super().__init__(id, f"{tool.kind}_call", call_id=call_id)
         self._kind = tool.kind
 
     def added(self) -> Iterable[Event]:
@@ -265,8 +267,8 @@ class OwnToolItem(OutputItem):
     def done(self, status: str) -> bytes:
         text = rawjson.text(self.text)
         value = rawjson.maybe(text.encode("utf-8", "surrogatepass"))
-        given = value if isinstance(value, dict) else {}
-        return rawjson.encode({**self._head, **_OWN[self._kind](given, text), "status": status})
+        arguments = value if isinstance(value, dict) else {}
+        return rawjson.encode({**self._head, **_CALL_FIELDS[self._kind](arguments, text), "status": status})
 
     def _begun(self) -> bytes:
         return self.done("in_progress")
@@ -284,60 +286,61 @@ class ImageItem(OutputItem):
         return ((b"image_generation_call.completed", self._place),)
 
     def done(self, status: str) -> bytes:
-        form = self._medium.type.partition("/")[2] or "png"
-        more = {"status": "completed", "output_format": form, "result": self._medium.data or self._medium.url}
-        return rawjson.encode({**self._head, **more})
+        image_format = self._medium.type.partition("/")[2] or "png"
+        result = self._medium.data or self._medium.url
+        return rawjson.encode({**self._head, "status": "completed", "output_format": image_format, "result": result})
 
     def _begun(self) -> bytes:
         return rawjson.encode({**self._head, "status": "in_progress", "result": None})
 
 
-def _local_shell(given: dict[str, Any], _: str) -> dict[str, Any]:
-    action = {name: given[name] for name in ("working_directory", "timeout_ms", "user") if name in given}
-    env = given.get("env")
-    return {
-        "action": {
-            "type": "exec",
-            "command": _commands(given.get("command"), ["bash", "-lc"]),
-            "env": env if isinstance(env, dict) else {},
-            **action,
-        }
+def _local_shell_fields(arguments: dict[str, Any], _: str) -> dict[str, Any]:
+    options = {name: arguments[name] for name in ("working_directory", "timeout_ms", "user") if name in arguments}
+    command = _strings_in(arguments.get("command"), ["bash", "-lc"])
+    env = arguments.get("env")
+    return {"action": {"type": "exec", "command": command, "env": env if isinstance(env, dict) else {}, **options}}
+
+
+def _shell_fields(arguments: dict[str, Any], _: str) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        name: arguments[name] for name in ("timeout_ms", "max_output_length") if name in arguments
     }
+    action: dict[str, Any] = {"commands": _strings_in(arguments.get("commands"), []), **options}
+    return {"action": action, "environment": {"type": "local"}}
 
 
-def _shell(given: dict[str, Any], _: str) -> dict[str, Any]:
-    action = {name: given[name] for name in ("timeout_ms", "max_output_length") if name in given}
-    return {"action": {"commands": _commands(given.get("commands"), []), **action}, "environment": {"type": "local"}}
+def _strings_in(value: object, shell: list[str]) -> list[str]:
+    """Returns the strings in a list. For a single string, which models also write, returns it after the ``shell``."""
+    if isinstance(value, str):
+        return [*shell, value]
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def _commands(command: object, shell: list[str]) -> list[str]:
-    """Returns the words of a command. Models also write one line for a ``shell``."""
-    if isinstance(command, str):
-        return [*shell, command]
-    return [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
-
-
-def _apply_patch(given: dict[str, Any], text: str) -> dict[str, Any]:
-    """Returns the operation. Without a path it fails at the client, whose error the model reads."""
-    kind = given.get("type") if given.get("type") in ("create_file", "delete_file") else "update_file"
-    operation = {"type": kind, "path": str(given.get("path") or "")}
+def _apply_patch_fields(arguments: dict[str, Any], text: str) -> dict[str, Any]:
+    """Returns the operation. One without a path fails at the client, and the model reads the error."""
+    kind = arguments.get("type") if arguments.get("type") in ("create_file", "delete_file") else "update_file"
+    operation = {"type": kind, "path": str(arguments.get("path") or "")}
     if kind != "delete_file":
-        operation["diff"] = str(given.get("diff") or ("" if given else text))
+        operation["diff"] = str(arguments.get("diff") or ("" if arguments else text))
     return {"operation": operation}
 
 
-def _tool_search(given: dict[str, Any], text: str) -> dict[str, Any]:
-    return {"execution": "client", "arguments": given or ({"query": text} if text.strip() not in ("", "{}") else {})}
+def _tool_search_fields(arguments: dict[str, Any], text: str) -> dict[str, Any]:
+    if not arguments and text.strip() not in ("", "{}"):
+        arguments = {"query": text}
+    return {"execution": "client", "arguments": arguments}
 
 
-_OWN = {
-    ToolKind.LOCAL_SHELL: _local_shell,
-    ToolKind.SHELL: _shell,
-    ToolKind.APPLY_PATCH: _apply_patch,
-    ToolKind.TOOL_SEARCH: _tool_search,
+_CALL_FIELDS: Mapping[ToolKind, Callable[[dict[str, Any], str], dict[str, Any]]] = {
+    ToolKind.LOCAL_SHELL: _local_shell_fields,
+    ToolKind.SHELL: _shell_fields,
+    ToolKind.APPLY_PATCH: _apply_patch_fields,
+    ToolKind.TOOL_SEARCH: _tool_search_fields,
 }
+"""Functions that return the fields of a call from the decoded arguments, which are empty if they are no object, and
+from their text."""
 
-PREFIXES = {
+ID_PREFIXES = {
     ToolKind.FUNCTION: "fc",
     ToolKind.CUSTOM: "ctc",
     ToolKind.TOOL_SEARCH: "tsc",
@@ -345,11 +348,11 @@ PREFIXES = {
     ToolKind.SHELL: "sh",
     ToolKind.APPLY_PATCH: "apc",
 }
-"""The starts of item ids."""
+"""The starts of the ids of items with calls."""
 
 
-def call_item(id: str, call: str, tool: ClientTool, *, bare: bool) -> OutputItem:
-    """Returns the item of a call."""
+def call_item(id: str, call_id: str, tool: ClientTool, *, bare: bool) -> OutputItem:
+    """Returns the item of a call. For ``bare`` see ``CallItem``."""
     if tool.kind in (ToolKind.FUNCTION, ToolKind.CUSTOM):
-        return CallItem(id, call, tool, bare=bare)
-    return OwnToolItem(id, call, tool)
+        return CallItem(id, call_id, tool, bare=bare)
+    return ClientToolItem(id, call_id, tool)

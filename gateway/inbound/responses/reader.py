@@ -1,7 +1,7 @@
-"""Reads a native response, streamed or whole: what it used, whether it failed, and by which name its model goes.
+"""Reads a native response, streamed or whole, while its bytes pass: usage, failures and output.
 
-Nothing of it is kept except the response as its last event had it, without the items: that is what an end is made of
-where the upstream brings none.
+It keeps only the response of the last event, without the items. From that it writes the end of a stream whose upstream
+sent none.
 """
 
 from collections.abc import Mapping
@@ -32,45 +32,45 @@ _CONTENT = frozenset(
         *("encrypted_content", "action", "operation", "annotations", "results", "outputs"),
     }
 )
-"""Fields with the model's words and with tool results; they are never searched for secrets."""
+"""Fields with the model's words and with tool results, which are never searched for secrets."""
 _CONTENT_OR_OUTPUT = _CONTENT | {"output"}
-_INNER = frozenset({"response", "item", "part"})
-_EMPTY = msgspec.Raw(b"[]")
-_NONE = msgspec.Raw(b"")
-"""Equals no value."""
-_BILLED = ("service_tier",)
-"""Fields of a response beside its usage that change its cost."""
-_TERMINAL = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
+_HOLDERS = frozenset({"response", "item", "part"})
+"""Fields of events with an object that has content."""
+_EMPTY_LIST = msgspec.Raw(b"[]")
+_NO_VALUE = msgspec.Raw(b"")
+"""Equals no JSON value."""
+_TERMINAL_EVENTS = {"response.completed": "completed", "response.incomplete": "incomplete", "response.failed": "failed"}
 
 
 class ResponsesReader:
     """Reads the events of one answer. Implements ``relay.NativeReader``."""
 
     ended = False
-    """Only the last event has the whole answer."""
+    """An answer is complete only with its terminal event."""
 
     def __init__(self, order: Order, channel: Channel) -> None:
         self._order = order
         self._channel = channel
         self._reports = UsageReports(_limits(order.fields))
         self._response: Fields = {}
-        """The response in the last event with one."""
-        self._given = _NONE
-        """The same as it was sent, if it had no items: most streams send it twice."""
+        """The response in the last event with one, without its items."""
+        self._response_bytes = _NO_VALUE
+        """The bytes of ``_response`` if it had no items: most streams send it twice."""
         self._begun = False
         """Whether the client has an event."""
-        self._next = 0
+        self._next_number = 0
         """The number of the next event."""
-        self.told: Failure | None = None
-        """The failure of an error with an event of its own, which the client has."""
-        self._cut = False
-        self._called = False
-        self._compacted = False
+        self.reported_error: Failure | None = None
+        """The failure that an event of its own reported, which the client has."""
+        self._cut_short = False
+        self._has_call = False
+        """Whether a tool of the client was called."""
+        self._has_compaction = False
         """Whether an item stands for the conversation."""
-        self._items: set[str] = set()
+        self._clean_ids: set[str] = set()
         """The item ids of the last pieces, which contain no secret."""
-        self._suspect = False
-        """Whether a piece contained one."""
+        self._has_secret = False
+        """Whether a piece had a secret beside its content."""
         self.tally = OutputCounter()
         self.complete = False
         self.failure: Failure | None = None
@@ -87,88 +87,90 @@ class ResponsesReader:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        marks = (COMPACTION,) if self._compacted else ()
-        return tuple(dict.fromkeys(self._reports.marks + _extras(self._response) + marks))
+        marks = (COMPACTION,) if self._has_compaction else ()
+        return tuple(dict.fromkeys(self._reports.marks + _extra_marks(self._response) + marks))
 
     def take_pieces(self, events: bytes, start: int) -> tuple[int, int]:
-        """See ``relay.NativeReader``. If a piece contains a secret beside its content, all later events are decoded."""
-        pieces, end = ([], start) if self._suspect else PIECES.read(events, start)
+        """See ``relay.NativeReader``. If a piece has a secret beside its content, all later events are decoded."""
+        pieces, end = ([], start) if self._has_secret else PIECES.read(events, start)
         if not pieces:
             return 0, start
-        screen, items = self._order.screen, {piece.item_id for piece in pieces}
-        pads = [piece.obfuscation for piece in pieces if len(piece.obfuscation) >= screen.shortest]
-        self._suspect = any(map(screen.has_secret, (",".join(pads), *(items - self._items))))
-        if self._suspect:
+        screen, ids = self._order.screen, {piece.item_id for piece in pieces}
+        paddings = [piece.obfuscation for piece in pieces if len(piece.obfuscation) >= screen.shortest]
+        self._has_secret = any(map(screen.has_secret, (",".join(paddings), *(ids - self._clean_ids))))
+        if self._has_secret:
             return 0, start
-        self._items = items
+        self._clean_ids = ids
         number = pieces[-1].sequence_number
-        self._next = number + 1 if number is not None else self._next + len(pieces)
+        self._next_number = number + 1 if number is not None else self._next_number + len(pieces)
         self.tally.add("".join([piece.delta for piece in pieces]))
         self._begun = True
         return len(pieces), end
 
     def take(self, event: SSEEvent) -> bytes | None:
-        data, made = event.data, None
+        data, edited = event.data, None
         fields = rawjson.fields(data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
-        inner = _inner_of(fields, self._given, self._response)
-        if self._order.screen.any_has_secret(_around(fields, inner, kind, self._response)):
-            cleaned = cleaned_event(fields, inner, kind, self._order.screen)
+        holders = _holders_of(fields, self._response_bytes, self._response)
+        if self._order.screen.any_has_secret(_values_around(fields, holders, kind, self._response)):
+            cleaned = cleaned_event(fields, holders, kind, self._order.screen)
             if cleaned != fields:
                 fields, data = cleaned, rawjson.encode(cleaned)
-                inner = _inner_of(fields, self._given, self._response)
-                made = b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
+                holders = _holders_of(fields, self._response_bytes, self._response)
+                edited = b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
         number = bytes(fields.get("sequence_number", NULL))
-        self._next = int(number[:18]) + 1 if number.isdigit() else self._next + 1
+        self._next_number = int(number[:18]) + 1 if number.isdigit() else self._next_number + 1
         if kind in PIECE_KINDS:
             self.tally.add(rawjson.text(fields["delta"]))
         elif kind == "response.output_item.added":
-            self._count(inner["item"])
+            self._count_item(holders["item"])
         elif kind == "error" and self._begun:
-            self.told = reported_failure(self._channel, data)
-        elif kind == "error":  # before anything else it is an answer of another kind
+            self.reported_error = reported_failure(self._channel, data)
+        elif kind == "error":  # as the first event, it means that there is no answer
             self.failure = reported_failure(self._channel, data)
-        elif "response" in inner:
-            return self._respond(fields, inner["response"], kind) or made
+        elif "response" in holders:
+            return self._take_response(fields, holders["response"], kind) or edited
         elif not self._begun and (failure := answer_errors.failure_in(self._channel, fields)) is not None:
             self.failure = failure
         self._begun = True
-        return made
+        return edited
 
     def replay(self, body: bytes) -> bytes:
-        sent = self.whole(body)
-        response = rawjson.fields(sent)
-        begun = rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})
-        out = [self._made("created", {"response": begun}), self._made("in_progress", {"response": begun})]
-        for number, item in enumerate(rawjson.items(response.get("output", _EMPTY))):
-            out += [self._made(name, event) for name, event in item_events(number, item)]
+        """Returns a whole response as the events of a stream, without the terminal one. For errors see ``whole``."""
+        response = rawjson.fields(self.whole(body))
+        empty = rawjson.raw({**response, "status": "in_progress", "output": [], "usage": None})
+        events = [self._write_event(name, {"response": empty}) for name in ("created", "in_progress")]
+        for number, item in enumerate(rawjson.items(response.get("output", _EMPTY_LIST))):
+            events += [self._write_event(name, event) for name, event in item_events(number, item)]
         self._response = response
         self.complete = True
-        return b"".join(out)
+        return b"".join(events)
 
     def cut_short(self) -> bytes:
-        self.finish, self._cut = "length", True
+        self.finish, self._cut_short = "length", True
         return b""
 
-    def closing(self, usage: Usage, *, estimated: bool) -> bytes:
-        status, response = rawjson.maybe(self._response.get("status")), rawjson.raw(self._response)
-        if self._cut:
-            status, details = "incomplete", {"reason": "max_output_tokens"}
-            spent = usage_object(usage)
-            response = rawjson.raw({**self._response, "status": status, "incomplete_details": details, "usage": spent})
-        out = self._made("incomplete" if status == "incomplete" else "completed", {"response": response})
-        self._next -= 1  # it is kept back, and replaced by ``failed`` if the record cannot be written
-        return out
+    def terminal_event(self, usage: Usage, *, estimated: bool) -> bytes:
+        response: dict[str, Any] = {**self._response}
+        status = rawjson.maybe(self._response.get("status"))
+        if self._cut_short:
+            status = "incomplete"
+            response["status"], response["incomplete_details"] = status, {"reason": "max_output_tokens"}
+            response["usage"] = usage_object(usage)
+        name = "incomplete" if status == "incomplete" else "completed"
+        last = self._write_event(name, {"response": rawjson.raw(response)})
+        self._next_number -= 1  # if the record cannot be written, ``failed`` replaces this event
+        return last
 
     def failed(self, error: Mapping[str, Any], detail: bytes) -> bytes:
-        """Returns the event that ends a broken stream without one of its own."""
+        """Returns the end of a broken stream that has none of its own, as ``ResponseRenderer.failed`` does."""
         response = {"id": self._order.answer_id, "object": "response", "output": [], **self._response}
         ended = rawjson.raw({**response, "status": "failed", "error": error})
-        return self._made("failed", {"response": ended, "error": msgspec.Raw(detail)})
+        return self._write_event("failed", {"response": ended, "error": msgspec.Raw(detail)})
 
     def whole(self, body: bytes) -> bytes:
-        """Returns a whole response as the client gets it. Raises AttemptFailed if it failed, ValueError for anything
-        else.
+        """Returns a whole response as the client gets it. Raises AttemptFailed if it failed, and ValueError if it is no
+        response.
         """
         fields = rawjson.fields(body)
         if self._order.screen.value_has_secret(msgspec.Raw(body)):
@@ -177,160 +179,164 @@ class ResponsesReader:
         if "output" not in fields:
             failure = answer_errors.failure_in(self._channel, fields)
             raise ValueError("not a response") if failure is None else AttemptFailed(failure)
-        self._see(fields)
-        status = rawjson.maybe(fields.get("status"))
+        self._keep_response(fields)
+        status = rawjson.text_at(fields.get("status"))
         if status == "failed":
-            raise AttemptFailed(_failure(fields, {}, self._order.model, self._channel))
+            raise AttemptFailed(_failure_of(fields, {}, self._order.model, self._channel))
         for item in rawjson.objects(fields["output"]):
-            self._count(item)
-            self.tally.add(_text_of(rawjson.value(rawjson.raw(item))))
-        self.finish = _finish_of(fields, str(status), called=self._called)
-        told = _as_requested(fields, self._order)
-        return body if told is fields else rawjson.encode(told)
+            self._count_item(item)
+            self.tally.add(_output_text(rawjson.value(rawjson.raw(item))))
+        self.finish = _finish_reason(fields, status, has_call=self._has_call)
+        requested = _as_requested(fields, self._order)
+        return body if requested is fields else rawjson.encode(requested)
 
-    def _respond(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
-        self._see(response)
-        renamed = kind == "response.done"  # Realtime's name of the last event, whatever the status
-        if renamed:
+    def _take_response(self, fields: Fields, response: Fields, kind: str) -> bytes | None:
+        """Returns what the client gets instead of an event with a response; None if the event passes unchanged."""
+        self._keep_response(response)
+        is_renamed = kind == "response.done"  # Realtime's name of the last event, whatever the status
+        if is_renamed:
             status = rawjson.text_at(response.get("status"))
-            kind = f"response.{status if status in _TERMINAL.values() else 'completed'}"
+            kind = f"response.{status if status in _TERMINAL_EVENTS.values() else 'completed'}"
             fields = {**fields, "type": rawjson.raw(kind)}
         if kind == "response.failed":
-            self.failure = _failure(response, fields, self._order.model, self._channel)
+            self.failure = _failure_of(response, fields, self._order.model, self._channel)
             return None
-        if kind in _TERMINAL:
-            self.finish = _finish_of(response, _TERMINAL[kind], called=self._called)
+        if kind in _TERMINAL_EVENTS:
+            self.finish = _finish_reason(response, _TERMINAL_EVENTS[kind], has_call=self._has_call)
             self.complete = True
-            self._next -= 1  # it is kept back, and may be replaced
-        self._begun, self._given = True, fields["response"] if response is self._response else _NONE
-        told = _as_requested(response, self._order)
-        if told is response and not renamed:
+            self._next_number -= 1  # this event waits, and may be replaced
+        self._begun = True
+        self._response_bytes = fields["response"] if response is self._response else _NO_VALUE
+        requested = _as_requested(response, self._order)
+        if requested is response and not is_renamed:
             return None
-        data = rawjson.encode({**fields, "response": told})
+        data = rawjson.encode({**fields, "response": requested})
         return b"event: %b\ndata: %b\n\n" % (kind.encode("utf-8", "surrogatepass"), data)
 
-    def _see(self, response: Fields) -> None:
+    def _keep_response(self, response: Fields) -> None:
+        """Keep the response without its items, and take its usage."""
         self._response = response
-        if response.get("output", _EMPTY) != _EMPTY:  # what is kept must not keep the items
-            self._response = {n: raw.copy() if n != "output" else _EMPTY for n, raw in response.items()}
+        if response.get("output", _EMPTY_LIST) != _EMPTY_LIST:  # copies, because slices would keep the items in memory
+            self._response = {n: raw.copy() if n != "output" else _EMPTY_LIST for n, raw in response.items()}
         if not rawjson.is_null(response.get("usage")):
-            self._reports.add({"usage": _with_tools(response), **{n: response[n] for n in _BILLED if n in response}})
+            report = {"usage": _usage_with_tools(response)}
+            if "service_tier" in response:  # it changes the price
+                report["service_tier"] = response["service_tier"]
+            self._reports.add(report)
 
-    def _count(self, item: Fields) -> None:
-        kind = rawjson.maybe(item.get("type"))
-        self._compacted = self._compacted or kind == COMPACTION
-        if isinstance(kind, str) and kind.endswith("_call"):
-            self._called = self._called or kind in ("function_call", "custom_tool_call")
+    def _count_item(self, item: Fields) -> None:
+        kind = rawjson.text_at(item.get("type"))
+        self._has_compaction = self._has_compaction or kind == COMPACTION
+        if kind.endswith("_call"):
+            self._has_call = self._has_call or kind in ("function_call", "custom_tool_call")
             self.tally.add_call()
-            name = rawjson.maybe(item.get("name"))
-            self.tally.add(name if isinstance(name, str) else "")
+            self.tally.add(rawjson.text_at(item.get("name")))
 
-    def _made(self, name: str, fields: Mapping[str, Any]) -> bytes:
-        number, self._next = self._next, self._next + 1
+    def _write_event(self, name: str, fields: Mapping[str, Any]) -> bytes:
+        number, self._next_number = self._next_number, self._next_number + 1
         kind = f"response.{name}"
         data = rawjson.encode({"type": kind, "sequence_number": number, **fields})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
-def cleaned_event(fields: Fields, inner: Mapping[str, Fields], kind: str, screen: Screen) -> Fields:
-    """Returns an event without the secrets around its content. Unknown events have no content."""
-    if kind in TEXT_KINDS:
-        return screen.cleaned(fields, _CONTENT)
-    out = screen.cleaned(fields, _INNER)
-    for name, values in inner.items():
-        cleaned = cleaned_response(values, screen)
-        out[name] = fields[name] if cleaned == values else rawjson.raw(cleaned)
-    return out
-
-
-def cleaned_response(fields: Fields, screen: Screen) -> Fields:
-    """Returns a response, an item or a part of an item, without the secrets around the content."""
-    out = screen.cleaned(fields, _CONTENT_OR_OUTPUT)
-    if _is_array(fields.get("output", NULL)):
-        items = rawjson.objects(fields["output"])
-        cleaned = [screen.cleaned(item, _CONTENT) for item in items]
-        out["output"] = fields["output"] if cleaned == items else rawjson.raw(cleaned)
-    return out
-
-
-def _inner_of(fields: Fields, given: msgspec.Raw, response: Fields) -> dict[str, Fields]:
-    """Returns the objects with content in an event. ``given`` is an earlier ``response``, as it was sent."""
+def _holders_of(fields: Fields, known_bytes: msgspec.Raw, known: Fields) -> dict[str, Fields]:
+    """Returns the objects with content in an event. The one that is known by its bytes is not decoded again."""
     return {
-        name: response if fields[name] == given else rawjson.fields(fields[name]) for name in _INNER if name in fields
+        name: known if fields[name] == known_bytes else rawjson.fields(fields[name])
+        for name in _HOLDERS
+        if name in fields
     }
 
 
-def _around(fields: Fields, inner: Mapping[str, Fields], kind: str, clean: Fields) -> list[msgspec.Raw]:
-    """Yields all values of an event that are not content; of its objects their values, unless ``clean`` has them, which
-    was searched: a stream sends its response three times.
+def cleaned_event(fields: Fields, holders: Mapping[str, Fields], kind: str, screen: Screen) -> Fields:
+    """Returns an event without the secrets around its content. All of an unknown event is searched."""
+    if kind in TEXT_KINDS:
+        return screen.cleaned(fields, _CONTENT)
+    event = screen.cleaned(fields, _HOLDERS)
+    for name, holder in holders.items():
+        cleaned = cleaned_response(holder, screen)
+        event[name] = fields[name] if cleaned == holder else rawjson.raw(cleaned)
+    return event
+
+
+def cleaned_response(fields: Fields, screen: Screen) -> Fields:
+    """Returns a response, an item or a part of an item without the secrets around its content."""
+    response = screen.cleaned(fields, _CONTENT_OR_OUTPUT)
+    if rawjson.is_list(fields.get("output", NULL)):
+        items = rawjson.objects(fields["output"])
+        cleaned = [screen.cleaned(item, _CONTENT) for item in items]
+        response["output"] = fields["output"] if cleaned == items else rawjson.raw(cleaned)
+    return response
+
+
+def _values_around(fields: Fields, holders: Mapping[str, Fields], kind: str, searched: Fields) -> list[msgspec.Raw]:
+    """Returns the values of an event, and of the objects in it, that are not content.
+
+    Values of the ``searched`` response are left out, because a stream sends its response three times.
     """
-    outside = _CONTENT if kind in TEXT_KINDS else _INNER
-    values = [value for name, value in fields.items() if name not in outside]
-    for holder in () if kind in TEXT_KINDS else inner.values():
-        if holder is clean:
+    content = _CONTENT if kind in TEXT_KINDS else _HOLDERS
+    values = [value for name, value in fields.items() if name not in content]
+    for holder in () if kind in TEXT_KINDS else holders.values():
+        if holder is searched:
             continue
         values += [
-            value for name, value in holder.items() if name not in _CONTENT_OR_OUTPUT and clean.get(name) != value
+            value for name, value in holder.items() if name not in _CONTENT_OR_OUTPUT and searched.get(name) != value
         ]
-        if holder.get("output", _EMPTY) != _EMPTY and _is_array(holder["output"]):
+        if holder.get("output", _EMPTY_LIST) != _EMPTY_LIST and rawjson.is_list(holder["output"]):
             for item in rawjson.objects(holder["output"]):
                 values += [value for name, value in item.items() if name not in _CONTENT]
     return values
 
 
-def _is_array(value: msgspec.Raw) -> bool:
-    return bytes(memoryview(value)[:1]) == b"["
-
-
-def _finish_of(response: Fields, status: str, *, called: bool) -> str:
+def _finish_reason(response: Fields, status: str, *, has_call: bool) -> str:
     """Returns why an answer ended, in the words of chat completions."""
     if status != "incomplete":
-        return "tool_calls" if called else "stop"
-    details = rawjson.maybe(response.get("incomplete_details"))
-    reason = details.get("reason") if isinstance(details, dict) else None
+        return "tool_calls" if has_call else "stop"
+    reason = rawjson.at(response.get("incomplete_details"), "reason")
     return "content_filter" if reason == "content_filter" else "length"
 
 
-def _extras(response: Fields) -> tuple[str, ...]:
-    """Returns what is billed in addition to tokens."""
-    used = rawjson.maybe(response.get("tool_usage"))
-    search = used.get("web_search") if isinstance(used, dict) else None
-    count = search.get("num_requests") if isinstance(search, dict) else None
+def _extra_marks(response: Fields) -> tuple[str, ...]:
+    """Returns a mark for searches, which are billed in addition to tokens."""
+    count = rawjson.at(response.get("tool_usage"), "web_search", "num_requests")
     return (f"upstream_extra=web_search:{count}",) if isinstance(count, int) and count > 0 else ()
 
 
-def _with_tools(response: Fields) -> msgspec.Raw:
-    """Returns the usage with the counts of the vendor's own tools, which are beside it."""
-    tools = response.get("tool_usage") or _searches_in(response.get("output", _EMPTY))
+def _usage_with_tools(response: Fields) -> msgspec.Raw:
+    """Returns the usage with the counts of the vendor's own tools, which are beside it in the response."""
+    tools = response.get("tool_usage") or _count_searches(response.get("output", _EMPTY_LIST))
     usage = rawjson.maybe(response["usage"]) if tools else None
     return rawjson.raw({**usage, "tool_usage": tools}) if isinstance(usage, dict) else response["usage"]
 
 
-def _searches_in(output: msgspec.Raw) -> dict[str, int]:
-    """Returns how often the vendor searched, by the items of a response: not every upstream counts these."""
+def _count_searches(output: msgspec.Raw) -> dict[str, int]:
+    """Returns how often the vendor searched, counted from the items, because not every upstream reports it."""
     if bytes(output).find(b'_search_call"') < 0:
         return {}
     searches = dict[str, int]()
     for item in rawjson.objects(output):
-        kind, action = rawjson.maybe(item.get("type")), rawjson.maybe(item.get("action"))
-        does = action.get("type") if isinstance(action, dict) else "search"  # it may open a page, which is free
-        if kind in ("web_search_call", "file_search_call") and does == "search":
-            searches[kind.removesuffix("_call")] = searches.get(kind.removesuffix("_call"), 0) + 1
+        kind, action = rawjson.text_at(item.get("type")), rawjson.maybe(item.get("action"))
+        action_type = action.get("type") if isinstance(action, dict) else "search"  # opening a page is free
+        if kind in ("web_search_call", "file_search_call") and action_type == "search":
+            name = kind.removesuffix("_call")
+            searches[name] = searches.get(name, 0) + 1
     return searches
 
 
 def _as_requested(response: Fields, order: Order) -> Fields:
-    """Returns the response with the client's name of the model, and the response that its request continued."""
-    changed: Fields = {}
+    """Returns the response with the client's name of the model, and with the response that its request continued. If it
+    has them already, it is returned itself.
+    """
+    changes: Fields = {}
     if (previous := order.form.repeats.get("previous_response_id")) is not None:
-        changed["previous_response_id"] = previous
+        changes["previous_response_id"] = previous
     if "model" in response and rawjson.maybe(response["model"]) != order.model:
-        changed["model"] = rawjson.raw(order.model)
-    return {**response, **changed} if changed else response
+        changes["model"] = rawjson.raw(order.model)
+    return {**response, **changes} if changes else response
 
 
-def _failure(response: Fields, event: Fields, model: str, channel: Channel) -> Failure:
-    """Returns the failure of a response. Some upstreams put the error next to it."""
+def _failure_of(response: Fields, event: Fields, model: str, channel: Channel) -> Failure:
+    """Returns the failure of a response. Some upstreams write the error beside the response."""
     error = response.get("error", NULL)
     if rawjson.is_null(error):
         error = event.get("error", NULL)
@@ -342,17 +348,16 @@ def _failure(response: Fields, event: Fields, model: str, channel: Channel) -> F
 
 
 def _limits(fields: Fields) -> Fields:
-    """Returns what limits the usage, in the words of chat completions."""
+    """Returns the fields that limit the usage, in the words of chat completions."""
     limited = dict(fields)
     if (cap := limited.pop("max_output_tokens", None)) is not None:
         limited["max_completion_tokens"] = cap
     return limited
 
 
-def _text_of(item: Any) -> str:
+def _output_text(item: Any) -> str:
     """Returns what the model wrote in an item."""
-    held = (item.get(name) for name in ("content", "summary"))
-    parts = [part for parts in held if isinstance(parts, list) for part in parts]
+    parts = [*rawjson.list_at(item, "content"), *rawjson.list_at(item, "summary")]
     texts = [part.get("text") or part.get("refusal") for part in parts if isinstance(part, dict)]
     texts += [item.get("arguments"), item.get("input"), item.get("code")]
     return "".join(text for text in texts if isinstance(text, str))

@@ -1,8 +1,8 @@
-"""Requests that go on from earlier responses, completed from memory, and what is kept of an answer.
+"""Completes requests that go on from earlier responses, and returns what to remember of an answer.
 
 ``previous_response_id`` becomes the whole conversation up to that response, an ``item_reference`` the item itself. So
 every channel can go on from it, and the request is held and priced as what it is. What is not remembered stays as the
-client wrote it: an upstream may know it.
+client wrote it, because an upstream may know it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from gateway.domain.errors import BadRequest
 from gateway.domain.kept_response import KeptResponse
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import parse
-from gateway.inbound.json_body import BOM, fields_of, mask, unmask
+from gateway.inbound.json_body import BOM, fields_of, replace_lone_surrogates
 from gateway.inbound.responses.summary import COMPACTIONS
 
 _ENDED = frozenset({"completed", "incomplete"})
@@ -50,11 +50,14 @@ class RecalledRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def repeats(self) -> dict[str, msgspec.Raw]:
+        """Returns fields that the answer repeats, although they are not in the completed request."""
         fields = {"store": msgspec.Raw(b"true")} if self.stored else {}
         return {**fields, "previous_response_id": rawjson.raw(self.previous)} if self.previous else fields
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False):
+    """What is read of a request."""
+
     store: bool | None = None
     previous_response_id: str | None = None
     conversation: msgspec.Raw = NULL
@@ -62,6 +65,8 @@ class _Head(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Item(msgspec.Struct, frozen=True, gc=False):
+    """What is read of an item."""
+
     type: str | None = None
     role: str | None = None
     id: str | None = None
@@ -71,7 +76,7 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_reference(self) -> bool:
-        """Returns whether it names another item; its type may be omitted."""
+        """Returns whether it refers to another item. The type of a reference may be omitted."""
         return self.type == "item_reference" or (self.type is None and self.role is None)
 
     @property
@@ -80,16 +85,14 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
         return (self.type or "").endswith("_output")
 
     @property
-    def is_bare_reasoning(self) -> bool:
-        """Returns whether it is reasoning without what is needed to send it back."""
+    def is_unsealed_reasoning(self) -> bool:
+        """Returns whether it is reasoning without the content that upstreams want back."""
         return self.type == "reasoning" and rawjson.is_null(self.encrypted_content)
 
     @property
     def can_return(self) -> bool:
-        """Returns whether it can be sent back: not if it is reasoning that only its upstream can read, which refuses it
-        later.
-        """
-        return not self.is_bare_reasoning or self.content != NULL
+        """Returns whether it can be sent back. Its upstream would refuse reasoning that has no content at all."""
+        return not self.is_unsealed_reasoning or self.content != NULL
 
 
 class _Event(msgspec.Struct, frozen=True, gc=False):
@@ -112,169 +115,163 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 
 
 def recall(body: bytes, remembered: ItemMemory) -> RecalledRequest:
-    """Returns the request completed from memory. An invalid one stays as it is: its errors are found later.
+    """Returns the request completed from memory. An invalid one is not changed: its errors are found later.
 
     Raises BadRequest for the result of a tool call that is not in the conversation.
     """
     body = body.removeprefix(BOM)
     try:
-        head, digit = _decode(_HEAD, body)
-        own = _inner(head.input)
-        references = b'"id"' in own and any(item.is_reference for item in _ITEMS.decode(b"[%b]" % own))
+        head = _decode(_HEAD, body)
+        items = _input_items(head.input)
+        has_references = b'"id"' in items and any(item.is_reference for item in _ITEMS.decode(b"[%b]" % items))
     except (ValueError, RecursionError):
         return RecalledRequest(body=body)
     previous = head.previous_response_id or ""
-    before = remembered.conversation(previous) if previous else []
+    responses = remembered.conversation(previous) if previous else []
     recalled = RecalledRequest(
         body=body,
         stored=head.store is not False,
-        previous=previous if before else "",
-        partial=(bool(previous) and not before) or not rawjson.is_null(head.conversation),
-        input=unmask(own, digit),
+        previous=previous if responses else "",
+        partial=(bool(previous) and not responses) or not rawjson.is_null(head.conversation),
+        input=_resolve_references(items, remembered) if has_references else items,
     )
-    if references:
-        recalled = msgspec.structs.replace(recalled, input=_resolve(own, digit, remembered))
-    return _complete(recalled, before) if before or references else recalled
+    return _with_conversation(recalled, responses) if responses or has_references else recalled
 
 
 def kept_of(
     request: RecalledRequest, data: bytes, call: str, done: Sequence[bytes] | None = None
 ) -> KeptResponse | None:
-    """Returns what to remember of the last bytes that the client gets; None: nothing.
+    """Returns what to remember of the last bytes that the client gets; None if that is nothing.
 
-    What the upstream keeps itself is left to it. ``call``: the end of the ids that responses get here. ``done``: the
-    events of the items, for a response that does not list them; None: it does.
+    A response that its upstream keeps is not remembered. ``call`` is the end of the ids that responses get here.
+    ``done`` are the events of the items, for a response that does not list them; None if it does.
     """
     try:
         text = _last_event(data)
-        event, digit = _decode(_EVENT, text)
-        body = mask(text)[0] if digit else text
-        body = body if event.response == NULL else bytes(event.response)
-        answer = _ANSWER.decode(body)
+        event = _decode(_EVENT, text)
+        body = text if event.response == NULL else bytes(event.response)
+        answer = _decode(_ANSWER, body)
         if not answer.output and done is None:
             return None
         if not answer.output and done:
             output = [rawjson.fields(event)["item"] for event in done]
             body = rawjson.encode({**rawjson.fields(body), "output": output})
-            answer = _ANSWER.decode(body)
-        read = [_ITEM.decode(raw) for raw in answer.output]
+            answer = _decode(_ANSWER, body)
+        read_items = [_ITEM.decode(raw) for raw in answer.output]
     except (ValueError, KeyError, RecursionError):
         return None
-    if answer.object != "response" or answer.status not in _ENDED:
-        return None
-    if answer.store and request.stored and not answer.id.endswith(call):
+    is_own = answer.id.endswith(call)
+    if answer.object != "response" or answer.status not in _ENDED or (answer.store and request.stored and not is_own):
         return None
     items: dict[str, msgspec.Raw] = {}
-    for number, (item, given) in enumerate(zip(read, answer.output, strict=True)):
-        raw = _seal_reasoning(given) if item.is_bare_reasoning and answer.id.endswith(call) else given
-        name = f"{answer.id}/{number}" if item.id is None or item.id in items else item.id
-        items[name] = msgspec.Raw(unmask(bytes(raw), digit)) if digit else raw
+    for number, (item, raw) in enumerate(zip(read_items, answer.output, strict=True)):
+        id = f"{answer.id}/{number}" if item.id is None or item.id in items else item.id
+        items[id] = _seal_reasoning(raw) if item.is_unsealed_reasoning and is_own else raw
     return KeptResponse(
         id=answer.id,
         previous=request.previous,
         input=request.input,
         elsewhere=request.partial or (answer.store is None and request.stored),
-        body=unmask(body, digit),
+        body=body,
         items=items,
     )
 
 
-def _seal_reasoning(raw: msgspec.Raw) -> msgspec.Raw:
-    """Seals the reasoning in an answer written here, so that a channel which can read it gets it back."""
-    return rawjson.raw({**rawjson.fields(raw), "encrypted_content": wrap(PLAIN_SEAL)})
-
-
-def input_items(kept: list[KeptResponse]) -> list[dict[str, Any]]:
-    """Returns the items that responses answered, the oldest first, as the API lists them."""
-    out = []
-    for response in kept:
+def input_items(responses: list[KeptResponse]) -> list[dict[str, Any]]:
+    """Returns the items that the last of these responses answered, the oldest first, as the API lists them."""
+    listed = []
+    for response in responses:
         for number, raw in enumerate(rawjson.items(b"[%b]" % response.input)):
             item: dict[str, Any] = rawjson.fields(raw)
             if rawjson.is_null(item.get("id")):
                 item["id"] = f"item_{response.id.partition('_')[2]}{number:04x}"
             if "role" in item:
                 item |= {"type": "message", "status": item.get("status", "completed")}
-                item["content"] = _parts(item)
-            out.append(item)
-        out += map(rawjson.fields, response.items.values()) if response is not kept[-1] else []
-    return out
+                item["content"] = _content_parts(item)
+            listed.append(item)
+        if response is not responses[-1]:
+            listed += map(rawjson.fields, response.items.values())
+    return listed
 
 
-def _parts(item: Mapping[str, Any]) -> Any:
-    content = item.get("content", NULL)
-    if bytes(content)[:1] != b'"':
+def _content_parts(message: Mapping[str, Any]) -> Any:
+    """Returns the content of a message as a list of parts."""
+    content = message.get("content", NULL)
+    if not rawjson.is_text(content):
         return content
-    if rawjson.maybe(item["role"]) == "assistant":
+    if rawjson.maybe(message["role"]) == "assistant":
         return [{"type": "output_text", "text": content, "annotations": []}]
     return [{"type": "input_text", "text": content}]
 
 
-def _complete(request: RecalledRequest, before: list[KeptResponse]) -> RecalledRequest:
-    """Returns the request with the whole conversation in it."""
-    fields, digit = fields_of(request.body)
+def _seal_reasoning(raw: msgspec.Raw) -> msgspec.Raw:
+    """Returns reasoning that was written here with a seal, so that a channel which can read it gets it back."""
+    return rawjson.raw({**rawjson.fields(raw), "encrypted_content": wrap(PLAIN_SEAL)})
+
+
+def _with_conversation(request: RecalledRequest, responses: list[KeptResponse]) -> RecalledRequest:
+    """Returns the request with the whole conversation in its input. Raises BadRequest for results without a call."""
+    fields = fields_of(request.body)
     fields.pop("input", None)
-    if before:
+    earlier = _join(_earlier_items(responses))
+    if responses:
         del fields["previous_response_id"]
-    said = _join(_conversation(before))
-    if before:
-        _check_results(said, request.input)
-    others = unmask(rawjson.encode(fields), digit)[1:-1]
-    items = _join((said, request.input))
-    return msgspec.structs.replace(request, body=b"{%b}" % _join((b'"input":[%b]' % items, others)))
+        _check_results(earlier, request.input)
+    content = b'"input":[%b]' % _join((earlier, request.input))
+    return msgspec.structs.replace(request, body=b"{%b}" % _join((content, rawjson.encode(fields)[1:-1])))
 
 
-def _conversation(before: list[KeptResponse]) -> list[bytes]:
+def _earlier_items(responses: list[KeptResponse]) -> list[bytes]:
     """Returns the items of a conversation, without those before a compaction."""
-    said: list[bytes] = []
-    for response in before:
-        said.append(response.input)
+    earlier: list[bytes] = []
+    for response in responses:
+        earlier.append(response.input)
         for raw in response.items.values():
             item = next(iter(_read_items(bytes(raw))), _Item())
             if item.type in COMPACTIONS:
-                said.clear()
+                earlier.clear()
             if item.can_return:
-                said.append(bytes(raw))
-    return said
+                earlier.append(bytes(raw))
+    return earlier
 
 
-def _check_results(before: bytes, own: bytes) -> None:
-    """Raises BadRequest for results without a call."""
-    results = [item.call_id for item in _read_items(own) if item.call_id and item.is_result]
+def _check_results(earlier: bytes, items: bytes) -> None:
+    """Raises BadRequest if the new items have a result without a call."""
+    results = [item.call_id for item in _read_items(items) if item.call_id and item.is_result]
     if not results:
         return
-    known = {item.call_id for item in _read_items(_join((before, own))) if not item.is_result}
-    if known and (lost := next((call for call in results if call not in known), None)):
+    calls = {item.call_id for item in _read_items(_join((earlier, items))) if not item.is_result}
+    if calls and (lost := next((call_id for call_id in results if call_id not in calls), None)):
         raise BadRequest(f"input: no tool call has the id {lost[:80]!a} of the result that is sent", param="input")
 
 
-def _resolve(own: bytes, digit: bytes, remembered: ItemMemory) -> bytes:
-    """Returns the input with items instead of references to them."""
-    out = []
-    for raw, item in zip(rawjson.items(b"[%b]" % own), _ITEMS.decode(b"[%b]" % own), strict=True):
-        resolved = remembered.item(item.id) if item.is_reference and item.id else None
-        out.append(resolved or unmask(bytes(raw), digit))
-    return _join(out)
+def _resolve_references(items: bytes, remembered: ItemMemory) -> bytes:
+    """Returns the items with remembered ones in place of references to them."""
+    resolved = []
+    for raw, item in zip(rawjson.items(b"[%b]" % items), _ITEMS.decode(b"[%b]" % items), strict=True):
+        target = remembered.item(item.id) if item.is_reference and item.id else None
+        resolved.append(target or bytes(raw))
+    return _join(resolved)
 
 
 def _read_items(items: bytes) -> list[_Item]:
     """Returns the items; empty if they are invalid, which is reported later."""
     try:
-        return _decode(_ITEMS, b"[%b]" % items)[0]
+        return _decode(_ITEMS, b"[%b]" % items)
     except (ValueError, RecursionError):
         return []
 
 
-def _decode(decoder: "msgspec.json.Decoder[Value]", text: bytes) -> tuple[Value, bytes]:
-    """Returns what is read of a text, and the digit that masks its lone surrogates, if it has any."""
+def _decode(decoder: "msgspec.json.Decoder[Value]", text: bytes) -> Value:
+    """Returns what is read of a text, in which lone surrogates are replaced. Raises ValueError."""
     try:
-        return decoder.decode(text), b""
+        return decoder.decode(text)
     except msgspec.DecodeError:
-        masked, digit = mask(text)
-        return decoder.decode(masked), digit
+        return decoder.decode(replace_lone_surrogates(text))
 
 
 def _last_event(data: bytes) -> bytes:
-    """Returns the data of a stream's last event; a whole answer is returned unchanged. Raises ValueError."""
+    """Returns the data of a stream's last event, or a whole answer. Raises ValueError."""
     if data.startswith(b"{"):
         return data
     lines = [line.rstrip(b"\r") for line in data.strip().split(b"\n")]
@@ -285,16 +282,18 @@ def _last_event(data: bytes) -> bytes:
     return event.data
 
 
-def _inner(given: msgspec.Raw) -> bytes:
-    """Returns the items of an input, without its brackets; a text is one of the user. Raises ValueError for anything
-    else.
+def _input_items(content: msgspec.Raw) -> bytes:
+    """Returns the items of an input as JSON values with commas between them. A text is an item of the user.
+
+    Raises ValueError for another input.
     """
-    raw = bytes(given)
-    if raw.startswith(b'"'):
-        return b'{"type":"message","role":"user","content":%b}' % raw
-    if not raw.startswith(b"[") and given != NULL:
+    if rawjson.is_text(content):
+        return b'{"type":"message","role":"user","content":%b}' % bytes(content)
+    if rawjson.is_list(content):
+        return bytes(content)[1:-1].strip()
+    if content != NULL:
         raise ValueError("not an input")
-    return raw[1:-1].strip() if raw.startswith(b"[") else b""
+    return b""
 
 
 def _join(parts: Iterable[bytes]) -> bytes:

@@ -1,6 +1,6 @@
 """Regular events of a native response: nearly all of a vendor's events have content and nothing else.
 
-Consecutive ones are decoded together, and pass unchanged. An event with any other field, or of any other kind, is
+Consecutive regular events are decoded together, and pass unchanged. An event with another field, or of another kind, is
 decoded by itself.
 """
 
@@ -13,7 +13,7 @@ from gateway.domain.sse import SMALL_NUMBER, PieceDecoder
 
 
 class EventKind(StrEnum):
-    """Events with a piece or the whole of what the model writes, or with a part of an item."""
+    """The types of events with a piece or the whole of a text of the model, or with a part of an item."""
 
     TEXT = "response.output_text.delta"
     TEXT_DONE = "response.output_text.done"
@@ -40,7 +40,7 @@ class EventKind(StrEnum):
 
 
 class PartKind(StrEnum):
-    """Parts of items."""
+    """The types of an item's parts."""
 
     TEXT = "output_text"
     REFUSAL = "refusal"
@@ -59,7 +59,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """One of these events, with its content and with nothing else but what the vendor writes beside it."""
+    """A regular event, with its content and the fields that the vendor writes beside it."""
 
     type: EventKind
     delta: str = ""
@@ -82,4 +82,4 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 PIECES = PieceDecoder(EventKind, _Piece)
 PIECE_KINDS = frozenset(kind for kind in EventKind if kind.endswith(".delta"))
 TEXT_KINDS = frozenset(kind for kind in EventKind if "_part." not in kind)
-"""Events whose content is a field of their own."""
+"""The types of events with their content in a field of their own, and not in a part."""

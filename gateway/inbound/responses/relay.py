@@ -1,8 +1,8 @@
-"""The native path: a channel that speaks the Responses API gets the request as it came, the client the answer.
+"""Responses at channels that speak it: request and answer pass unchanged.
 
-Changed are the model's name, what the channel's owner overrides, an output limit above the model's own, and reasoning
-that the gateway itself had sealed for another vendor: an item that OpenAI did not make must not come back as if it had.
-Of the answer only the name of the model is changed, where the client knows it by another one.
+These things change in a request: the model's name, what the channel's owner overrides, an output limit above the
+model's own, and reasoning that the gateway sealed for another vendor, because OpenAI did not make it. In an answer only
+the name of the model changes, if the client knows it by another one.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,7 @@ import msgspec
 from gateway.domain import rawjson
 from gateway.domain.answer import SEAL_PREFIX
 from gateway.domain.channel import Channel, Dialect, Overrides, ServedModel
+from gateway.domain.conversation import join_texts
 from gateway.domain.failure import AttemptFailed, Failure
 from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.order import LearnedRefusals, Order, PreparedRequest
@@ -68,19 +69,21 @@ def native_order(order: Order, overrides: Overrides | None) -> Order:
     order = edit_request(order, overrides, WORDS, REQUIRED)
     changes, removed = dict[str, msgspec.Raw](), order.removed
     if overrides is not None and overrides.system:
-        changes["instructions"] = _instructions(order.fields.get("instructions", NULL), overrides)
-    given = order.fields.get("input", NULL)
-    if _SEALED in bytes(given):
-        legible = [_legible(raw) for raw in rawjson.items(given)]
-        changes["input"] = rawjson.raw([item for items in legible for item in items])
-        removed = removed if all(legible) else (*removed, REASONING)
+        changes["instructions"] = _with_system(order.fields.get("instructions", NULL), overrides)
+    content = order.fields.get("input", NULL)
+    if _SEALED in bytes(content):
+        readable = [_readable_items(raw) for raw in rawjson.items(content)]
+        changes["input"] = rawjson.raw([item for items in readable for item in items])
+        removed = removed if all(readable) else (*removed, REASONING)
     if not changes:
         return order
     return msgspec.structs.replace(order, fields={**order.fields, **changes}, body=b"", removed=removed)
 
 
 def without_seals(order: Order, failure: Failure) -> Order | None:
-    """Returns the request without sealed reasoning, if the upstream cannot read it: another of its accounts made it."""
+    """Returns the request without sealed reasoning, if the upstream failed to read that: another account had made it.
+    None if it would not help.
+    """
     code = failure.origin.code.cleared(str) if failure.origin is not None else ""
     if code != "invalid_encrypted_content":
         return None
@@ -97,29 +100,32 @@ def _is_sealed(raw: msgspec.Raw) -> bool:
     return rawjson.maybe(item.get("type")) == "reasoning" and not rawjson.is_null(item.get("encrypted_content"))
 
 
-def _instructions(given: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
-    own = rawjson.raw(overrides.system)
-    if rawjson.is_null(given) or overrides.replace_system:
-        return own
-    if bytes(memoryview(given)[:1]) == b"[":
-        return rawjson.raw([*rawjson.items(given), {"role": "developer", "content": overrides.system}])
-    return msgspec.Raw(bytes(given)[:-1] + rb"\n\n" + bytes(own)[1:])
+def _with_system(instructions: msgspec.Raw, overrides: Overrides) -> msgspec.Raw:
+    """Returns the instructions with the owner's system prompt at the end."""
+    system = rawjson.raw(overrides.system)
+    if rawjson.is_null(instructions) or overrides.replace_system:
+        return system
+    if rawjson.is_list(instructions):
+        return rawjson.raw([*rawjson.items(instructions), {"role": "developer", "content": system}])
+    return join_texts([instructions, system])
 
 
-def _without_developer(given: msgspec.Raw) -> msgspec.Raw:
-    """Returns the input with the older name of a role that the upstream does not know."""
+def _without_developer(content: msgspec.Raw) -> msgspec.Raw:
+    """Returns the input with ``system`` in place of the newer role ``developer``, which the upstream does not know."""
     try:
-        items = rawjson.objects(given)
+        items = rawjson.objects(content)
     except ValueError:
-        return given
+        return content
     for item in items:
         if bytes(item.get("role", NULL)) == DEVELOPER:
             item["role"] = rawjson.raw("system")
     return rawjson.raw(items)
 
 
-def _legible(raw: msgspec.Raw) -> list[Any]:
-    """Returns what the upstream gets of an item: no reasoning that was sealed here, and a summary as a message."""
+def _readable_items(raw: msgspec.Raw) -> list[Any]:
+    """Returns what the upstream gets for an item: nothing for reasoning that was sealed here, a message for a
+    summary.
+    """
     if _SEALED not in bytes(raw):
         return [raw]
     item = rawjson.fields(raw)
@@ -141,7 +147,7 @@ class ResponsesRelay:
     path = PATH
 
     def __init__(self, dialect: RequestWriter) -> None:
-        """``dialect`` is the dialect's own adapter, which knows what errors mean."""
+        """``dialect`` is the channel's, which knows what errors mean."""
         self._dialect = dialect
 
     def prepare(self, order: Order, channel: Channel, served: ServedModel, learned: LearnedRefusals) -> PreparedRequest:
@@ -163,7 +169,7 @@ class ResponsesRelay:
         )
 
     def recalled(self, fields: Mapping[str, msgspec.Raw]) -> int:
-        """See ``adapter.Adapter``: nothing is added from memory."""
+        """Returns 0: nothing is added from memory."""
         return 0
 
     def stream(self, order: Order, channel: Channel) -> NativeStream:
@@ -194,21 +200,21 @@ def is_failed_event(data: str) -> bool:
 
 
 class ResponsesStream(NativeStream):
-    """A streamed answer. Some upstreams report an error in an event of its own, and end without a last one."""
+    """A streamed answer. Some upstreams report an error in an event of its own, and send no last event."""
 
     reader: ResponsesReader
 
     def end(self) -> bytes:
-        out = super().end()
+        last = super().end()
         if self.failure is not None:
-            self.failure = self.reader.told or self.failure
-        return out
+            self.failure = self.reader.reported_error or self.failure
+        return last
 
     def _read_body(self, body: bytes) -> bytes:
-        """See ``FramedStream``: a whole response, as the events that it would have come in."""
+        """Returns a whole response as the events of a stream."""
         try:
             refuse_many_elements(body)
-            out = self.reader.replay(body)
+            events = self.reader.replay(body)
         except TooManyElements as error:
             self.failure = bad_response(self._channel, str(error))
         except ValueError:
@@ -217,13 +223,13 @@ class ResponsesStream(NativeStream):
             self.failure = failed.failure
         else:
             self.started = self.finished = True
-            return out
+            return events
         return b""
 
 
 def _response_in(body: bytes, stream: NativeStream) -> bytes:
-    """Returns the whole response in a stream that was not requested. If its last event lists no items, the preceding
-    ones are its output. Raises AttemptFailed if the stream is incomplete.
+    """Returns the whole response in a stream that was not requested. If its last event lists no items, those of the
+    preceding events are its output. Raises AttemptFailed if the stream is incomplete.
     """
     events = stream.feed(body) + stream.end()
     if stream.failure is not None:

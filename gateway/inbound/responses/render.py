@@ -1,8 +1,8 @@
 """Renders an answer as a response: the events of its stream with their numbers, or the whole object.
 
-The whole is made as the stream is, and is what the stream's last event carries: ``response.completed``,
-``response.incomplete`` or ``response.failed``. One item is open at a time. An item begins with its first piece, so
-there is none without content. The last event is written by ``tail``, once the call is recorded, or by ``failed``.
+The whole object is made like the stream, whose last event contains it: ``response.completed``, ``response.incomplete``
+or ``response.failed``. One item is open at a time. An item begins with its first piece, so there is none without
+content. The last event is written by ``tail``, once the call is recorded, or by ``failed``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,9 +29,9 @@ from gateway.domain.usage import Usage, modality_counts
 from gateway.inbound.renderer import Renderer
 from gateway.inbound.responses.output import (
     COMPLETED,
+    ID_PREFIXES,
     NO_LOGPROBS,
     PLACED_EVENT,
-    PREFIXES,
     Event,
     ImageItem,
     MessageItem,
@@ -44,8 +44,8 @@ from gateway.inbound.responses.output import (
 from gateway.inbound.responses.tools import ClientTool
 
 _EVENT = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d%b}\n\n'
-EVENT_EVERY = 8
-"""One of so many keep-alives is an event: they are sent every 15 s."""
+KEEP_ALIVES_PER_EVENT = 8
+"""Every so many keep-alives, one is an event. They are sent every 15 s."""
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Reasons of an incomplete response, by finish reason."""
 
@@ -56,16 +56,16 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     order: Order
     """The request as it is sent, perhaps for another model."""
     echo: bytes
-    """Fields of the request that every response repeats, each with a comma before it."""
+    """Fields that every response repeats from the request, each with a comma before it."""
     tool: Callable[[str], ClientTool]
     """Returns the client's tool by the name of the called function."""
     summary: bool
-    """Whether a summary of the reasoning is wanted."""
+    """Whether the client wants a summary of the reasoning."""
     sealed: bool
-    """Whether reasoning can be sent back."""
+    """Whether the client wants what it needs to send the reasoning back."""
 
     def item_id(self, prefix: str, number: int) -> str:
-        """Returns the id of an item by its place in the output: the same if the answer were rendered again."""
+        """Returns the id of an item by its place in the output, so that it is the same in each rendering."""
         return f"{prefix}_{self.order.answer_id.partition('_')[2]}{number:04x}"
 
     def response(
@@ -93,48 +93,50 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResponseRenderer(Renderer):
-    """One answer."""
+    """Writes the events of one response."""
 
     def __init__(self, plan: ResponsePlan) -> None:
         self._plan = plan
         self._number = 0
         """The number of the next event."""
         self._items: list[bytes] = []
-        self._open: OutputItem | None = None
-        self._kind: object = None
+        """The finished items."""
+        self._open_item: OutputItem | None = None
+        self._open_kind: object = None
         """What the open item accepts: a type of event, or the number of a tool call."""
         self._finish = ""
         self._begun = False
-        self._kept = 0
-        self._silent = 0
-        """Keep-alives since the last event of the answer."""
+        self._items_size = 0
+        self._keep_alives = 0
+        """The number of keep-alives since the last event of the answer."""
 
     def take_texts(self, pieces: list[bytes]) -> bytes:
-        item = self._open
-        if self._kind is not TextPiece or not isinstance(item, MessageItem):
+        item = self._open_item
+        if self._open_kind is not TextPiece or not isinstance(item, MessageItem):
             return super().take_texts(pieces)
-        out = item.several(pieces, self._number, len(self._items))
+        events = item.write_pieces(pieces, self._number, len(self._items))
         self._number += len(pieces)
-        self._silent, self.held = 0, self._kept + item.held
-        return out
+        self._keep_alives, self.held = 0, self._items_size + item.held
+        return events
 
     def take(self, event: AnswerEvent) -> bytes:
-        """See ``Renderer``. Ends of blocks are ignored: an item ends when the next begins."""
-        out, self._silent = b"", 0
+        """See ``Renderer``. The ends of blocks are ignored, because an item ends when the next one begins."""
+        out, self._keep_alives = b"", 0
         match event:
-            case TextPiece():
-                out = self._piece(event.piece, TextPiece, event.logprobs or NO_LOGPROBS)
-            case ReasoningPiece() | RefusalPiece() | ArgumentsPiece():
-                kind: object = event.number if isinstance(event, ArgumentsPiece) else type(event)
-                out = self._piece(event.piece, kind)
+            case TextPiece() | ReasoningPiece() | RefusalPiece() | ArgumentsPiece():
+                item, out = self._open(event.number if isinstance(event, ArgumentsPiece) else type(event))
+                logprobs = isinstance(event, TextPiece) and event.logprobs
+                out += self._placed(item.piece(event.piece, logprobs or NO_LOGPROBS))
             case ToolCallBegan():
                 tool = self._plan.tool(event.name)
-                item = call_item(self._next_id(PREFIXES[tool.kind]), event.id, tool, bare=event.custom)
-                out = self._begin_item(item, event.number)
+                call = call_item(self._next_id(ID_PREFIXES[tool.kind]), event.id, tool, bare=event.custom)
+                out = self._begin_item(call, event.number)
             case Medium():
                 out = self._begin_item(ImageItem(self._next_id("ig"), event), None)
             case Citation():
-                out = self._piece(b'""', TextPiece, source=event)
+                item, out = self._open(TextPiece)
+                if isinstance(item, MessageItem):
+                    out += self._placed(item.cite(event))
             case ReasoningSeal():
                 out = self._seal(event)
             case AnswerBegan():
@@ -147,23 +149,23 @@ class ResponseRenderer(Renderer):
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
         kind = b"incomplete" if self._finish in INCOMPLETE else b"completed"
         out = self._begin() + self._event(kind, field(b"response", self.whole(usage)))
-        self._number -= 1  # it is kept back, and replaced by ``failed`` if the record cannot be written
+        self._number -= 1  # if the record cannot be written, ``failed`` replaces this event
         return out
 
     def failed(self, error: Mapping[str, Any], detail: bytes) -> bytes:
-        """Returns the end of a broken stream. Open items stay open. ``error`` is its code and message, ``detail`` more
-        of it, as a field beside the response, for clients that look there.
+        """Returns the end of a broken stream. An open item is not closed. ``error`` is the code and the message;
+        ``detail`` is the whole error, beside the response, for clients that look there.
         """
         response = self._plan.response("failed", self._items, error=error)
         return self._begin() + self._event(b"failed", field(b"response", response) + field(b"error", detail))
 
     def sign_of_life(self) -> bytes:
-        """Returns what is sent after some silence: a comment, and now and then an event without news.
+        """Returns what is sent after some silence: a comment, and now and then an event that adds nothing.
 
-        Codex does not count comments: it gives a stream up after five minutes without an event.
+        Codex does not count comments, and gives up a stream after five minutes without an event.
         """
-        self._silent += 1
-        if self._silent % EVENT_EVERY:
+        self._keep_alives += 1
+        if self._keep_alives % KEEP_ALIVES_PER_EVENT:
             return b": keep-alive\n\n"
         return self._begin() or self._event(b"in_progress", field(b"response", self._plan.response("in_progress", ())))
 
@@ -184,57 +186,57 @@ class ResponseRenderer(Renderer):
         response = field(b"response", self._plan.response("in_progress", ()))
         return self._event(b"created", response) + self._event(b"in_progress", response)
 
-    def _piece(
-        self, piece: bytes, kind: object, logprobs: bytes = NO_LOGPROBS, source: Citation | None = None
-    ) -> bytes:
-        out, item = b"", self._open
-        if item is None or kind != self._kind:
-            item = _item(self._plan, self._next_id, kind)
-            out = self._begin_item(item, kind)
-        if source is not None and isinstance(item, MessageItem):
-            return out + self._placed(item.cite(source))
-        return out + self._placed(item.piece(piece, logprobs))
-
     def _seal(self, event: ReasoningSeal) -> bytes:
         if not self._plan.sealed:
-            return self._end_item(COMPLETED) if self._kind is ReasoningPiece else b""
-        out = b""
-        if self._kind is not ReasoningPiece:
-            out = self._begin_item(_item(self._plan, self._next_id, ReasoningPiece), ReasoningPiece)
-        if isinstance(self._open, ReasoningItem):
-            self._open.seal(event.seal)
-        return out + self._end_item(COMPLETED)
+            return self._end_item(COMPLETED) if self._open_kind is ReasoningPiece else b""
+        item, begun = self._open(ReasoningPiece)
+        if isinstance(item, ReasoningItem):
+            item.seal(event.seal)
+        return begun + self._end_item(COMPLETED)
 
     def _next_id(self, prefix: str) -> str:
-        return self._plan.item_id(prefix, len(self._items) + (self._open is not None))
+        return self._plan.item_id(prefix, len(self._items) + (self._open_item is not None))
+
+    def _open(self, kind: object) -> tuple[OutputItem, bytes]:
+        """Returns the open item for pieces of this kind, and the events of its beginning; empty if it was open."""
+        item = self._open_item
+        if item is not None and kind == self._open_kind:
+            return item, b""
+        if kind is ReasoningPiece:
+            item = ReasoningItem(self._next_id("rs"), summary=self._plan.summary, sealed=self._plan.sealed)
+        elif kind is RefusalPiece:
+            item = RefusalItem(self._next_id("msg"), role="assistant")
+        else:
+            item = MessageItem(self._next_id("msg"))
+        return item, self._begin_item(item, kind)
 
     def _begin_item(self, item: OutputItem, kind: object) -> bytes:
-        out = self._begin() + self._end_item(COMPLETED)
-        self._open, self._kind = item, kind
-        return out + self._placed(item.added())
+        before = self._begin() + self._end_item(COMPLETED)
+        self._open_item, self._open_kind = item, kind
+        return before + self._placed(item.added())
 
     def _end_item(self, status: str) -> bytes:
-        item, self._open, self._kind = self._open, None, None
+        item, self._open_item, self._open_kind = self._open_item, None, None
         if item is None:
             return b""
-        out = self._placed(item.ended(status))
+        ended = self._placed(item.ended(status))
         done = item.done(status)
-        out += self._placed(((b"output_item.done", field(b"item", done)),))
+        ended += self._placed(((b"output_item.done", field(b"item", done)),))
         self._items.append(done)
-        self._kept += len(done)
-        self.held = self._kept
-        return out
+        self._items_size += len(done)
+        self.held = self._items_size
+        return ended
 
     def _placed(self, events: Iterable[Event]) -> bytes:
-        """Returns events of the open item, which comes next in the output."""
-        out = b""
+        """Returns the bytes of events of the open item, with their numbers and the item's place in the output."""
+        written = b""
         number, place = self._number, len(self._items)
         for name, fields in events:
-            out += PLACED_EVENT % (name, name, number, place, fields)
+            written += PLACED_EVENT % (name, name, number, place, fields)
             number += 1
         self._number = number
-        self.held = self._kept + (self._open.held if self._open is not None else 0)
-        return out
+        self.held = self._items_size + (0 if self._open_item is None else self._open_item.held)
+        return written
 
     def _event(self, name: bytes, fields: bytes) -> bytes:
         number, self._number = self._number, self._number + 1
@@ -242,24 +244,21 @@ class ResponseRenderer(Renderer):
 
 
 class WholeResponse(Renderer):
-    """A whole answer, which is made as a stream is and written at its end."""
+    """Writes a whole response at its end. It is made as a stream is."""
 
     def __init__(self, writer: ResponseRenderer) -> None:
-        self.writer = writer
+        self._writer = writer
+
+    @property
+    def fault(self) -> str:
+        return self._writer.fault
 
     def take(self, event: AnswerEvent) -> bytes:
-        self.writer.take(event)
+        self._writer.take(event)
         return b""
 
     def tail(self, usage: Usage, *, estimated: bool) -> bytes:
-        return self.writer.whole(usage)
-
-
-def _item(plan: ResponsePlan, next_id: Callable[[str], str], kind: object) -> OutputItem:
-    """Returns a new item for pieces of this kind."""
-    if kind is ReasoningPiece:
-        return ReasoningItem(next_id("rs"), summary=plan.summary, sealed=plan.sealed)
-    return RefusalItem(next_id("msg"), role="assistant") if kind is RefusalPiece else MessageItem(next_id("msg"))
+        return self._writer.whole(usage)
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:

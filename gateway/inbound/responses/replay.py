@@ -1,6 +1,6 @@
-"""Replay: the items of a whole response as the events of a stream, for an upstream that sent none when it should have.
+"""Writes the items of a whole response as the events of a stream, for an upstream that did not stream.
 
-Clients read texts from their deltas, so each text and each input of a tool comes as one.
+Clients read texts from their deltas, so each text and each input of a tool is sent as one delta.
 """
 
 from collections.abc import Iterator
@@ -9,74 +9,77 @@ from typing import Any
 import msgspec
 
 from gateway.domain import rawjson
-from gateway.domain.rawjson import NULL, Fields
+from gateway.domain.rawjson import Fields
 
-Step = tuple[str, dict[str, Any]]
-"""The type without ``response.``, and fields."""
-_TEXTS = {
+TypedEvent = tuple[str, dict[str, Any]]
+"""The type without ``response.``, and the fields."""
+_TEXT_EVENTS = {
     "output_text": ("output_text", "text"),
     "refusal": ("refusal", "refusal"),
     "reasoning_text": ("reasoning_text", "text"),
     "summary_text": ("reasoning_summary_text", "text"),
 }
-"""Events and field of a part's text, by the part's type."""
-_INPUTS = {
+"""The name of the events with a part's text, and the part's field with it, by the part's type."""
+_INPUT_EVENTS = {
     "function_call": ("function_call_arguments", "arguments"),
     "custom_tool_call": ("custom_tool_call_input", "input"),
     "mcp_call": ("mcp_call_arguments", "arguments"),
 }
-"""The same for a call, by the item's type."""
-_PARTS = (("content", "content_part", "content_index"), ("summary", "reasoning_summary_part", "summary_index"))
-_EMPTY = msgspec.Raw(b'""')
-_NONE = msgspec.Raw(b"[]")
+"""The name of the events with a call's input, and the item's field with it, by the item's type."""
+_PART_LISTS = (("content", "content_part", "content_index"), ("summary", "reasoning_summary_part", "summary_index"))
+"""The fields of items with parts, the name of the parts' events, and the field with a part's number."""
+_EMPTY_TEXT = msgspec.Raw(b'""')
+_EMPTY_LIST = msgspec.Raw(b"[]")
 
 
-def item_events(number: int, raw: msgspec.Raw) -> Iterator[Step]:
-    """Yields the events of one item at this place of the output. Raises ValueError for anything else."""
+def item_events(number: int, raw: msgspec.Raw) -> Iterator[TypedEvent]:
+    """Yields the events of the item at this place of the output. Raises ValueError unless it is an object."""
     item = rawjson.fields(raw)
-    place = {"output_index": number}
-    inner: dict[str, Any] = {"item_id": item.get("id", _EMPTY), **place}
-    kind = str(rawjson.maybe(item.get("type")))
-    begun: Fields = {**item, "status": rawjson.raw("in_progress")} if "status" in item else dict(item)
-    parts = [
-        (event, {**inner, index: i}, rawjson.fields(part))
-        for name, event, index in _PARTS
-        for i, part in enumerate(_items(item.get(name)))
-    ]
-    begun |= {name: _NONE for name, _, _ in _PARTS if _items(item.get(name))}
-    if kind in _INPUTS:
-        begun[_INPUTS[kind][1]] = _EMPTY
-    yield "output_item.added", {**place, "item": begun}
-    for event, at, part in parts:
-        yield from _part_events(event, at, part)
-    if kind in _INPUTS:
-        name, field = _INPUTS[kind]
-        text = item.get(field, _EMPTY)
-        yield f"{name}.delta", {**inner, "delta": text}
-        yield f"{name}.done", {**inner, field: text} | ({"name": item["name"]} if "name" in item else {})
-    yield "output_item.done", {**place, "item": raw}
+    output_index = {"output_index": number}
+    place: dict[str, Any] = {"item_id": item.get("id", _EMPTY_TEXT), **output_index}
+    event, field = _INPUT_EVENTS.get(rawjson.text_at(item.get("type")), ("", ""))
+    yield "output_item.added", {**output_index, "item": _empty_item(item, field)}
+    for name, part_event, index in _PART_LISTS:
+        for i, part in enumerate(_elements(item.get(name))):
+            yield from _part_events(part_event, {**place, index: i}, rawjson.fields(part))
+    if event:
+        text = item.get(field, _EMPTY_TEXT)
+        yield f"{event}.delta", {**place, "delta": text}
+        yield f"{event}.done", {**place, field: text} | ({"name": item["name"]} if "name" in item else {})
+    yield "output_item.done", {**output_index, "item": raw}
 
 
-def _part_events(event: str, place: dict[str, Any], part: Fields) -> Iterator[Step]:
-    """Yields the events of a part. Reasoning has events only for its texts, beside those of its summary."""
-    name, field = _TEXTS.get(str(rawjson.maybe(part.get("type"))), ("", ""))
-    framed = name != "reasoning_text"
-    if framed:
-        begun = {**part, field: _EMPTY} if name else part
+def _empty_item(item: Fields, input_field: str) -> Fields:
+    """Returns an item at its beginning, without its parts and its input."""
+    empty = dict(item)
+    if "status" in item:
+        empty["status"] = rawjson.raw("in_progress")
+    empty |= {name: _EMPTY_LIST for name, _, _ in _PART_LISTS if _elements(item.get(name))}
+    if input_field:
+        empty[input_field] = _EMPTY_TEXT
+    return empty
+
+
+def _part_events(event: str, place: dict[str, Any], part: Fields) -> Iterator[TypedEvent]:
+    """Yields the events of a part. A part with reasoning has only those of its text."""
+    name, field = _TEXT_EVENTS.get(rawjson.text_at(part.get("type")), ("", ""))
+    has_frame = name != "reasoning_text"
+    if has_frame:
+        empty = {**part, field: _EMPTY_TEXT} if name else dict(part)
         if "annotations" in part:
-            begun["annotations"] = _NONE
-        yield f"{event}.added", {**place, "part": begun}
+            empty["annotations"] = _EMPTY_LIST
+        yield f"{event}.added", {**place, "part": empty}
     if name:
-        more = {"logprobs": part.get("logprobs", _NONE)} if name == "output_text" else {}
-        text = part.get(field, _EMPTY)
-        yield f"{name}.delta", {**place, "delta": text, **more}
-        for number, annotation in enumerate(_items(part.get("annotations"))):
+        logprobs = {"logprobs": part.get("logprobs", _EMPTY_LIST)} if name == "output_text" else {}
+        text = part.get(field, _EMPTY_TEXT)
+        yield f"{name}.delta", {**place, "delta": text, **logprobs}
+        for number, annotation in enumerate(_elements(part.get("annotations"))):
             yield "output_text.annotation.added", {**place, "annotation_index": number, "annotation": annotation}
-        yield f"{name}.done", {**place, field: text, **more}
-    if framed:
+        yield f"{name}.done", {**place, field: text, **logprobs}
+    if has_frame:
         yield f"{event}.done", {**place, "part": part}
 
 
-def _items(raw: msgspec.Raw | None) -> list[msgspec.Raw]:
-    """Returns the elements of an array; none for anything else."""
-    return rawjson.items(raw or NULL) if bytes(memoryview(raw or NULL)[:1]) == b"[" else []
+def _elements(raw: msgspec.Raw | None) -> list[msgspec.Raw]:
+    """Returns the elements of an array; none for another value."""
+    return rawjson.items(raw) if raw is not None and rawjson.is_list(raw) else []

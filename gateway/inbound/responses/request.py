@@ -1,7 +1,7 @@
-"""Parses a request of the Responses API, and reads it into a ``Conversation``.
+"""Checks a request of the Responses API, and reads it into a ``Conversation``.
 
-The gateway reads what bears on routing and money. All else is either a channel's own business, if it speaks this API,
-or has a counterpart among the fields of a chat completion, or is left out and named.
+The gateway reads what matters for routing and money. All other fields pass unchanged to a channel that speaks this API.
+For other channels they become fields of a chat completion, or are left out and named.
 """
 
 import re
@@ -22,8 +22,8 @@ from gateway.domain.prompt_size import MESSAGE_TOKENS, RESPONSES_SIGNS, bound_of
 from gateway.domain.rawjson import NULL, Fields
 from gateway.inbound.api import HttpRequest, InboundRequest
 from gateway.inbound.chat.api import MAX_MODEL, MAX_OUTPUT, is_plain, missing_input
-from gateway.inbound.json_body import BOM, decode_body, fields_of, unread_in
-from gateway.inbound.relay import forwardable, lower_cap
+from gateway.inbound.json_body import BOM, decode_body, fields_of, unread_names
+from gateway.inbound.relay import forwarded_headers, lower_cap
 from gateway.inbound.responses.items import InputReader
 from gateway.inbound.responses.relay import CONTENT, LEAST_LIMIT, is_spoken, native_order
 from gateway.inbound.responses.summary import PROMPT_BOUND, TRIGGER
@@ -33,12 +33,12 @@ from gateway.upstream.dialects import chat_limit
 ENCRYPTED = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
 
-_SAME = (
+_SHARED_NAMES = (
     *("temperature", "top_p", "top_logprobs", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"),
     *("user", "metadata", "service_tier"),
 )
 """Fields that chat completions have under the same name."""
-_WORDS = {
+_PARAM_NAMES = {
     "max_completion_tokens": "max_output_tokens",
     "reasoning_effort": "reasoning.effort",
     "response_format": "text.format",
@@ -48,25 +48,25 @@ _WORDS = {
 _TRANSLATED = frozenset(
     {
         *("model", "input", "instructions", "stream", "max_output_tokens", "tools", "tool_choice", "reasoning"),
-        *("parallel_tool_calls", "include", "text", *_SAME),
+        *("parallel_tool_calls", "include", "text", *_SHARED_NAMES),
     }
 )
-_READ_IN = {"reasoning": {"effort", "summary", "generate_summary"}, "text": {"format", "verbosity"}}
+_READ_MEMBERS = {"reasoning": {"effort", "summary", "generate_summary"}, "text": {"format", "verbosity"}}
 """What is read of fields that are objects."""
-_QUIET = frozenset({"store", "stream_options", "background"})
-"""Fields that are not missed: the answer says that it is not stored, and nothing is obfuscated here."""
+_NOT_MISSED = frozenset({"store", "stream_options", "background"})
+"""Fields that may be left out without a mark: answers say that they are not stored, and nothing is obfuscated here."""
 _COUNTED = frozenset({"model", "input", "instructions", "tools", "text", "stream", "max_output_tokens"})
-"""Fields that are counted as input separately, and those of which the model reads nothing."""
+"""The input and the schemas, which are counted separately, and fields of which the model reads nothing."""
 _CHECKED = frozenset(
     {
         *("model", "input", "instructions", "stream", "max_output_tokens", "tools", "tool_choice", "include", "store"),
         *("parallel_tool_calls", "temperature", "top_p", "top_logprobs", "prompt_cache_key", "previous_response_id"),
     }
 )
-"""Fields that are checked or contain no limit: of these only ``max_output_tokens`` affects the length of the output."""
+"""Fields of which only ``max_output_tokens`` limits the output."""
 _INPUT = ("instructions", "input")
 _SCHEMAS = ("tools", "text")
-_NOTHING = (b"null", b"false", b"[]", b"{}")
+_EMPTY_VALUES = (b"null", b"false", b"[]", b"{}")
 _KEPT_ELSEWHERE = {
     "previous_response_id": ("previous_response_not_found", "this response is not kept here; send the whole input"),
     "conversation": ("unsupported_parameter", "conversations are not kept here; send the whole input"),
@@ -95,7 +95,7 @@ class _TextFormat(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The fields that are read here."""
+    """The fields that the gateway itself reads."""
 
     model: str | None = None
     input: msgspec.Raw = NULL
@@ -131,7 +131,7 @@ class ResponsesFields(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def state(self) -> str:
-        """Returns the field that names input outside of the request; empty: there is none."""
+        """Returns the field that names input outside of the request; empty if there is none."""
         if self.previous_response_id is None and self.conversation == self.prompt == NULL:
             return ""
         return next(name for name in _KEPT_ELSEWHERE if getattr(self, name) not in (None, NULL))
@@ -144,25 +144,24 @@ _FORMAT = msgspec.json.Decoder(_TextFormat)
 
 
 def parse_responses_request(request: HttpRequest) -> InboundRequest:
-    """Check and read a request. Raises BadRequest with ``param`` naming the field at fault."""
+    """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault."""
     body = request.body.removeprefix(BOM)
-    fields, mask = fields_of(body)
-    typed = decode_body(_FIELDS, body, fields, mask)
+    fields = fields_of(body)
+    typed = decode_body(_FIELDS, body, fields)
     _check(typed, fields)
     compacts = TRIGGER in bytes(typed.input)
     others = [fields[name] for name in fields.keys() - _COUNTED]
-    given = _given_fields(fields, _INPUT)
-    bound = bound_of(given, _given_fields(fields, _SCHEMAS), others, RESPONSES_SIGNS)
+    texts = _present_fields(fields, _INPUT)
+    bound = bound_of(texts, _present_fields(fields, _SCHEMAS), others, RESPONSES_SIGNS)
     return InboundRequest(
         body=body,
         fields=fields,
-        mask=mask,
         model=typed.model or "",
         stream=bool(typed.stream),
         output_cap=typed.max_output_tokens,
         plain=is_plain(fields, _CHECKED),
         least_cap=LEAST_LIMIT,
-        input_bound=bound.tokens + MESSAGE_TOKENS * len(given) + PROMPT_BOUND * compacts,
+        input_bound=bound.tokens + MESSAGE_TOKENS * len(texts) + PROMPT_BOUND * compacts,
         media=bound.media,
         remote_input=bool(typed.state),
         kept_id=typed.previous_response_id or "",
@@ -170,14 +169,15 @@ def parse_responses_request(request: HttpRequest) -> InboundRequest:
         output_rule=responses_limit,
         session=_session(typed, request.headers),
         form=AnswerForm(compacts=compacts, repeats=request.repeats),
-        forward=forwardable(request.headers, _FORWARDED) if _BETA in request.headers else {},
+        forward=forwarded_headers(request.headers, _FORWARDED) if _BETA in request.headers else {},
     )
 
 
 def prompt_of(fields: Fields) -> int:
     """Returns about how many input tokens a request has."""
-    given = _given_fields(fields, _INPUT)
-    return tokens_of(given, _given_fields(fields, _SCHEMAS), sum(bytes(raw).count(b'"role"') for raw in given))
+    texts = _present_fields(fields, _INPUT)
+    message_count = sum(bytes(raw).count(b'"role"') for raw in texts)
+    return tokens_of(texts, _present_fields(fields, _SCHEMAS), message_count)
 
 
 def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
@@ -185,7 +185,7 @@ def read_fields(fields: Mapping[str, msgspec.Raw]) -> ResponsesFields:
     return read_typed(_FIELDS, rawjson.encode(fields), "")
 
 
-def _given_fields(fields: Fields, names: tuple[str, ...]) -> list[msgspec.Raw]:
+def _present_fields(fields: Fields, names: tuple[str, ...]) -> list[msgspec.Raw]:
     return [fields[name] for name in names if name in fields]
 
 
@@ -210,7 +210,7 @@ def _check(params: ResponsesFields, fields: Fields) -> None:
 
 
 def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:
-    """Returns the most output that a request allows, natively and as a chat: some channels turn out to lack the API."""
+    """Returns the most output that a request allows, natively or as a chat: some channels turn out to lack the API."""
     typed = read_fields(fields)
     chat = chat_limit(_limit_fields(typed, fields), channel, served)
     if not is_spoken(channel):
@@ -222,62 +222,60 @@ def responses_limit(fields: Fields, channel: Channel, served: ServedModel) -> Ou
 
 
 def _limit_fields(params: ResponsesFields, fields: Fields) -> Fields:
-    """Returns what affects the length of the output, in the words of chat completions."""
-    out: Fields = {}
+    """Returns the fields that affect the length of the output, in the words of chat completions."""
+    limits: Fields = {}
     if params.max_output_tokens is not None:
-        out["max_completion_tokens"] = fields["max_output_tokens"]
+        limits["max_completion_tokens"] = fields["max_output_tokens"]
     if params.reasoning is not None and params.reasoning.effort is not None:
-        out["reasoning_effort"] = rawjson.raw(params.reasoning.effort)
-    return out
+        limits["reasoning_effort"] = rawjson.raw(params.reasoning.effort)
+    return limits
 
 
 def _session(params: ResponsesFields, headers: Mapping[str, str]) -> str:
-    """Returns the client's own name of the conversation."""
+    """Returns the client's own name of the conversation; empty if it sent none."""
     if params.prompt_cache_key:
         return params.prompt_cache_key
     for name in _SESSION_HEADERS:
         if name in headers:
             return headers[name]
-    if rawjson.is_null(params.conversation):
-        return ""
-    conversation = rawjson.maybe(params.conversation)
-    named = conversation.get("id") if isinstance(conversation, dict) else conversation
-    return named if isinstance(named, str) else ""
+    if rawjson.is_text(params.conversation):
+        return rawjson.text(params.conversation)
+    return rawjson.text_at(params.conversation, "id")
 
 
 def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, ToolTable]:
     """Returns the order with its conversation, and the tools in it. Raises BadRequest for what cannot be left out."""
-    given = order.fields
+    request = order.fields
     if params.state:
         code, why = _KEPT_ELSEWHERE[params.state]
         raise BadRequest(f"{params.state}: {why}", code=code, param=params.state)
     tools = ToolTable()
     tools.add(params.tools or ())
     reader = InputReader(tools)
-    reader.instruct(params.instructions)
+    reader.read_instructions(params.instructions)
     reader.read(params.input)
     params = _with_updates(params, reader.updates)
-    choice = tools.choice(params.tool_choice)
-    extras = [name for name, raw in given.items() if name not in _TRANSLATED | _QUIET and not _is_default(name, raw)]
+    known = _TRANSLATED | _NOT_MISSED
+    extras = [name for name, raw in request.items() if name not in known and not _is_default(name, raw)]
     extras += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
-    extras += [name for holder in _READ_IN for name in unread_in(given, holder, _READ_IN[holder])]
+    extras += [name for holder, members in _READ_MEMBERS.items() for name in unread_names(request, holder, members)]
     extras += reader.lost
     transcript = reader.transcript
     conversation = Conversation(
         turns=transcript.turns,
         tools=tuple(tools.offers),
-        choice=choice,
-        param_names=_WORDS,
+        choice=tools.choice(params.tool_choice),
+        param_names=_PARAM_NAMES,
         extras=tuple(extras),
         marks=transcript.marks,
     )
-    fields = _parameters(params, given)
+    fields = _parameters(params, request)
     translated = msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, forward={})
     return translated, tools
 
 
 def _with_updates(params: ResponsesFields, updates: Mapping[str, msgspec.Raw]) -> ResponsesFields:
-    """Returns the fields with the effort and the form that items of the input set last."""
+    """Returns the fields with the effort and the format that items of the input set last."""
     reasoning, text = params.reasoning or _Reasoning(), params.text or _TextOptions()
     if "reasoning" in updates:
         effort = read_typed(_REASONING, updates["reasoning"], "input[].reasoning").effort
@@ -288,40 +286,36 @@ def _with_updates(params: ResponsesFields, updates: Mapping[str, msgspec.Raw]) -
 
 
 def _is_default(name: str, raw: msgspec.Raw) -> bool:
-    return bytes(raw) in _NOTHING or (name == "truncation" and rawjson.maybe(raw) == "disabled")
+    return bytes(raw) in _EMPTY_VALUES or (name == "truncation" and rawjson.maybe(raw) == "disabled")
 
 
-def _parameters(params: ResponsesFields, given: Fields) -> Fields:
-    out: Fields = {"model": given["model"]}
-    out |= {name: given[name] for name in _SAME if not rawjson.is_null(given.get(name))}
-    out |= _text_fields(params)
+def _parameters(params: ResponsesFields, request: Fields) -> Fields:
+    """Returns the parameters in the words of chat completions."""
+    fields: Fields = {"model": request["model"]}
+    fields |= {name: request[name] for name in _SHARED_NAMES if not rawjson.is_null(request.get(name))}
+    fields |= _text_fields(params.text or _TextOptions())
     if params.parallel_tool_calls is not None and params.tools:
-        out["parallel_tool_calls"] = given["parallel_tool_calls"]
+        fields["parallel_tool_calls"] = request["parallel_tool_calls"]
     if params.stream:
-        out["stream"] = msgspec.Raw(b"true")
-    out |= _limit_fields(params, given)
+        fields["stream"] = msgspec.Raw(b"true")
+    fields |= _limit_fields(params, request)
     if LOGPROBS in (params.include or ()) or params.top_logprobs:
-        out["logprobs"] = msgspec.Raw(b"true")
-    return out
+        fields["logprobs"] = msgspec.Raw(b"true")
+    return fields
 
 
-def _text_fields(params: ResponsesFields) -> Fields:
-    """Returns the form of the answer. Chat completions nest the schema one level deeper."""
-    out: Fields = {}
-    if params.text is None:
-        return out
-    if not rawjson.is_null(params.text.verbosity):
-        out["verbosity"] = params.text.verbosity
-    given = params.text.format
-    if rawjson.is_null(given):
-        return out
-    kind = read_typed(_FORMAT, given, "text.format").type
+def _text_fields(options: _TextOptions) -> Fields:
+    """Returns the format of the answer in the words of chat completions, which nest the schema one level deeper."""
+    fields: Fields = {}
+    if not rawjson.is_null(options.verbosity):
+        fields["verbosity"] = options.verbosity
+    kind = "text" if rawjson.is_null(options.format) else read_typed(_FORMAT, options.format, "text.format").type
     if kind == "json_schema":
-        schema = {name: raw for name, raw in rawjson.fields(given).items() if name != "type"}
-        out["response_format"] = rawjson.raw({"type": kind, "json_schema": schema})
+        schema = {name: raw for name, raw in rawjson.fields(options.format).items() if name != "type"}
+        fields["response_format"] = rawjson.raw({"type": kind, "json_schema": schema})
     elif kind != "text":
-        out["response_format"] = given
-    return out
+        fields["response_format"] = options.format
+    return fields
 
 
 _ECHOED: Mapping[str, Any] = {
@@ -346,46 +340,39 @@ _ECHOED: Mapping[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
-"""What responses repeat of their request, and their default values."""
+"""The fields that responses repeat from their request, and the default values."""
 _FUNCTION_FIELDS: Mapping[str, Any] = {"description": None, "parameters": None, "strict": False}
 _SCHEMA_FIELDS: Mapping[str, Any] = {"description": None, "strict": False}
-"""Fields of functions and schemas in a response, and their values if the request omits them."""
+"""Fields that functions and schemas have in a response, and their values if the request omits them."""
 
 
 def echo_of(order: Order, params: ResponsesFields) -> bytes:
-    """Returns the fields that every response to this request has, each with a comma before it."""
-    out: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False}
-    given = {**order.fields, **order.form.repeats}
-    for name, default in _ECHOED.items():
-        raw = given.get(name)
-        out[name] = default if rawjson.is_null(raw) else raw
+    """Returns the fields that every response repeats from its request, each with a comma before it."""
+    request = {**order.fields, **order.form.repeats}
+    echo: dict[str, Any] = {"store": "store" in order.form.repeats, "background": False, **_ECHOED}
+    echo |= {name: request[name] for name in _ECHOED if not rawjson.is_null(request.get(name))}
     if params.text is not None:
-        out["text"] = _text_echo(params.text)
+        echo["text"] = _text_echo(params.text)
     if params.tools:
-        out["tools"] = [_with_fields(tool, b'"function"', _FUNCTION_FIELDS) for tool in rawjson.items(out["tools"])]
-    if b'"allowed_tools"' in bytes(given.get("tool_choice", NULL)):
-        out["tool_choice"] = _with_fields(out["tool_choice"], b'"allowed_tools"', {"mode": "auto"})
+        echo["tools"] = [_with_defaults(tool, "function", _FUNCTION_FIELDS) for tool in params.tools]
+    if b'"allowed_tools"' in bytes(request.get("tool_choice", NULL)):
+        echo["tool_choice"] = _with_defaults(request["tool_choice"], "allowed_tools", {"mode": "auto"})
     if params.reasoning is not None:
         summary = params.reasoning.summary or params.reasoning.generate_summary
-        out["reasoning"] = {"effort": params.reasoning.effort, "summary": summary}
-    if rawjson.maybe(out["service_tier"] if isinstance(out["service_tier"], msgspec.Raw) else None) == "auto":
-        out["service_tier"] = "default"
-    return b"," + rawjson.encode(out)[1:-1]
+        echo["reasoning"] = {"effort": params.reasoning.effort, "summary": summary}
+    if rawjson.maybe(request.get("service_tier")) == "auto":
+        echo["service_tier"] = "default"
+    return b"," + rawjson.encode(echo)[1:-1]
 
 
-def _text_echo(text: _TextOptions) -> dict[str, Any]:
-    plain = rawjson.is_null(text.format)
-    form = {"type": "text"} if plain else text.format
-    verbosity = "medium" if rawjson.is_null(text.verbosity) else text.verbosity
-    return {
-        "format": form if plain else _with_fields(form, b'"json_schema"', _SCHEMA_FIELDS),
-        "verbosity": verbosity,
-    }
+def _text_echo(options: _TextOptions) -> dict[str, Any]:
+    form: Any = {"type": "text"}
+    if not rawjson.is_null(options.format):
+        form = _with_defaults(options.format, "json_schema", _SCHEMA_FIELDS)
+    return {"format": form, "verbosity": "medium" if rawjson.is_null(options.verbosity) else options.verbosity}
 
 
-def _with_fields(given: Any, kind: bytes, fields: Mapping[str, Any]) -> Any:
-    """Returns an object of this type with all of these fields."""
-    has = rawjson.fields(given)
-    if bytes(has.get("type", NULL)) != kind or all(name in has for name in fields):
-        return given
-    return {**has, **{name: value for name, value in fields.items() if name not in has}}
+def _with_defaults(raw: msgspec.Raw, kind: str, defaults: Mapping[str, Any]) -> Any:
+    """Returns an object with the defaults of the fields that it lacks, if it is of this type; else unchanged."""
+    fields = rawjson.fields(raw)
+    return {**defaults, **fields} if rawjson.text_at(fields.get("type")) == kind else raw

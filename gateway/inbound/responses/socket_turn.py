@@ -1,10 +1,10 @@
-"""The turns of a WebSocket of the Responses API: a frame is a request, and each event of its answer a frame.
+"""The turns of a WebSocket of the Responses API: a frame is a request, and each event of its answer is a frame.
 
 The protocol is OpenAI's WebSocket mode, and that of Open Responses. Each frame is a request as it is sent over HTTP,
-with ``type: response.create``. A ``previous_response_id`` names a response of the same connection, also with
-``store: false``, or one that is remembered of the token. A turn that fails removes the response that it went on from;
-the client then sends the whole input again. No model here can be steered: ``response.steer`` is answered as OpenAI
-answers it for such models. ``response.interrupt`` ends the running response, from which the client can go on.
+with ``type: response.create``. A ``previous_response_id`` names a response of the same connection, even with
+``store: false``, or one that is remembered for the token. A turn that fails makes the gateway forget the response that
+it continued; the client then sends the whole input again. No model here can be steered: ``response.steer`` is answered
+as OpenAI answers it for such models. ``response.interrupt`` ends the running response, from which the client can go on.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,12 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest
-from gateway.domain.json_text import read_typed
 from gateway.domain.rawjson import NULL
 from gateway.domain.sse import BLANK, RawFramer, parse
 from gateway.domain.units import CallId, Millis
 from gateway.domain.usage import Usage
 from gateway.inbound.api import HttpRequest, InboundRequest
-from gateway.inbound.json_body import fields_of, unmask
+from gateway.inbound.json_body import decode_body, fields_of
 from gateway.inbound.responses.api import RESPONSES, plan_of
 from gateway.inbound.responses.render import ResponseRenderer
 from gateway.inbound.responses.request import read_fields
@@ -29,14 +28,15 @@ from gateway.inbound.responses.tools import ToolTable
 CREATE = "response.create"
 STEER = "response.steer"
 INTERRUPT = "response.interrupt"
-_OWN = frozenset({"type", "stream_id", "generate", "event_id"})
+_FRAME_FIELDS = frozenset({"type", "stream_id", "generate", "event_id"})
 """Fields that the request over HTTP does not have."""
 _NAME = b"event: "
 _DATA = b"data: "
-_ITEM = _NAME + b"response.output_item.done"
+_ITEM_DONE = _NAME + b"response.output_item.done"
 _FAILURES = frozenset({_NAME + b"response.failed", _NAME + b"error"})
 _CREATED = _NAME + b"response.created"
-_NOTED = _FAILURES | {_CREATED, _ITEM, _NAME + b"response.completed", _NAME + b"response.incomplete"}
+_KEPT_EVENTS = _FAILURES | {_CREATED, _ITEM_DONE, _NAME + b"response.completed", _NAME + b"response.incomplete"}
+"""The first lines of events of which something is kept."""
 
 
 class SocketTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,16 +45,18 @@ class SocketTurn(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     """The request as it is sent over HTTP."""
     previous: str
-    """The response that it continues, or empty."""
+    """The id of the response that it continues, or empty."""
     local: bool
     """Whether only this connection may have that response: ``store`` is false."""
     generate: bool = True
-    """False: it is only to be remembered."""
+    """Whether the request is to be answered; otherwise it is only to be remembered."""
     stream_id: str = ""
     """The client's name of its sequence of turns, which all events repeat."""
 
 
 class _Frame(msgspec.Struct, frozen=True, gc=False):
+    """What is read of a request."""
+
     type: str = ""
     previous_response_id: str | None = None
     store: bool | None = None
@@ -63,6 +65,8 @@ class _Frame(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Control(msgspec.Struct, frozen=True, gc=False):
+    """What is read of another frame, or of an event."""
+
     type: str = ""
     response_id: str = ""
     previous_response_id: msgspec.Raw = NULL
@@ -71,20 +75,19 @@ class _Control(msgspec.Struct, frozen=True, gc=False):
 
 _FRAME = msgspec.json.Decoder(_Frame)
 _CONTROL = msgspec.json.Decoder(_Control)
-_ODD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_turn(data: bytes) -> SocketTurn:
-    """Returns what a frame asks for. Raises BadRequest."""
-    fields, mask = fields_of(data)
+    """Returns the turn that a frame requests. Raises BadRequest."""
+    fields = fields_of(data)
     if rawjson.maybe(fields.get("type")) != CREATE:
         msg = f"a frame is a request with the type {CREATE!r}; other events are not understood here"
         raise BadRequest(msg, code="invalid_value", param="type")
-    read = {name: fields[name] for name in _Frame.__struct_fields__ if name in fields}
-    frame = read_typed(_FRAME, rawjson.encode(read), "")
-    request = {name: raw for name, raw in fields.items() if name not in _OWN}
+    frame = decode_body(_FRAME, data, fields)
+    request = {name: raw for name, raw in fields.items() if name not in _FRAME_FIELDS}
     return SocketTurn(
-        body=unmask(rawjson.encode({**request, "stream": True}), mask),
+        body=rawjson.encode({**request, "stream": True}),
         previous=frame.previous_response_id or "",
         local=frame.store is False,
         generate=frame.generate is not False,
@@ -96,7 +99,7 @@ def steering_failed(data: bytes) -> bytes:
     """Returns the frame that rejects the user's input to a running response; empty if ``data`` is another event."""
     try:
         steer = _CONTROL.decode(data) if b'"response.steer"' in data else _Control()
-    except _ODD:
+    except _DECODE_ERRORS:
         return b""
     if steer.type != STEER:
         return b""
@@ -107,19 +110,19 @@ def steering_failed(data: bytes) -> bytes:
 
 
 def interrupted_id(data: bytes) -> str:
-    """Returns the id of the response that the client ends, as Codex does when its user writes meanwhile; empty if
+    """Returns the id of the response that the client interrupts, as Codex does when its user writes meanwhile; empty if
     ``data`` is another event.
     """
     try:
         control = _CONTROL.decode(data) if b'"response.interrupt"' in data else _Control()
-    except _ODD:
+    except _DECODE_ERRORS:
         return ""
     return control.response_id if control.type == INTERRUPT else ""
 
 
 def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: Millis) -> tuple[InboundRequest, bytes]:
     """Returns a checked request that is only to be remembered, and the events of its response, which has no output."""
-    fields = fields_of(body)[0]
+    fields = fields_of(body)
     if rawjson.is_null(fields.get("input", NULL)):
         body = rawjson.encode({**fields, "input": []})
     request = RESPONSES.parse(HttpRequest(body=body, target="", headers={}, repeats=repeats))
@@ -130,12 +133,12 @@ def warm_up(body: bytes, repeats: Mapping[str, msgspec.Raw], call: CallId, ts: M
 
 def error_frame(status: int, headers: Mapping[str, str], body: bytes, stream_id: str) -> bytes:
     """Returns the frame of an error that is sent instead of an answer; ``body`` is that over HTTP."""
-    lane = {"stream_id": stream_id} if stream_id else {}
+    stream = {"stream_id": stream_id} if stream_id else {}
     value = rawjson.maybe(body)
     error = value.get("error") if isinstance(value, dict) else None
     if not isinstance(error, dict):
         error = {"type": "upstream_error", "code": None, "message": body.decode("utf-8", "replace"), "param": None}
-    return rawjson.encode({"type": "error", **lane, "status": status, "error": error, "headers": headers})
+    return rawjson.encode({"type": "error", **stream, "status": status, "error": error, "headers": headers})
 
 
 class TurnEvents:
@@ -145,16 +148,16 @@ class TurnEvents:
         self._prefix = b'{"stream_id":%b,' % rawjson.encode(stream_id) if stream_id else b""
         self._framer = RawFramer()
         self.items: list[bytes] = []
-        """The events of its items."""
+        """The data of the events of finished items."""
         self.last = b""
-        """The last event of a complete answer."""
+        """The data of the last event of a complete answer."""
         self._created = b""
         self._interrupted = False
-        self._usual = b"\0"
-        """How the last event of a kind that is not noted began, up to its data; at first what no event begins with."""
+        self._frequent_start = b"\0"
+        """The start, up to the data, of the last event of a kind that is not kept; at first no event begins so."""
 
     def interrupt(self, response: str) -> bool:
-        """Make the failure that is to come the end of this response. Returns False if another one runs."""
+        """Turn the failure that follows into the end of this response. Returns False if another response runs."""
         created = rawjson.maybe(self._created)
         self._interrupted = isinstance(created, dict) and created["response"].get("id") == response
         return self._interrupted
@@ -166,38 +169,40 @@ class TurnEvents:
             blocks = blocks.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if not blocks.isascii():  # a frame that is not UTF-8 would end the connection
             blocks = blocks.decode("utf-8", "replace").encode("utf-8", "replace")
-        start = len(self._usual)
-        if blocks.find(b"\n", start) == len(blocks) - len(BLANK) and blocks.startswith(self._usual + b"{"):
-            texts = [blocks[start : -len(BLANK)]]  # one more of the same kind
+        start = len(self._frequent_start)
+        if blocks.find(b"\n", start) == len(blocks) - len(BLANK) and blocks.startswith(self._frequent_start + b"{"):
+            texts = [blocks[start : -len(BLANK)]]  # one more event of the same kind
         else:
-            texts = self._note(*_split(blocks))
+            texts = self._keep(*_split_events(blocks))
         if self._prefix:
             texts = [self._prefix + text[1:] if text.startswith(b'{"') else text for text in texts]
         if len(texts) == 1:
-            return _head(len(texts[0])) + texts[0]
+            return _frame_head(len(texts[0])) + texts[0]
         frames = [b""] * (2 * len(texts))
-        frames[::2], frames[1::2] = map(_head, map(len, texts)), texts
+        frames[::2], frames[1::2] = map(_frame_head, map(len, texts)), texts
         return b"".join(frames)
 
-    def _note(self, names: list[bytes], texts: list[bytes]) -> list[bytes]:
-        """Keeps what is to be remembered. Returns the data of the events, of which the last may be another one."""
-        if not _NOTED.isdisjoint(names):
+    def _keep(self, names: list[bytes], texts: list[bytes]) -> list[bytes]:
+        """Keep what is to be remembered. Returns the data of the events. The failure of an interrupted response becomes
+        its end.
+        """
+        if not _KEPT_EVENTS.isdisjoint(names):
             for name, text in zip(names, texts, strict=True):
                 if name == _CREATED:
                     self._created = text
-                elif name == _ITEM:
+                elif name == _ITEM_DONE:
                     self.items.append(text)
                 elif name in _FAILURES and self._interrupted:
-                    texts = [self._end(text)]
+                    texts = [self._interrupted_end(text)]
                     self.last = texts[0]
-                elif name in _NOTED:
+                elif name in _KEPT_EVENTS:
                     self.last = b"" if name in _FAILURES else text
         elif names and names[-1]:
-            self._usual = b"%b\n%b" % (names[-1], _DATA)
+            self._frequent_start = b"%b\n%b" % (names[-1], _DATA)
         return texts
 
-    def _end(self, failed: bytes) -> bytes:
-        """Returns the end of an interrupted response, with the items that are whole; ``failed`` is its failure."""
+    def _interrupted_end(self, failed: bytes) -> bytes:
+        """Returns the end of an interrupted response, with the finished items. ``failed`` is its failure."""
         fields = rawjson.fields(failed)
         items = [rawjson.fields(event)["item"] for event in self.items]
         details = {"error": None, "incomplete_details": {"reason": "interrupted"}}
@@ -205,41 +210,41 @@ class TurnEvents:
         return rawjson.encode({**fields, "type": "response.incomplete", "error": None, "response": response})
 
 
-def _split(blocks: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Returns the first line and the data of each event. Nearly all have a line for their name, one for an object, and
-    a blank one.
+def _split_events(blocks: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Returns the first line and the data of each event. Nearly all events have a line with their name, one with an
+    object, and a blank one.
     """
     head = blocks[: blocks.find(b"{", 0, 128)]
-    name, _, rest = head.partition(b"\n")
-    if rest == _DATA and name.startswith(_NAME):  # nearly always all that follow are of the same kind
+    name, _, data_start = head.partition(b"\n")
+    if data_start == _DATA and name.startswith(_NAME):  # nearly always, all events are of the same kind
         texts = blocks[len(head) : -len(BLANK)].split(BLANK + head)
         if b"\n" not in b"".join(texts) and _all_begin(texts, b"{"):
             return [name] * len(texts), texts
     lines = blocks.split(b"\n")
     names, texts, blanks = lines[:-1:3], lines[1::3], lines[2::3]
-    same = len(names) == len(texts) == len(blanks)
-    if same and names and not any(blanks) and _all_begin(names, _NAME) and _all_begin(texts, _DATA + b"{"):
+    has_three_lines = names and len(names) == len(texts) == len(blanks) and not any(blanks)
+    if has_three_lines and _all_begin(names, _NAME) and _all_begin(texts, _DATA + b"{"):
         return names, [text[len(_DATA) :] for text in texts]
-    events = [event for event in map(_read, blocks.split(BLANK)) if event[1]]
+    events = [event for event in map(_read_event, blocks.split(BLANK)) if event[1]]
     return [name for name, _ in events], [text for _, text in events]
 
 
 def _all_begin(lines: list[bytes], start: bytes) -> bool:
-    """Returns whether all lines begin with this: if the first and last in sorted order do, all between them do."""
+    """Returns whether all lines begin with ``start``: if the first and last in sorted order do, all between them do."""
     return min(lines).startswith(start) and max(lines).startswith(start)
 
 
 @lru_cache(maxsize=4096)
-def _head(size: int) -> bytes:
-    """Returns the head of a whole text, neither masked nor compressed (RFC 6455, section 5.2)."""
+def _frame_head(size: int) -> bytes:
+    """Returns the head of a text frame, neither masked nor compressed (RFC 6455, section 5.2)."""
     if size < 126:
         return b"\x81%c" % size
     return b"\x81\x7e" + size.to_bytes(2) if size < 1 << 16 else b"\x81\x7f" + size.to_bytes(8)
 
 
-def _read(block: bytes) -> tuple[bytes, bytes]:
-    """Returns the line with the name, which may be only in the data, and the data of an event; nothing for anything
-    else.
+def _read_event(block: bytes) -> tuple[bytes, bytes]:
+    """Returns the line with the name of an event, which may be only in the data, and the data. Both are empty if the
+    block is no event.
     """
     event = parse(block)
     if event is None or event.data == b"[DONE]":
@@ -248,5 +253,5 @@ def _read(block: bytes) -> tuple[bytes, bytes]:
         return _NAME + event.name, event.data
     try:
         return _NAME + _CONTROL.decode(event.data).type.encode(), event.data
-    except _ODD:
+    except _DECODE_ERRORS:
         return b"", event.data

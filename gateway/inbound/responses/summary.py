@@ -1,4 +1,4 @@
-"""Summary: requests a summary that replaces a conversation, and seals it for the client.
+"""Requests a summary that replaces a conversation, and seals it for the client.
 
 If an upstream cannot compact a conversation, the same model writes a summary. Clients keep it in a ``compaction`` item,
 sealed like reasoning, and send it back in place of the conversation. Any model can continue from it.
@@ -16,7 +16,7 @@ from gateway.domain.rawjson import NULL
 COMPACTION = "compaction"
 """The type of the item, and the mark of the call."""
 COMPACTIONS = frozenset({COMPACTION, "compaction_summary"})
-"""Types of items that stand for a conversation; the second is Codex's older one."""
+"""The types of items that stand for a conversation; the second is Codex's older name."""
 TRIGGER = b'"compaction_trigger"'
 """The type of the item that requests a compaction."""
 PROMPT = """\
@@ -30,8 +30,8 @@ Keep every fact, name, number and agreement that may be needed later. Call no to
 """
 PROMPT_BOUND = 300
 """The most input tokens of the prompt."""
-_HEAD = "The conversation so far was replaced by this summary of it:\n\n"
-_KEPT = frozenset(
+_INTRODUCTION = "The conversation so far was replaced by this summary of it:\n\n"
+_KEPT_FIELDS = frozenset(
     {
         *("model", "instructions", "tools", "parallel_tool_calls", "max_output_tokens", "reasoning", "service_tier"),
         *("prompt_cache_key", "prompt_cache_retention", "safety_identifier", "user", "metadata"),
@@ -47,21 +47,23 @@ def seal_summary(text: str) -> str:
 
 
 def summary_in(sealed: str) -> str | None:
-    """Returns the text for the model from a ``compaction`` item's content; None if this gateway did not seal it."""
+    """Returns the summary in the content of a ``compaction`` item, for the model; None if this gateway did not seal
+    it.
+    """
     seal = unwrap(sealed)
     text = rawjson.maybe(seal.content) if seal is not None and seal.kind is SealKind.COMPACTION else None
-    return _HEAD + text if isinstance(text, str) else None
+    return _INTRODUCTION + text if isinstance(text, str) else None
 
 
 def summary_order(order: Order) -> Order:
-    """Returns the request for a summary, which replaces the client's own, in the form of the same API."""
-    fields = {name: raw for name, raw in order.fields.items() if name in _KEPT}
-    given = order.fields.get("input", NULL)
+    """Returns the request for a summary of the client's conversation, in the same API."""
+    fields = {name: raw for name, raw in order.fields.items() if name in _KEPT_FIELDS}
+    content = order.fields.get("input", NULL)
     items: list[Any] = []
-    if bytes(memoryview(given)[:1]) == b'"':
-        items.append({"type": "message", "role": "user", "content": given})
-    elif not rawjson.is_null(given):
-        items += [raw for raw in rawjson.items(given) if not _is_trigger(raw)]
+    if rawjson.is_text(content):
+        items.append({"type": "message", "role": "user", "content": content})
+    elif not rawjson.is_null(content):
+        items += [raw for raw in rawjson.items(content) if not _is_trigger(raw)]
     fields["input"] = rawjson.raw([*items, {"type": "message", "role": "user", "content": PROMPT}])
     fields["store"] = msgspec.Raw(b"false")
     if not rawjson.is_null(fields.get("tools")):

@@ -1,9 +1,9 @@
-"""Tools of the Responses API as functions, and which tool a call of such a function means.
+"""Translates the tools of the Responses API to functions, and calls of these functions back to the tools.
 
-Functions stay what they are. A custom tool becomes a function with one string, ``input``; the functions of a namespace
-get its name in front; tools that the client runs itself (a shell, patches, the search for tools) become functions with
-the documented arguments. Tools that the vendor runs have no counterpart elsewhere: they are left out and named, unless
-the request insists on one.
+Functions stay functions. A custom tool becomes a function with one string, ``input``. The functions of a namespace get
+its name in front. Tools that the client runs itself (a shell, patches, the search for tools) become functions with the
+documented arguments. Tools that the vendor runs have no counterpart elsewhere: they are left out and named, unless the
+request insists on one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,8 +20,8 @@ from gateway.domain.rawjson import NULL
 from gateway.domain.text import plain
 from gateway.upstream.openai.request import OPENAI_TOOLS
 
-JOINT = "__"
-"""Separates the name of a namespace and that of its function."""
+NAMESPACE_SEPARATOR = "__"
+"""Between the name of a namespace and that of its function."""
 
 
 class ToolKind(StrEnum):
@@ -56,7 +56,7 @@ _CUSTOM_PARAMETERS = {
     "additionalProperties": False,
 }
 
-_OWN_PARAMETERS: Mapping[ToolKind, Mapping[str, Any]] = {
+_CLIENT_PARAMETERS: Mapping[ToolKind, Mapping[str, Any]] = {
     ToolKind.LOCAL_SHELL: {
         "type": "object",
         "properties": {
@@ -80,14 +80,15 @@ _OWN_PARAMETERS: Mapping[ToolKind, Mapping[str, Any]] = {
         "type": "object",
         "properties": {
             "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
-            "path": {"type": "string", "description": "Of the file, relative to the workspace."},
-            "diff": {"type": "string", "description": "V4A diff of the file; none to delete it."},
+            "path": {"type": "string", "description": "The path of the file, relative to the workspace."},
+            "diff": {"type": "string", "description": "V4A diff of the file; omitted to delete it."},
         },
         "required": ["type", "path"],
     },
     ToolKind.TOOL_SEARCH: {"type": "object", "properties": {"query": _TEXT}, "required": ["query"]},
 }
-_OWN_DESCRIPTIONS: Mapping[ToolKind, str] = {
+"""The parameters of the tools that the client runs itself, as documented."""
+_CLIENT_DESCRIPTIONS: Mapping[ToolKind, str] = {
     ToolKind.LOCAL_SHELL: "Runs a program on the user's computer and returns its output.",
     ToolKind.SHELL: "Runs shell commands and returns their output.",
     ToolKind.APPLY_PATCH: "Creates, updates or deletes one file.",
@@ -117,18 +118,18 @@ class _Grammar(msgspec.Struct, frozen=True):
     definition: str = ""
 
 
-class _Place(msgspec.Struct, frozen=True):
+class _Environment(msgspec.Struct, frozen=True):
     type: str = "local"
 
 
 _TOOL = msgspec.json.Decoder(_ToolFields)
 _GRAMMAR = msgspec.json.Decoder(_Grammar)
-_PLACE = msgspec.json.Decoder(_Place)
-_WORDS = ("auto", "none", "required")
+_ENVIRONMENT = msgspec.json.Decoder(_Environment)
+_MODES = ("auto", "none", "required")
 
 
 class ToolTable:
-    """The tools of one request, from anywhere in it."""
+    """The tools of one request, wherever they are in it."""
 
     def __init__(self) -> None:
         self.offers: list[ToolOffer] = []
@@ -138,7 +139,7 @@ class ToolTable:
         self._names: dict[ClientTool, str] = {}
 
     def add(self, tools: Iterable[msgspec.Raw], where: str = "tools") -> None:
-        """Add tools. A known one is not offered twice. Raises BadRequest."""
+        """Add tools. A tool is not offered twice. Raises BadRequest."""
         for number, raw in enumerate(tools):
             place = f"{where}[{number}]"
             tool = read_typed(_TOOL, raw, place)
@@ -148,116 +149,112 @@ class ToolTable:
                 self._add(tool, place)
 
     def tool(self, name: str) -> ClientTool:
-        """Returns the client's tool for a function's name."""
+        """Returns the client's tool by the name of its function."""
         return self._tools.get(name) or ClientTool(ToolKind.FUNCTION, name)
 
     def name(self, tool: ClientTool) -> str:
-        """Returns the function's name, also for a tool that is not offered any more."""
-        return self._names.get(tool) or _spell(tool)
+        """Returns the name of a tool's function. The tool may have been offered in an earlier request only."""
+        return self._names.get(tool) or _function_name(tool)
 
     def choice(self, raw: msgspec.Raw) -> ToolChoice:
         """Returns the choice in ``tool_choice``. Raises BadRequest."""
         if rawjson.is_null(raw):
             return ToolChoice()
-        if bytes(memoryview(raw)[:1]) == b'"':
-            return self._word(rawjson.maybe(raw))
+        if rawjson.is_text(raw):
+            return self._read_mode(rawjson.maybe(raw))
         choice = read_typed(_TOOL, raw, "tool_choice")
         if choice.type == "allowed_tools":
-            return self._allowed(choice)
-        name = self._chosen(choice)
+            return self._read_allowed(choice)
+        name = self._chosen_name(choice)
         if name is None:
-            raise _impossible(choice.type)
+            raise _vendor_tool_error(choice.type)
         return ToolChoice(mode="named", name=name)
 
-    def _word(self, word: Any) -> ToolChoice:
-        if word not in _WORDS:
-            msg = f"tool_choice: must be one of {', '.join(_WORDS)}, or an object"
+    def _read_mode(self, mode: Any) -> ToolChoice:
+        if mode not in _MODES:
+            msg = f"tool_choice: must be one of {', '.join(_MODES)}, or an object"
             raise BadRequest(msg, param="tool_choice")
-        if not self.offers and word == "required" and self.omitted:
-            raise _impossible(self.omitted[0])
-        return ToolChoice(mode=word) if self.offers else ToolChoice()
+        if not self.offers and mode == "required" and self.omitted:
+            raise _vendor_tool_error(self.omitted[0])
+        return ToolChoice(mode=mode) if self.offers else ToolChoice()
 
-    def _allowed(self, choice: _ToolFields) -> ToolChoice:
-        if choice.mode not in _WORDS:
-            msg = f"tool_choice.mode: must be one of {', '.join(_WORDS)}"
+    def _read_allowed(self, choice: _ToolFields) -> ToolChoice:
+        if choice.mode not in _MODES:
+            msg = f"tool_choice.mode: must be one of {', '.join(_MODES)}"
             raise BadRequest(msg, param="tool_choice.mode")
         allowed = [read_typed(_TOOL, raw, f"tool_choice.tools[{i}]") for i, raw in enumerate(choice.tools or ())]
-        names = tuple(name for name in map(self._chosen, allowed) if name is not None)
+        names = tuple(name for name in map(self._chosen_name, allowed) if name is not None)
         if not names and choice.mode != "none":
-            raise _impossible(allowed[0].type if allowed else "allowed_tools")
+            raise _vendor_tool_error(allowed[0].type if allowed else "allowed_tools")
         return ToolChoice(mode=choice.mode, allowed=names)
 
-    def _chosen(self, choice: _ToolFields) -> str | None:
-        """Returns the name of the function that a choice means; None for a tool without a counterpart."""
+    def _chosen_name(self, choice: _ToolFields) -> str | None:
+        """Returns the name of the chosen tool's function; None for a tool without a counterpart."""
         if choice.type not in _KINDS:
             return None
         kind = ToolKind(choice.type)
         tool = ClientTool(kind, choice.name or kind.value, choice.namespace or "")
-        offered = self._names.get(tool)
-        if offered is None and kind is ToolKind.FUNCTION and choice.name in self._tools:
-            return choice.name  # spelled as it was sent to the model
-        return offered if offered is not None or kind is not ToolKind.FUNCTION else choice.name
+        return self._names.get(tool) or (choice.name if kind is ToolKind.FUNCTION else None)
 
     def _add_namespace(self, namespace: _ToolFields, where: str) -> None:
         for number, raw in enumerate(namespace.tools or ()):
             place = f"{where}.tools[{number}]"
             tool = read_typed(_TOOL, raw, place)
-            about = "\n\n".join(filter(None, (namespace.description, tool.description)))
-            self._add(msgspec.structs.replace(tool, description=about or None), place, namespace.name)
+            description = "\n\n".join(filter(None, (namespace.description, tool.description)))
+            self._add(msgspec.structs.replace(tool, description=description or None), place, namespace.name)
 
     def _add(self, tool: _ToolFields, where: str, namespace: str = "") -> None:
-        if tool.type not in _KINDS or _runs_elsewhere(tool):
+        if tool.type not in _KINDS or _runs_at_vendor(tool):
             self.omitted.append(plain(tool.type, 40))
             return
         kind = ToolKind(tool.type)
         if not tool.name and kind in (ToolKind.FUNCTION, ToolKind.CUSTOM):
             raise BadRequest(f"{where}.name: is required", code="missing_required_parameter", param=f"{where}.name")
-        known = ClientTool(kind, tool.name or kind.value, namespace)
-        if known in self._names:
+        client_tool = ClientTool(kind, tool.name or kind.value, namespace)
+        if client_tool in self._names:
             return
-        name = _spell(known)
-        if name in self._tools:  # of another kind or namespace
+        name = _function_name(client_tool)
+        if name in self._tools:  # it is of another kind or namespace
             name = OPENAI_TOOLS.valid_name(f"{name}/{kind}/{namespace}")
-        self._tools[name], self._names[known] = known, name
+        self._tools[name], self._names[client_tool] = client_tool, name
         self.offers.append(_offer(tool, kind, name, where))
 
 
-def _spell(tool: ClientTool) -> str:
-    """Returns the spelling. A plain function keeps its name; the upstream says if it is invalid."""
-    return OPENAI_TOOLS.valid_name(tool.namespace + JOINT + tool.name) if tool.namespace else tool.name
+def _function_name(tool: ClientTool) -> str:
+    """Returns the name of a tool's function. A plain function keeps its name: the upstream reports invalid ones."""
+    return OPENAI_TOOLS.valid_name(tool.namespace + NAMESPACE_SEPARATOR + tool.name) if tool.namespace else tool.name
 
 
 def _offer(tool: _ToolFields, kind: ToolKind, name: str, where: str) -> ToolOffer:
-    about, parameters = tool.description or "", tool.parameters
+    description, parameters = tool.description or "", tool.parameters
     if kind is ToolKind.CUSTOM:
-        about, parameters = _custom_description(tool), rawjson.raw(_CUSTOM_PARAMETERS)
+        description, parameters = _custom_description(tool), rawjson.raw(_CUSTOM_PARAMETERS)
     elif kind is not ToolKind.FUNCTION:
-        about = about or _OWN_DESCRIPTIONS[kind]
-        parameters = rawjson.raw(_OWN_PARAMETERS[kind]) if rawjson.is_null(parameters) else parameters
+        description = description or _CLIENT_DESCRIPTIONS[kind]
+        parameters = rawjson.raw(_CLIENT_PARAMETERS[kind]) if rawjson.is_null(parameters) else parameters
     strict = tool.strict if kind is ToolKind.FUNCTION else None
-    return ToolOffer(name=name, description=about, parameters=parameters, strict=strict, where=where)
+    return ToolOffer(name=name, description=description, parameters=parameters, strict=strict, where=where)
 
 
 def _custom_description(tool: _ToolFields) -> str:
-    """Returns the description with the form of the input, which is not enforced elsewhere."""
-    given = NULL if rawjson.is_null(tool.format) else tool.format
-    grammar = _Grammar() if given is NULL else read_typed(_GRAMMAR, given, "tools[].format")
+    """Returns the description with the grammar of the input, which only OpenAI enforces."""
+    grammar = _Grammar() if rawjson.is_null(tool.format) else read_typed(_GRAMMAR, tool.format, "tools[].format")
     if grammar.type != "grammar":
         return tool.description or ""
-    form = f"Input must match this {grammar.syntax} grammar:\n{grammar.definition}"
-    return "\n\n".join(filter(None, (tool.description, form)))
+    requirement = f"Input must match this {grammar.syntax} grammar:\n{grammar.definition}"
+    return "\n\n".join(filter(None, (tool.description, requirement)))
 
 
-def _runs_elsewhere(tool: _ToolFields) -> bool:
-    """Returns whether the vendor runs this one, of tools that clients may run as well."""
+def _runs_at_vendor(tool: _ToolFields) -> bool:
+    """Returns whether the vendor runs a tool of a kind that clients may run as well."""
     if tool.type == ToolKind.TOOL_SEARCH:
         return tool.execution != "client"
     if tool.type == ToolKind.SHELL and not rawjson.is_null(tool.environment):
-        return read_typed(_PLACE, tool.environment, "tools[].environment").type != "local"
+        return read_typed(_ENVIRONMENT, tool.environment, "tools[].environment").type != "local"
     return False
 
 
-def _impossible(kind: str) -> BadRequest:
+def _vendor_tool_error(kind: str) -> BadRequest:
     return BadRequest(
         f"tool_choice: a tool of type '{plain(kind, 40)}' runs at its vendor and has no counterpart at this channel",
         code="unsupported_parameter",

@@ -63,7 +63,7 @@ def test_a_regular_answer_is_the_same_bytes_and_reads_as_if_it_were_opened(
     data = json.dumps(answer, ensure_ascii=False, indent=1).encode()
     found = _read(data)
     assert found.body == data
-    monkeypatch.setattr("gateway.inbound.chat.native._finish_of", lambda *_: "")
+    monkeypatch.setattr("gateway.inbound.chat.native._read_choices", lambda *_: "")
     opened = _read(data)
     assert json.loads(opened.body) == answer
     assert (found.reported, found.finish, found.upstream_id, found.marks) == (

@@ -26,7 +26,7 @@ def refusal(**fields: Any) -> tuple[str, str | None]:
 def test_a_small_request_is_read() -> None:
     found = ask()
     assert (found.model, found.stream, found.include_usage, found.choices) == ("m", False, False, 1)
-    assert (found.output_cap, found.mask) == (None, b"")
+    assert found.output_cap is None
 
 
 def test_values_stay_as_they_were_sent() -> None:
@@ -161,9 +161,10 @@ def test_unknown_fields_are_taken_and_mean_nothing() -> None:
     assert bytes(found.fields["api_base"]) == b'"http://evil"'
 
 
-def test_a_lone_surrogate_is_masked_and_the_request_readable() -> None:
+def test_a_lone_surrogate_is_replaced_where_the_request_is_read() -> None:
     found = ask(messages=[{"role": "user", "content": "cut \ud83d"}])
-    assert found.mask == b"e"
+    assert bytes(found.fields["messages"]) == b'[{"role": "user", "content": "cut \\ufffd"}]'
+    assert b"cut \\ud83d" in found.body
 
 
 def test_the_input_is_bounded_by_a_third_of_its_bytes() -> None:
