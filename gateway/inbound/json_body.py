@@ -86,10 +86,7 @@ def fields_of(body: bytes, limits: BodyLimits = DEFAULT_LIMITS) -> Fields:
 
 
 def decode_body(decoder: "msgspec.json.Decoder[Value]", body: bytes, fields: Fields) -> Value:
-    """Returns the decoded request. Raises BadRequest.
-
-    It is decoded from its ``fields`` if the body is empty, or if the decoder does not accept the whole of it.
-    """
+    """Returns the decoded body; its decoded ``fields`` if the body is empty, or not strict JSON. Raises BadRequest."""
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, RecursionError):

@@ -86,18 +86,12 @@ def edit_request(order: Order, overrides: Overrides | None, words: ChatWords, re
         path = words.get(name, name)
         if path is not None and path not in required and _remove_value(fields, path):
             removed.append(name)
-    for name, value in overrides.default.items():
-        path = words.get(name, name)
-        if path is None:
-            removed.append(name)
-        elif rawjson.is_null(_value_at(fields, path)):
-            _set_value(fields, path, rawjson.raw(value))
     settings = sorted(overrides.set.items(), key=lambda item: item[0] == CAPS[0])  # of two caps the newer one counts
-    for name, value in settings:
+    for name, value in (*overrides.default.items(), *settings):
         path = words.get(name, name)
         if path is None:
             removed.append(name)
-        else:
+        elif name in overrides.set or rawjson.is_null(_value_at(fields, path)):  # a default only fills a gap
             _set_value(fields, path, rawjson.raw(value))
     return msgspec.structs.replace(order, fields=fields, body=b"", removed=(*order.removed, *removed))
 

@@ -136,6 +136,7 @@ class RenderedStream(SourceFacts, FramedStream):
         return out
 
     def _read_events(self, block: bytes) -> bytes:
+        """See ``FramedStream``. Consecutive events with only more text are read together."""
         out: list[bytes] = []
         start = 0
         while start < len(block) and not (self.failure or self.finished):
@@ -218,6 +219,7 @@ class RenderedStream(SourceFacts, FramedStream):
             yield from self._state.add(part)
 
     def _render(self, events: Iterable[AnswerEvent]) -> bytes:
+        """Returns what the client gets for events. Sets ``started``, and ``failure`` if the answer failed."""
         out = []
         for event in events:
             if self._reader.watches:

@@ -37,7 +37,9 @@ class _ChatMessage(msgspec.Struct, gc=False):
     role: str
 
 
-class _StreamOptions(msgspec.Struct, gc=False):
+class StreamOptions(msgspec.Struct, gc=False):
+    """``stream_options`` of a request."""
+
     include_usage: bool | None = None
 
 
@@ -47,7 +49,7 @@ class _ChatFields(msgspec.Struct, gc=False):
     model: str | None = None
     messages: list[_ChatMessage] | msgspec.UnsetType = msgspec.UNSET
     stream: bool | None = None
-    stream_options: _StreamOptions | None = None
+    stream_options: StreamOptions | None = None
     tools: list[msgspec.Raw] | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -63,8 +65,6 @@ _COUNTED = _CHECKED - CHAT_CONTENT | {"model", "messages", "stream_options"}
 """The messages, and the fields of which the model reads nothing."""
 _TEXT_STARTS = (b'"', b"[", b"{")
 """The first bytes of values that may contain text."""
-_NAME = msgspec.json.Decoder(str | None)
-_COUNT = msgspec.json.Decoder(int | None)
 _TEXTS_OR_TOKENS = msgspec.json.Decoder(str | list[str | int | list[int]] | None)
 
 
@@ -81,26 +81,29 @@ def read_chat(body: bytes, fields: Fields) -> InboundRequest:
         raise missing_input(fields, "messages")
     if not chat.messages:
         raise BadRequest("messages is empty; send at least one", param="messages")
-    options, stream = chat.stream_options, bool(chat.stream)
-    if options is not None and not stream:
-        raise BadRequest("stream_options is only allowed when stream is true", param="stream_options")
-    caps = (chat.max_completion_tokens, chat.max_tokens)
-    check_range("n", chat.n, MAX_CHOICES)
-    for name, cap in zip(CAPS, caps, strict=True):
-        check_range(name, cap, MAX_OUTPUT)
-    bound = read_input(fields)
+    include_usage = wants_usage(chat.stream_options, stream=bool(chat.stream))
+    new_cap = check_range("max_completion_tokens", chat.max_completion_tokens, MAX_OUTPUT)
+    old_cap = check_range("max_tokens", chat.max_tokens, MAX_OUTPUT)
+    bound = input_bound(fields)
     return InboundRequest(
         body=b"" if body.startswith(BOM) else body,
         fields=fields,
         model=model,
-        stream=stream,
-        include_usage=bool(options and options.include_usage),
-        choices=chat.n or 1,
-        output_cap=caps[0] or caps[1],
-        plain=is_plain(fields, _CHECKED) and None in caps,
+        stream=bool(chat.stream),
+        include_usage=include_usage,
+        choices=check_range("n", chat.n, MAX_CHOICES) or 1,
+        output_cap=new_cap or old_cap,
+        plain=is_plain(fields, _CHECKED) and None in (new_cap, old_cap),
         input_bound=bound.tokens,
         media=bound.media,
     )
+
+
+def wants_usage(options: StreamOptions | None, *, stream: bool) -> bool:
+    """Returns whether the client wants the usage at the end of a stream. Raises BadRequest for options without one."""
+    if options is not None and not stream:
+        raise BadRequest("stream_options is only allowed when stream is true", param="stream_options")
+    return options is not None and bool(options.include_usage)
 
 
 def is_plain(fields: Fields, known: frozenset[str]) -> bool:
@@ -110,7 +113,7 @@ def is_plain(fields: Fields, known: frozenset[str]) -> bool:
     return not may_limit({name: raw for name, raw in fields.items() if name not in known})
 
 
-def read_input(fields: Fields) -> InputBound:
+def input_bound(fields: Fields) -> InputBound:
     """Returns an upper bound of a request's input."""
     if _COUNTED.issuperset(fields):
         return bound_of((fields["messages"],), (), (), CHAT_SIGNS)
@@ -118,11 +121,6 @@ def read_input(fields: Fields) -> InputBound:
     uncounted = fields.keys() - _COUNTED - set(SCHEMAS)
     others = [fields[name] for name in uncounted if bytes(fields[name]).startswith(_TEXT_STARTS)]
     return bound_of((fields["messages"],), schemas, others, CHAT_SIGNS)
-
-
-def read_model(fields: Fields) -> str:
-    """Returns the model's name. Raises BadRequest if it is missing or too long."""
-    return check_model(read_typed(_NAME, fields.get("model", rawjson.NULL), "model"))
 
 
 def check_model(model: str | None) -> str:
@@ -149,12 +147,7 @@ def missing_input(fields: Fields, name: str) -> BadRequest:
     return BadRequest(msg, code="missing_required_parameter", param=name)
 
 
-def read_number(fields: Fields, name: str, most: int) -> int | None:
-    """Returns a number from 1 to ``most``; None if the field is missing or null. Raises BadRequest."""
-    return check_range(name, read_typed(_COUNT, fields.get(name, rawjson.NULL), name), most)
-
-
-def read_texts(fields: Fields, name: str) -> int:
+def count_sent_tokens(fields: Fields, name: str) -> int:
     """Returns the number of tokens in a field whose texts may be sent as tokens; 0 if it has texts. Raises
     BadRequest.
     """

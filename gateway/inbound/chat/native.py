@@ -37,7 +37,7 @@ from gateway.upstream.finish_words import REASONS
 from gateway.upstream.framing import FramedStream
 from gateway.upstream.openai.dialect import OpenAIDialect
 from gateway.upstream.openai.reader import ChatReader, upstream_id
-from gateway.upstream.openai.template import Template, learn
+from gateway.upstream.openai.template import Run, Template, learn
 from gateway.upstream.tool_call_tracker import Arguments
 from gateway.upstream.usage_report import UsageReports
 
@@ -77,7 +77,7 @@ class NativeChatStream(RenderedStream):
         self._part_events: list[list[AnswerEvent]] = []
         """What the parts of the last event with content became."""
         self._template: Template | None = None
-        self._lessons = LESSONS
+        self._lessons_left = LESSONS
         self._pattern = b""
         """The only text of the last event, if it had nothing else: later events may differ from it in the text only."""
         self._arguments: Arguments | None = None
@@ -107,38 +107,42 @@ class NativeChatStream(RenderedStream):
     def _read_events(self, block: bytes) -> bytes:
         """See ``FramedStream``. The last event may lack its blank line."""
         out = []
-        start, bulk = 0, True
-        while start < len(block):
-            template = self._template
-            run = None if template is None else template.run(block, start, several=bulk)
+        start, several = 0, True
+        while start < len(block) and not (self.failure or self.finished):
+            run = self._run_template(block, start, several=several)
             if run is not None:
-                if self._arguments is not None:
-                    if any(text.startswith(b"{") for text in run.texts):  # they may repeat what came before
-                        self._template = None
-                        continue
-                    self._arguments.add(run.whole_text)
-                self.events += len(run.texts)
-                self.tally.add(run.whole_text)
-                self._lessons = LESSONS
                 if run.size == len(block):
                     return run.out
                 out.append(run.out)
                 start += run.size
-                continue
-            if template is not None and bulk:
-                bulk = False  # a template that failed is not tried again on several events
-                continue
-            end = block.find(BLANK, start)
-            end = len(block) if end < 0 else end
-            if end > start:
-                out.append(self._open_event(block[start:end]))
-                if self.failure or self.finished:
-                    if end + len(BLANK) < len(block):
-                        take_late_usage(block[end:], self._reader, self._state)
-                    break
-                bulk = bulk or self._template is not template
-            start = end + len(BLANK)
+            elif self._template is not None and several:
+                several = False  # a template that failed is not tried again on several events
+            else:
+                template = self._template
+                end = block.find(BLANK, start)
+                end = len(block) if end < 0 else end
+                if end > start:
+                    out.append(self._open_event(block[start:end]))
+                several = several or self._template is not template
+                start = end + len(BLANK)
+        if (self.failure or self.finished) and start < len(block):
+            take_late_usage(block[start:], self._reader, self._state)
         return b"".join(out)
+
+    def _run_template(self, block: bytes, start: int, *, several: bool) -> Run | None:
+        """Returns the events from ``start`` on that match the template, one or ``several``; None if there is none."""
+        run = None if self._template is None else self._template.run(block, start, several=several)
+        if run is None:
+            return None
+        if self._arguments is not None:
+            if any(text.startswith(b"{") for text in run.texts):  # they may repeat what came before
+                self._template = None
+                return None
+            self._arguments.add(run.whole_text)
+        self.events += len(run.texts)
+        self.tally.add(run.whole_text)
+        self._lessons_left = LESSONS
+        return run
 
     def _open_event(self, part: bytes) -> bytes:
         """Returns what the client gets for one event, from which a template may be learned."""
@@ -147,7 +151,7 @@ class NativeChatStream(RenderedStream):
         if self._editor.changed:
             self._template = None
         if self._pattern:
-            self._lessons -= 1
+            self._lessons_left -= 1
             self._template = learn(part, out.removesuffix(BLANK), self._pattern)
             self._pattern = b""  # it may be as large as the event, and the client may be slow
         return out
@@ -194,7 +198,7 @@ class NativeChatStream(RenderedStream):
         if not edited:
             return None
         has_usage = not rawjson.is_null(chunk.pop("usage", None)) or not _USAGE_FIELDS.isdisjoint(chunk)
-        if len(choices) == 1 and not has_usage and self._lessons and not self._editor.changed:
+        if len(choices) == 1 and not has_usage and self._lessons_left and not self._editor.changed:
             self._pattern = self._find_pattern()
         chunk["choices"] = edited
         return chunk

@@ -27,7 +27,7 @@ from gateway.domain.answer import (
 )
 from gateway.domain.order import Order
 from gateway.domain.usage import Usage, as_object
-from gateway.inbound.renderer import Renderer, WholeRenderer
+from gateway.inbound.renderer import Renderer, WholeBlock, WholeRenderer
 
 DONE = b"data: [DONE]\n\n"
 _EMPTY = msgspec.Raw(b'""')
@@ -163,8 +163,17 @@ class WholeChatRenderer(WholeRenderer):
         return rawjson.encode({**head, "choices": choices, "usage": as_object(usage)})
 
     def _choice(self, finish: AnswerFinished) -> Json:
-        """Returns a choice. If it has no text, its ``content`` is null if it has calls, else empty."""
         blocks = [block for block in self.blocks if block.choice == finish.choice]
+        logprobs = b",".join([array[1:-1] for block in blocks for array in block.logprobs])
+        return {
+            "index": finish.choice,
+            "message": self._message(finish, blocks),
+            "logprobs": {"content": msgspec.Raw(b"[%b]" % logprobs), "refusal": None} if logprobs else None,
+            "finish_reason": finish.reason,
+        }
+
+    def _message(self, finish: AnswerFinished, blocks: list[WholeBlock]) -> Json:
+        """Returns the message of a choice. If it has no text, its ``content`` is null if it has calls, else empty."""
         calls = [_call(block.call, block.text) for block in blocks if block.call is not None]
         kinds = (BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.REASONING)
         content, refusal, reasoning = (self.text(kind, choice=finish.choice) for kind in kinds)
@@ -182,10 +191,4 @@ class WholeChatRenderer(WholeRenderer):
                     message[name] = [*message.get(name, ()), *value] if isinstance(value, list) else value
             if block.seal is not None and block.seal.kind is SealKind.ANTHROPIC:
                 message.setdefault("thinking_blocks", []).extend(rawjson.value(block.seal.content))
-        logprobs = b",".join([array[1:-1] for block in blocks for array in block.logprobs])
-        return {
-            "index": finish.choice,
-            "message": message,
-            "logprobs": {"content": msgspec.Raw(b"[%b]" % logprobs), "refusal": None} if logprobs else None,
-            "finish_reason": finish.reason,
-        }
+        return message

@@ -21,10 +21,10 @@ from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.conversation import Conversation, TextPart, Turn
 from gateway.domain.errors import BadRequest
 from gateway.domain.failure import AttemptFailed
-from gateway.domain.json_text import TooManyElements, read_typed, refuse_many_elements
+from gateway.domain.json_text import TooManyElements, refuse_many_elements
 from gateway.domain.order import Order
 from gateway.domain.output_limit import MOST_TOKENS, STANDARD_FIELDS, OutputLimit, larger, read_limit
-from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, bound_of, text_count
+from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, MESSAGE_TOKENS, InputBound, bound_of, text_count
 from gateway.domain.rawjson import Fields
 from gateway.domain.sse import SSEEvent, stream_in
 from gateway.domain.usage import Usage, as_object
@@ -33,15 +33,17 @@ from gateway.inbound.chat.api import (
     MAX_CHOICES,
     MAX_OUTPUT,
     ChatCompletions,
+    StreamOptions,
+    check_model,
+    check_range,
+    count_sent_tokens,
     missing_input,
-    read_model,
-    read_number,
-    read_texts,
+    wants_usage,
 )
 from gateway.inbound.chat.conversation import finish_translation
 from gateway.inbound.chat.edits import identity, mend_head
 from gateway.inbound.chat.render import DONE
-from gateway.inbound.json_body import BodyLimits, fields_of
+from gateway.inbound.json_body import BodyLimits, decode_body, fields_of
 from gateway.inbound.relay import RenderableStream, edit_request
 from gateway.inbound.renderer import Renderer, WholeRenderer
 from gateway.inbound.rendering import NativeTap, RenderingAdapter
@@ -78,8 +80,19 @@ _CONTENT = frozenset({"model", "prompt", "suffix"})
 _CHECKED = _CONTENT | {"stream", "n", "best_of", "max_tokens"}
 """Fields that are checked, or counted separately."""
 
-_FLAG = msgspec.json.Decoder(bool | None)
-_OPTIONS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+
+class _CompletionFields(msgspec.Struct, gc=False):
+    """The fields of a request that the gateway itself reads, without the prompt."""
+
+    model: str | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: int | None = None
+    best_of: int | None = None
+    max_tokens: int | None = None
+
+
+_FIELDS = msgspec.json.Decoder(_CompletionFields)
 _ONE_TEXT = re.compile(rb'\s*(?:"|\[\s*"(?:[^"\\]|\\.)*"\s*\]\s*\Z)', re.DOTALL)
 
 
@@ -261,34 +274,37 @@ COMPLETIONS = Completions()
 def parse_completions_request(body: bytes) -> InboundRequest:
     """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault."""
     fields = fields_of(body, LIMITS)
-    model = read_model(fields)
+    completion = decode_body(_FIELDS, body, fields)
+    model = check_model(completion.model)
     if rawjson.is_null(fields.get("prompt")) and not rawjson.is_null(fields.get("messages")):
         raise missing_input(fields, "prompt")
-    tokens = read_texts(fields, "prompt")
-    stream = bool(read_typed(_FLAG, fields.get("stream", rawjson.NULL), "stream"))
-    options = read_typed(_OPTIONS, fields.get("stream_options", rawjson.NULL), "stream_options")
-    if options is not None and not stream:
-        raise BadRequest("stream_options is only allowed when stream is true", param="stream_options")
-    choices = max(read_number(fields, name, MAX_CHOICES) or 1 for name in ("n", "best_of"))
-    cap = read_number(fields, "max_tokens", MAX_OUTPUT)
+    bound = _input_bound(fields)
+    choices = check_range("n", completion.n, MAX_CHOICES) or 1
+    drafts = check_range("best_of", completion.best_of, MAX_CHOICES) or 1
+    return InboundRequest(
+        body=body,
+        fields=fields,
+        model=model,
+        stream=bool(completion.stream),
+        include_usage=wants_usage(completion.stream_options, stream=bool(completion.stream)),
+        choices=max(choices, drafts) * text_count(fields.get("prompt")),
+        output_cap=check_range("max_tokens", completion.max_tokens, MAX_OUTPUT) or DEFAULT_OUTPUT,
+        input_bound=bound.tokens + MESSAGE_TOKENS,
+        media=bound.media,
+        output_rule=completions_limit,
+    )
+
+
+def _input_bound(fields: Fields) -> InputBound:
+    """Returns an upper bound of the input. Raises BadRequest."""
+    tokens = count_sent_tokens(fields, "prompt")
     prompts = text_count(fields.get("prompt"))
     texts = [fields[name] for name in ("prompt", "suffix") if name in fields and not (tokens and name == "prompt")]
     if prompts > 1 and "suffix" in fields:  # the suffix goes with each prompt
         tokens += -(-(prompts - 1) * len(memoryview(fields["suffix"])) // BOUND_BYTES_PER_TOKEN)
     others = [fields[name] for name in fields.keys() - _CHECKED]
     bound = bound_of(texts, (), others, ())
-    return InboundRequest(
-        body=body,
-        fields=fields,
-        model=model,
-        stream=stream,
-        include_usage=options is not None and rawjson.maybe(options.get("include_usage")) is True,
-        choices=choices * prompts,
-        output_cap=cap or DEFAULT_OUTPUT,
-        input_bound=tokens + bound.tokens + MESSAGE_TOKENS,
-        media=bound.media,
-        output_rule=completions_limit,
-    )
+    return msgspec.structs.replace(bound, tokens=tokens + bound.tokens)
 
 
 def completions_limit(fields: Fields, channel: Channel, served: ServedModel) -> OutputLimit:

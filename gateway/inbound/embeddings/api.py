@@ -10,13 +10,12 @@ import msgspec
 
 from gateway.domain import rawjson
 from gateway.domain.channel import Channel, Dialect, Overrides
-from gateway.domain.json_text import read_typed
 from gateway.domain.order import Order
 from gateway.domain.output_limit import STANDARD_FIELDS, OutputLimit
 from gateway.domain.prompt_size import BOUND_BYTES_PER_TOKEN, bound_of, text_count
 from gateway.inbound.api import AttemptPlan, HttpRequest, InboundRequest
-from gateway.inbound.chat.api import ChatCompletions, missing_input, read_model, read_number, read_texts
-from gateway.inbound.json_body import BodyLimits, fields_of
+from gateway.inbound.chat.api import ChatCompletions, check_model, check_range, count_sent_tokens, missing_input
+from gateway.inbound.json_body import BodyLimits, decode_body, fields_of
 from gateway.upstream.adapter import Adapter, DialectAdapter
 from gateway.upstream.gemini.embeddings import GeminiEmbeddings
 from gateway.upstream.openai.dialect import OpenAIDialect
@@ -32,7 +31,16 @@ REPEATED = ("title", "task_type", "taskType")
 """Fields that a translated request repeats beside each of its texts."""
 _CHECKED = frozenset({"model", "input", "dimensions", "encoding_format", *REPEATED})
 
-_FORMAT = msgspec.json.Decoder(str | None)
+
+class _EmbeddingFields(msgspec.Struct, gc=False):
+    """The fields of a request that the gateway itself reads, without the input."""
+
+    model: str | None = None
+    dimensions: int | None = None
+    encoding_format: str | None = None
+
+
+_FIELDS = msgspec.json.Decoder(_EmbeddingFields)
 _TOKENS = re.compile(rb"\s*\[\s*[\d\[]")
 _ADAPTERS: dict[Dialect, Adapter] = {
     Dialect.OPENAI: OpenAIEmbeddings(),
@@ -83,12 +91,12 @@ def _without_chat_parameters(overrides: Overrides) -> Overrides:
 def parse_embeddings_request(body: bytes) -> InboundRequest:
     """Returns a checked request. Raises BadRequest, whose ``param`` names the field at fault."""
     fields = fields_of(body, LIMITS)
-    model = read_model(fields)
+    embedding = decode_body(_FIELDS, body, fields)
+    model = check_model(embedding.model)
     if rawjson.is_null(fields.get("input")):
         raise missing_input(fields, "input")
-    tokens = read_texts(fields, "input")
-    read_number(fields, "dimensions", 1 << 16)
-    read_typed(_FORMAT, fields.get("encoding_format", rawjson.NULL), "encoding_format")
+    tokens = count_sent_tokens(fields, "input")
+    check_range("dimensions", embedding.dimensions, 1 << 16)
     repeated = sum(len(memoryview(fields[name])) for name in REPEATED if name in fields)
     repeated *= text_count(fields["input"]) if repeated else 0
     others = [fields[name] for name in fields.keys() - _CHECKED]

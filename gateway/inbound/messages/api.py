@@ -97,11 +97,7 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
         raise missing_input(fields, "messages")
     if not (typed.messages or kept_id):
         raise BadRequest("messages: at least one message is required", param="messages")
-    cap = 1 if counts and typed.max_tokens is None else typed.max_tokens
-    if cap is None:
-        raise BadRequest("max_tokens: Field required", code="missing_required_parameter", param="max_tokens")
-    if not 0 <= cap <= MAX_OUTPUT:
-        raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MAX_OUTPUT}", param="max_tokens")
+    cap = 1 if counts and typed.max_tokens is None else _check_cap(typed.max_tokens)
     bound = _input_bound(fields)
     return InboundRequest(
         body=request.body,
@@ -120,6 +116,14 @@ def parse_messages_request(request: HttpRequest, *, counts: bool = False) -> Inb
         forward=forwarded_headers(request.headers, _FORWARDED),
         query=_query(request.target),
     )
+
+
+def _check_cap(cap: int | None) -> int:
+    if cap is None:
+        raise BadRequest("max_tokens: Field required", code="missing_required_parameter", param="max_tokens")
+    if not 0 <= cap <= MAX_OUTPUT:
+        raise BadRequest(f"max_tokens is {cap}; it must be from 0 to {MAX_OUTPUT}", param="max_tokens")
+    return cap
 
 
 def _thinks_within(thinking: msgspec.Raw, cap: int) -> bool:

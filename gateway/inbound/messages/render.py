@@ -213,6 +213,7 @@ class MessagesRenderer(Renderer):
         return b"" if self._open_kind == kind else self._begin(kind, _EMPTY_BLOCKS[kind])
 
     def _begin(self, kind: str, block: bytes) -> bytes:
+        """Returns the end of the open block, and the beginning of one of this kind."""
         before = self._end()
         self._index += 1
         self._open_kind = kind
@@ -256,10 +257,11 @@ class WholeMessageRenderer(WholeRenderer):
         if self._muted:
             return rawjson.encode(_message(self._order, [], report, *_MUTED_ENDING))
         refused = any(block.kind is BlockKind.REFUSAL for block in self.blocks)
-        content = [part for block in self.blocks for part in self._parts(block)]
+        content = [part for block in self.blocks for part in self._content_blocks(block)]
         return rawjson.encode(_message(self._order, content, report, *_ending_of(self.finishes[0], refused=refused)))
 
-    def _parts(self, block: WholeBlock) -> list[dict[str, Any]]:
+    def _content_blocks(self, block: WholeBlock) -> list[dict[str, Any]]:
+        """Returns the vendor's blocks for a block. Only one with media has several."""
         if block.media:
             return [_image(medium) for medium in block.media]
         if (call := block.call) is not None:

@@ -62,9 +62,6 @@ class CompactionRenderer(ResponseRenderer):
     def fault(self) -> str:
         return "" if b"".join(self._texts).strip(b'" ') else "there is no summary in it"
 
-    def take_texts(self, pieces: list[bytes]) -> bytes:
-        return b"".join([self.take(TextPiece(piece)) for piece in pieces])
-
     def take(self, event: AnswerEvent) -> bytes:
         """See ``Renderer``. Reasoning and calls are dropped; a summary that was cut short is kept."""
         match event:
@@ -199,13 +196,17 @@ def plan_compaction(
             return AttemptPlan(summaries, summary_order(native), native=True)
         relay = CompactRelay(chat, summary_order(native), summaries)
         return AttemptPlan(relay, native, native=True, repaired=relay.repaired)
+    summary = finish_translation(_translate_summary(order), channel)
+    return AttemptPlan(_summary_adapter(chat, make_renderer), summary, native=False)
+
+
+def _translate_summary(order: Order) -> Order:
+    """Returns the translated request for a summary, with the mark of a compaction."""
     summary = summary_order(order)
     translated, _ = translate_responses(summary, read_fields(summary.fields))
     conversation = conversation_of(translated)
     conversation = msgspec.structs.replace(conversation, marks=(*conversation.marks, COMPACTION))
-    translated = msgspec.structs.replace(translated, conversation=conversation)
-    adapter = _summary_adapter(chat, make_renderer)
-    return AttemptPlan(adapter, finish_translation(translated, channel), native=False)
+    return msgspec.structs.replace(translated, conversation=conversation)
 
 
 def _summary_adapter(dialect: DialectAdapter, make_renderer: Callable[[Order], CompactionRenderer]) -> RenderingAdapter:

@@ -176,6 +176,7 @@ class InputReader:
             self._read_item(read_typed(_ITEM, raw, place), raw, place)
 
     def _read_item(self, item: _InputItem, raw: msgspec.Raw, where: str) -> None:
+        """Add an item to the turns or the tools."""
         kind = item.kind
         if kind == "message":
             self._read_message(item, where)

@@ -75,15 +75,11 @@ class ResponsesReader:
         self.complete = False
         self.failure: Failure | None = None
         self.finish = ""
+        self.upstream_id = ""
 
     @property
     def reported(self) -> Usage | None:
         return self._reports.usage(self.tally)
-
-    @property
-    def upstream_id(self) -> str:
-        value = rawjson.maybe(self._response.get("id"))
-        return value if isinstance(value, str) else ""
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -108,16 +104,19 @@ class ResponsesReader:
         return len(pieces), end
 
     def take(self, event: SSEEvent) -> bytes | None:
-        data, edited = event.data, None
-        fields = rawjson.fields(data)
+        fields = rawjson.fields(event.data)
         kind = rawjson.text(fields["type"]) if "type" in fields else event.name.decode("utf-8", "replace")
         holders = _holders_of(fields, self._response_bytes, self._response)
         if self._order.screen.any_has_secret(_values_around(fields, holders, kind, self._response)):
             cleaned = cleaned_event(fields, holders, kind, self._order.screen)
             if cleaned != fields:
-                fields, data = cleaned, rawjson.encode(cleaned)
-                holders = _holders_of(fields, self._response_bytes, self._response)
-                edited = b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
+                data = rawjson.encode(cleaned)
+                changed = self._take(cleaned, _holders_of(cleaned, self._response_bytes, self._response), kind, data)
+                return changed or b"event: %b\ndata: %b\n\n" % (event.name or b"message", data)
+        return self._take(fields, holders, kind, event.data)
+
+    def _take(self, fields: Fields, holders: Mapping[str, Fields], kind: str, data: bytes) -> bytes | None:
+        """Read an event without secrets. Returns what the client gets instead; None if it passes unchanged."""
         number = bytes(fields.get("sequence_number", NULL))
         self._next_number = int(number[:18]) + 1 if number.isdigit() else self._next_number + 1
         if kind in PIECE_KINDS:
@@ -129,11 +128,11 @@ class ResponsesReader:
         elif kind == "error":  # as the first event, it means that there is no answer
             self.failure = reported_failure(self._channel, data)
         elif "response" in holders:
-            return self._take_response(fields, holders["response"], kind) or edited
+            return self._take_response(fields, holders["response"], kind)
         elif not self._begun and (failure := answer_errors.failure_in(self._channel, fields)) is not None:
             self.failure = failure
         self._begun = True
-        return edited
+        return None
 
     def replay(self, body: bytes) -> bytes:
         """Returns a whole response as the events of a stream, without the terminal one. For errors see ``whole``."""
@@ -216,6 +215,7 @@ class ResponsesReader:
     def _keep_response(self, response: Fields) -> None:
         """Keep the response without its items, and take its usage."""
         self._response = response
+        self.upstream_id = rawjson.text_at(response.get("id"))
         if response.get("output", _EMPTY_LIST) != _EMPTY_LIST:  # copies, because slices would keep the items in memory
             self._response = {n: raw.copy() if n != "output" else _EMPTY_LIST for n, raw in response.items()}
         if not rawjson.is_null(response.get("usage")):

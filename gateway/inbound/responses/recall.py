@@ -147,26 +147,16 @@ def kept_of(
     ``done`` are the events of the items, for a response that does not list them; None if it does.
     """
     try:
-        text = _last_event(data)
-        event = _decode(_EVENT, text)
-        body = text if event.response == NULL else bytes(event.response)
-        answer = _decode(_ANSWER, body)
-        if not answer.output and done is None:
-            return None
-        if not answer.output and done:
-            output = [rawjson.fields(event)["item"] for event in done]
-            body = rawjson.encode({**rawjson.fields(body), "output": output})
-            answer = _decode(_ANSWER, body)
-        read_items = [_ITEM.decode(raw) for raw in answer.output]
+        body, answer = _read_answer(data, done)
+        is_own = answer.id.endswith(call)
+        items = _items_by_id(answer, seals=is_own)
     except (ValueError, KeyError, RecursionError):
         return None
-    is_own = answer.id.endswith(call)
-    if answer.object != "response" or answer.status not in _ENDED or (answer.store and request.stored and not is_own):
+    is_kept_elsewhere = answer.store and request.stored and not is_own
+    if answer.object != "response" or answer.status not in _ENDED or is_kept_elsewhere:
         return None
-    items: dict[str, msgspec.Raw] = {}
-    for number, (item, raw) in enumerate(zip(read_items, answer.output, strict=True)):
-        id = f"{answer.id}/{number}" if item.id is None or item.id in items else item.id
-        items[id] = _seal_reasoning(raw) if item.is_unsealed_reasoning and is_own else raw
+    if not answer.output and done is None:
+        return None
     return KeptResponse(
         id=answer.id,
         previous=request.previous,
@@ -175,6 +165,29 @@ def kept_of(
         body=body,
         items=items,
     )
+
+
+def _read_answer(data: bytes, done: Sequence[bytes] | None) -> tuple[bytes, _Answer]:
+    """Returns a response, and what is read of it. Raises ValueError and KeyError for anything else."""
+    text = _last_event(data)
+    event = _decode(_EVENT, text)
+    body = text if event.response == NULL else bytes(event.response)
+    answer = _decode(_ANSWER, body)
+    if done and not answer.output:
+        output = [rawjson.fields(event)["item"] for event in done]
+        body = rawjson.encode({**rawjson.fields(body), "output": output})
+        answer = _decode(_ANSWER, body)
+    return body, answer
+
+
+def _items_by_id(answer: _Answer, *, seals: bool) -> dict[str, msgspec.Raw]:
+    """Returns the items of a response by their ids. ``seals``: reasoning that has no seal gets one."""
+    items: dict[str, msgspec.Raw] = {}
+    for number, raw in enumerate(answer.output):
+        item = _ITEM.decode(raw)
+        id = f"{answer.id}/{number}" if item.id is None or item.id in items else item.id
+        items[id] = _seal_reasoning(raw) if seals and item.is_unsealed_reasoning else raw
+    return items
 
 
 def input_items(responses: list[KeptResponse]) -> list[dict[str, Any]]:

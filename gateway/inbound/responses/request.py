@@ -245,7 +245,6 @@ def _session(params: ResponsesFields, headers: Mapping[str, str]) -> str:
 
 def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, ToolTable]:
     """Returns the order with its conversation, and the tools in it. Raises BadRequest for what cannot be left out."""
-    request = order.fields
     if params.state:
         code, why = _KEPT_ELSEWHERE[params.state]
         raise BadRequest(f"{params.state}: {why}", code=code, param=params.state)
@@ -254,24 +253,27 @@ def translate_responses(order: Order, params: ResponsesFields) -> tuple[Order, T
     reader = InputReader(tools)
     reader.read_instructions(params.instructions)
     reader.read(params.input)
-    params = _with_updates(params, reader.updates)
-    known = _TRANSLATED | _NOT_MISSED
-    extras = [name for name, raw in request.items() if name not in known and not _is_default(name, raw)]
-    extras += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
-    extras += [name for holder, members in _READ_MEMBERS.items() for name in unread_names(request, holder, members)]
-    extras += reader.lost
-    transcript = reader.transcript
     conversation = Conversation(
-        turns=transcript.turns,
+        turns=reader.transcript.turns,
         tools=tuple(tools.offers),
         choice=tools.choice(params.tool_choice),
         param_names=_PARAM_NAMES,
-        extras=tuple(extras),
-        marks=transcript.marks,
+        extras=(*_names_left_out(order.fields, tools), *reader.lost),
+        marks=reader.transcript.marks,
     )
-    fields = _parameters(params, request)
+    fields = _parameters(_with_updates(params, reader.updates), order.fields)
     translated = msgspec.structs.replace(order, fields=fields, body=b"", conversation=conversation, forward={})
     return translated, tools
+
+
+def _names_left_out(request: Fields, tools: ToolTable) -> list[str]:
+    """Returns the names of the fields, the kinds of tools, and the fields in objects that are left out."""
+    known = _TRANSLATED | _NOT_MISSED
+    names = [name for name, raw in request.items() if name not in known and not _is_default(name, raw)]
+    names += [f"tools[].{kind}" for kind in dict.fromkeys(tools.omitted)]
+    return names + [
+        name for holder, members in _READ_MEMBERS.items() for name in unread_names(request, holder, members)
+    ]
 
 
 def _with_updates(params: ResponsesFields, updates: Mapping[str, msgspec.Raw]) -> ResponsesFields:
