@@ -1,6 +1,6 @@
-"""Server: puts the parts together and owns their life. The only file that knows them all.
+"""Server: puts the parts of the gateway together, starts them, and ends them. The only file that knows them all.
 
-Long: every part is made, wired and ended here, and the order of that is the point.
+Long: every part is made, connected and ended here, and the order matters.
 """
 
 import asyncio
@@ -29,18 +29,21 @@ from gateway.core.admission import today_of
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, new_call_id, new_id, new_key
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.chooser import ChannelLimits, Chooser, StickyRoutes
+from gateway.core.channel_limits import ChannelLimits
+from gateway.core.chooser import Chooser
 from gateway.core.clock import Clock
 from gateway.core.engine import Engine
 from gateway.core.event_bus import EventBus
 from gateway.core.first_run import first_changes, first_token, is_fresh
-from gateway.core.live_calls import CallDeadlines, LiveCalls, ProgressReporter
+from gateway.core.live_calls import CallDeadlines, LiveCalls
 from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Dependencies, Pipeline
 from gateway.core.preparation import Preparer, Worker, share_fairly
+from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter
+from gateway.core.sticky_routes import StickyRoutes
 from gateway.core.tasks import Tasks
 from gateway.domain.call import Outcome
 from gateway.domain.errors import BadRequest, Conflict
@@ -58,7 +61,7 @@ from gateway.upstream.upstreams import Upstreams
 from gateway.v1.app import PublicApp
 from gateway.v1.endpoints import APIS
 from gateway.v1.ollama_port import open_ollama_port
-from gateway.web.connection import ConnectionLimits
+from gateway.web.connection_limits import ConnectionLimits
 from gateway.web.listener import Acceptor, Listener, listening
 from gateway.web.port_owner import free_port, port_owner
 
@@ -66,19 +69,19 @@ _log = logging.getLogger("tollkeeper")
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What is reported once the server answers."""
+    """What a server reports once it answers."""
 
     address: str
-    """The base URL of /v1."""
+    """The base URL of the public port."""
     home: str
     key: str
-    """The key of the first token, just created; empty if tokens existed."""
+    """The key of the first token, if that was just made; empty if there were tokens."""
     token: str
-    """That token's name."""
+    """The name of the first token."""
     models: list[str]
-    """The models that this token sees."""
+    """The models that the first token sees."""
     open_to: str
-    """Empty on loopback; otherwise a warning about who can reach the gateway."""
+    """A warning about who can reach the gateway; empty on loopback."""
     notes: list[str]
     """What was repaired when the store was opened."""
 
@@ -88,7 +91,7 @@ LOG_LINE = "{asctime} {levelname}: {message}"
 
 
 def run(config: Config, ready: Callable[[Welcome], None]) -> int:
-    """Serve until stopped. Returns the process's exit code. ``ready`` is called once /v1 answers."""
+    """Serve until stopped. Returns the exit code of the process. ``ready`` is called once the public port answers."""
     log = logging.StreamHandler()
     log.setFormatter(logging.Formatter(LOG_LINE, "%Y-%m-%d %H:%M:%S", style="{"))
     logging.getLogger().addHandler(log)
@@ -101,44 +104,44 @@ def run(config: Config, ready: Callable[[Welcome], None]) -> int:
 
 
 async def serve(config: Config, *, ready: Callable[[Welcome], None]) -> int:
-    """Serve until a signal or the control surface says stop. Returns 0, or 1 if the store failed.
+    """Serve until a signal or the owner's API stops the server. Returns 0, or 1 if the store failed.
 
-    Raises GatewayError when the store is in use or damaged, or the address is taken.
+    Raises GatewayError when the store is in use or damaged, or the port is in use.
     """
-    _harden()
+    _make_files_private()
     frozen.lock_own_folder()  # the lock ends with the process
     share_fairly()
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(open_engine(config))
-        stop = _Stop()
+        stop_requests = _StopRequests()
         public_port = await stack.enter_async_context(open_public_port(engine, config))
         await stack.enter_async_context(open_ollama_port(engine))
         endpoint = await stack.enter_async_context(_control(engine, config, private=False))
-        held = engine.store.folder.path
-        runfile.write(held / config.runfile.name, endpoint)
-        stack.callback(runfile.remove, held / config.runfile.name, engine.instance)
-        runfile.keep_address(held / config.last_address.name, engine.address)
-        key = _begin(engine)  # last, because the key of a first token is shown only once
-        engine.stop_asked = stop.ask
-        stop.on_signals()
-        engine.tasks.spawn(_follow(stop), "the outer process")
-        engine.tasks.spawn(_stay(engine.store.folder, config.home, stop), "the data folder")
+        folder = engine.store.folder.path
+        runfile.write(folder / config.runfile.name, endpoint)
+        stack.callback(runfile.remove, folder / config.runfile.name, engine.instance)
+        runfile.keep_address(folder / config.last_address.name, engine.address)
+        key = _fill_home(engine)  # last, because the key of a first token is shown only once
+        engine.on_stop = stop_requests.request
+        stop_requests.handle_signals()
+        engine.tasks.spawn(_follow_parent(stop_requests), "the outer process")
+        engine.tasks.spawn(_watch_folder(engine.store.folder, config.home, stop_requests), "the data folder")
         engine.tasks.spawn(model_lists.keep_fresh(engine), "lists of models")
         engine.tasks.spawn(tokens.delete_ended(engine), "tokens of programs")
         gc.collect()
-        gc.freeze()  # these objects live for ever: the collector need not visit them on the hot path
+        gc.freeze()  # these objects live as long as the server: the collector need not visit them while calls run
         gc.set_threshold(3_000, 20, 50)  # calls leave no cycles
         ready(_welcome(engine, config, key))
-        await stop.asked.wait()
-        await public_port.drain(config.drain_s, stop.at_once)
+        await stop_requests.requested.wait()
+        await public_port.drain(config.drain_s, stop_requests.at_once)
         return 0 if engine.store.books.healthy and not engine.store.folder.misplaced else 1
 
 
 @asynccontextmanager
 async def embedded_server(config: Config, *, listen: bool = False) -> AsyncIterator[Endpoint]:
-    """Run the control surface inside this process, for one command, when no server runs; ``listen``: /v1 as well.
+    """Run the owner's API in this process, for one command, when no server runs; with ``listen`` the public port too.
 
-    It holds the store's lock like a server, but leaves no runfile, so that nothing else finds it.
+    It holds the store's lock like a server, but writes no runfile, so that no other program finds it.
     """
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(open_engine(config))
@@ -153,12 +156,12 @@ async def embedded_server(config: Config, *, listen: bool = False) -> AsyncItera
 
 
 def machine_checks(config: Config) -> list[Step]:
-    """Returns what the doctor can find out about the machine if the store cannot be opened."""
+    """Returns the doctor's checks of the machine, which are possible if the store cannot be opened."""
     return machine.check_machine(config, "")
 
 
-def _begin(engine: Engine) -> str:
-    """Fill an empty home. Returns the key of the first token if it had none."""
+def _fill_home(engine: Engine) -> str:
+    """Fill an empty home. Returns the key of the first token, if that was made; else nothing."""
     now = engine.now()
     registry = engine.catalog.registry
     changes, key = first_changes(registry, now), ""
@@ -174,7 +177,7 @@ def _begin(engine: Engine) -> str:
 async def open_engine(
     config: Config, *, clock: Clock | None = None, patience: CallDeadlines | None = None
 ) -> AsyncIterator[Engine]:
-    """Open everything but the two surfaces, in order; it is closed in reverse."""
+    """Open all parts except for the two APIs, in order. They are closed in the reverse order."""
     clock, tasks = clock or Clock(), Tasks()
     store = Store.open(config, now=clock.wall)
     files = OpenFiles(partial(attrgetter("entities.registry.settings"), store))
@@ -190,10 +193,12 @@ async def open_engine(
             tasks=tasks,
             bus=bus,
             passes=Passes(),
-            health=ChannelHealth(clock.mono, bus.changed, lambda channel: store.books.held(("channel", channel)).calls),
+            health=ChannelHealth(
+                clock.mono, bus.publish_change, lambda channel: store.books.held(("channel", channel)).calls
+            ),
             limiter=Limiter(clock.mono, today_of(store.books, clock.wall)),
             live=LiveCalls(clock.mono, tasks, patience or CallDeadlines()),
-            lessons=LearnedParams(),
+            learned=LearnedParams(),
             upstreams=upstreams,
             files=files,
             worker=worker,
@@ -203,7 +208,7 @@ async def open_engine(
         with engine.store_watched():
             yield engine
         engine.pipeline.refusals.close()
-        engine.incident_watch.look()
+        engine.incident_watch.refresh()
         engine.incident_watch.save()
         bus.close()
     finally:
@@ -215,20 +220,21 @@ async def open_engine(
 
 
 def _pipeline(engine: Engine) -> Pipeline:
-    chance = secrets.SystemRandom()
+    """Returns the pipeline of an engine."""
+    random_source = secrets.SystemRandom()
     channel_limits, adapter_of = ChannelLimits(engine.limiter), dialects.adapters()
     progress = ProgressReporter(engine.bus, engine.store.books, engine.clock)
     engine.live.report = progress.report
     attempts = Attempts(
         sender=engine.upstreams,
         adapter_of=adapter_of,
-        preparer=Preparer(engine.lessons, engine.worker, engine.clock.wall),
+        preparer=Preparer(engine.learned, engine.worker, engine.clock.wall),
         health=engine.health,
         clock=engine.clock,
         progress=progress,
         chooser=Chooser(
             health=engine.health,
-            draw=chance.randrange,
+            draw=random_source.randrange,
             retries=RetryBudget(engine.clock.mono, engine.live.__len__),
             channel_limits=channel_limits,
             sticky=StickyRoutes(engine.clock.mono),
@@ -261,27 +267,29 @@ class PublicPort:
         self._listener = listener
 
     async def drain(self, limit_s: float, at_once: asyncio.Event) -> None:
-        """Accept nothing new, let running calls end, cut what is left with an error event; all of it is settled."""
+        """Accept nothing new and let running calls end. After ``limit_s`` seconds, or ``at_once``, end those that are
+        left with an error. All of them are settled.
+        """
         engine = self._engine
-        engine.close_doors()
+        engine.refuse_calls()
         self._acceptor.close()
         until = Millis(engine.now() + round(limit_s * 1000))
-        engine.bus.tell(Stopping(until_ms=until, running=list(engine.store.books.running)))
+        engine.bus.publish(Stopping(until_ms=until, running=list(engine.store.books.running)))
         if limit_s and not at_once.is_set():
-            await _unless(at_once, self._quiet(), limit_s)
+            await _wait_unless(at_once, self._idle(), limit_s)
         engine.live.cancel_all(Outcome.STOPPED)
         with suppress(TimeoutError):
             async with asyncio.timeout(0.4):  # for streams that are cut to get their error event
-                await self._quiet()
+                await self._idle()
         await self._listener.shutdown(0.05)
 
-    async def _quiet(self) -> None:
-        """Wait until every answer is sent and no call runs. Some run on after their clients have left."""
+    async def _idle(self) -> None:
+        """Wait until every answer is sent and no call runs. Some calls go on after their clients have left."""
         await self._listener.emptied()
         await self._engine.live.empty.wait()
 
 
-async def _unless(event: asyncio.Event, work: Coroutine[object, object, None], limit_s: float) -> None:
+async def _wait_unless(event: asyncio.Event, work: Coroutine[object, object, None], limit_s: float) -> None:
     """Wait until the work is done, the event is set or the time is over."""
     async with asyncio.TaskGroup() as group:
         waits = [group.create_task(work), group.create_task(event.wait())]
@@ -292,12 +300,13 @@ async def _unless(event: asyncio.Event, work: Coroutine[object, object, None], l
 
 @asynccontextmanager
 async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[PublicPort]:
-    """Open the public port; at the end it is closed at once. Raises Conflict if it is taken, BadRequest for an unknown
-    host.
+    """Open the public port. At the end of the block it is closed at once.
+
+    Raises Conflict if the port is in use, and BadRequest for an unknown host.
     """
-    surface = PublicApp(engine, config.host)
+    public_app = PublicApp(engine, config.host)
     limits = ConnectionLimits(partial(attrgetter("catalog.registry.settings"), engine), most=engine.files.clients)
-    listener = Listener(surface.handle, limits, lambda: new_call_id(engine.clock.wall()))
+    listener = Listener(public_app.handle, limits, lambda: new_call_id(engine.clock.wall()))
     try:
         acceptor = Acceptor(listening(config.host, config.port), listener)
     except (UnicodeError, socket.gaierror) as error:
@@ -305,8 +314,8 @@ async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Publ
         raise BadRequest(msg, param="host") from error
     except OSError as error:
         raise _cannot_listen(config, error) from error
-    surface.port = acceptor.port
-    engine.address = f"http://{_reachable(config.host)}:{surface.port}/v1"
+    public_app.port = acceptor.port
+    engine.address = f"http://{_reachable(config.host)}:{public_app.port}/v1"
     engine.incident_watch.serving = True
     engine.connections = lambda: limits.open
     engine.tasks.spawn(acceptor.run(), "accepting connections")
@@ -318,20 +327,20 @@ async def open_public_port(engine: Engine, config: Config) -> AsyncIterator[Publ
 
 
 def _cannot_listen(config: Config, error: OSError) -> Conflict:
-    """Returns the error: who has the port, and the command that starts this gateway at another one."""
-    why = error.strerror or str(error)
+    """Returns the error of a port that cannot be opened: why, and the command that starts the server at another one."""
+    reason = error.strerror or str(error)
     if error.errno == errno.EADDRINUSE:
-        why = f"{port_owner(config.port) or 'another program'} already listens there"
-    other = free_port(config.host, config.port) or "PORT"
-    where = f"--host {word(config.host)} " if config.host != DEFAULT_HOST else ""
-    command = f"tollkeeper serve{config.home_option} {where}--port {other}"
+        reason = f"{port_owner(config.port) or 'another program'} already listens there"
+    port = free_port(config.host, config.port) or "PORT"
+    host_option = f"--host {word(config.host)} " if config.host != DEFAULT_HOST else ""
+    command = f"tollkeeper serve{config.home_option} {host_option}--port {port}"
     return Conflict(
-        f"cannot listen on {config.host}:{config.port}: {why}; use another port: {command}", code="port_in_use"
+        f"cannot listen on {config.host}:{config.port}: {reason}; use another port: {command}", code="port_in_use"
     )
 
 
 def _reachable(host: str) -> str:
-    """Returns the host for the base URL."""
+    """Returns the host for the base URL, given the host at which the server listens."""
     if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared with, not bound to
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
@@ -339,20 +348,22 @@ def _reachable(host: str) -> str:
 
 @asynccontextmanager
 async def _control(engine: Engine, config: Config, *, private: bool) -> AsyncIterator[Endpoint]:
-    """Open the control surface: a Unix socket that only this user can reach, or loopback TCP without Unix sockets."""
+    """Open the owner's API: at a Unix socket that only this user can reach, or at a loopback port if the system has no
+    Unix sockets. ``private``: at a path that no other program looks for.
+    """
     secret = secrets.token_urlsafe(32)
     runner = control_runner(control_app(engine, secret))
     await runner.setup()
     path = _socket_path(config, engine.instance, private=private)
-    held = engine.store.folder.path / path.name if path is not None else Path()
+    socket_file = engine.store.folder.path / path.name if path is not None else Path()
     bound: os.stat_result | None = None
     try:
         port = 0
         if path is not None:
-            held.unlink(missing_ok=True)  # left by a killed server; the lock says it is not in use
-            await web.UnixSite(runner, str(held)).start()
-            held.chmod(0o600)
-            bound = held.lstat()
+            socket_file.unlink(missing_ok=True)  # left by a killed server; the lock says it is not in use
+            await web.UnixSite(runner, str(socket_file)).start()
+            socket_file.chmod(0o600)
+            bound = socket_file.lstat()
         else:
             site = web.TCPSite(runner, "127.0.0.1", 0)
             await site.start()
@@ -372,8 +383,8 @@ async def _control(engine: Engine, config: Config, *, private: bool) -> AsyncIte
     finally:
         await runner.cleanup()
         with suppress(FileNotFoundError):
-            if bound is not None and os.path.samestat(held.lstat(), bound):  # not what somebody has put there since
-                held.unlink()
+            if bound is not None and os.path.samestat(socket_file.lstat(), bound):  # it is still ours
+                socket_file.unlink()
 
 
 def _socket_path(config: Config, instance: str, *, private: bool) -> Path | None:
@@ -383,55 +394,56 @@ def _socket_path(config: Config, instance: str, *, private: bool) -> Path | None
     return path if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT else None
 
 
-class _Stop:
-    """Requests to stop a server: the first one drains, a later one may end it at once."""
+class _StopRequests:
+    """Requests to stop a server. The first one lets its calls end; a later one may end them at once."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
+        self.requested = asyncio.Event()
         self.at_once = asyncio.Event()
 
-    def ask(self, now: bool) -> None:  # noqa: FBT001 - the one question there is
-        """Begin to stop. Later requests change nothing, except with ``now``."""
+    def request(self, now: bool) -> None:  # noqa: FBT001 - the one question there is
+        """Begin to stop. ``now``: without waiting for calls."""
         if now:
             self.at_once.set()
-        self.asked.set()
+        self.requested.set()
 
-    def on_signal(self) -> None:
-        """A signal cannot say ``now``: one that comes while the server stops means it."""
-        self.ask(self.asked.is_set())
+    def _on_signal(self) -> None:
+        """Begin to stop; if that has begun, stop at once."""
+        self.request(self.requested.is_set())
 
-    def on_signals(self) -> None:
-        """SIGTERM, SIGINT and SIGHUP drain; another one while it stops ends it."""
+    def handle_signals(self) -> None:
+        """Let SIGTERM, SIGINT and SIGHUP stop the server."""
         loop = asyncio.get_running_loop()
         for name in ("SIGTERM", "SIGINT", "SIGHUP"):
             number = getattr(signal, name, None)
             if number is None:
                 continue
             try:
-                loop.add_signal_handler(number, self.on_signal)
+                loop.add_signal_handler(number, self._on_signal)
             except NotImplementedError:  # Windows: only from the interpreter's own handler
-                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self.on_signal))
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._on_signal))
 
 
-async def _follow(stop: _Stop) -> None:
-    """Stop when the outer process of a one-file executable was killed: nothing else could stop this one."""
+async def _follow_parent(stop_requests: _StopRequests) -> None:
+    """Stop when the outer process of a one-file executable was killed, because nothing else could stop this one."""
     await frozen.wait_for_parent_exit()
-    stop.ask(False)
+    stop_requests.request(False)
 
 
-async def _stay(folder: Folder, home: Path, stop: _Stop) -> None:
-    """Stop when two checks find that the path of the data folder leads elsewhere: nobody finds this server."""
-    looks = 0
-    while looks < 2:
+async def _watch_folder(folder: Folder, home: Path, stop_requests: _StopRequests) -> None:
+    """Stop when two checks find that the path of the data folder leads elsewhere: no client finds this server then."""
+    misplaced_checks = 0
+    while misplaced_checks < 2:
         await asyncio.sleep(1.0)
-        looks = looks + 1 if folder.misplaced else 0
+        misplaced_checks = misplaced_checks + 1 if folder.misplaced else 0
     where = ordinary(folder.path / "config.json").parent
     now = f"it is {where} now" if where.is_dir() else "it is gone, and with it the records of its calls"
     _log.error("the data folder %s %s: %s. This server stops when its calls have ended", home, folder.misplaced, now)
-    stop.ask(False)
+    stop_requests.request(False)
 
 
 def _welcome(engine: Engine, config: Config, key: str) -> Welcome:
+    """Returns the report of a server that answers. ``key`` is that of the first token, if it was just made."""
     registry = engine.catalog.registry
     token = next(iter(registry.tokens.values()), None) if key else None
     local = config.host in ("127.0.0.1", "localhost", "::1")
@@ -446,8 +458,8 @@ def _welcome(engine: Engine, config: Config, key: str) -> Welcome:
     )
 
 
-def _harden() -> None:
-    """Make new files private, and switch core dumps off: they would hold keys."""
+def _make_files_private() -> None:
+    """Make new files private, and switch off core dumps, which would contain keys."""
     os.umask(0o077)
     if sys.platform == "win32":
         return

@@ -47,7 +47,7 @@ async def show_status(edits: ConfigEdits, _: web.Request) -> Status:
 async def stop(edits: ConfigEdits, request: web.Request) -> dict[str, str]:
     """POST /stop {now}: answer at once, then stop, after the running calls unless ``now`` is set."""
     body = await read_body(request, StopBody)
-    edits.engine.stop_asked(body.now)
+    edits.engine.on_stop(body.now)
     return {"done": "stopping now" if body.now else "stopping when the running calls have ended"}
 
 
@@ -94,7 +94,7 @@ async def list_incidents(edits: ConfigEdits, request: web.Request) -> list[Incid
     """GET /incidents[?channel=NAME...]: incidents of channels and budgets, newest first."""
     refs = query(request.query, {"channel": tuple}).get("channel", ())
     names = {edits.engine.catalog.channel(ref).name for ref in refs}
-    newest = edits.engine.incident_watch.look().newest()
+    newest = edits.engine.incident_watch.refresh().newest()
     return [incident for incident in newest if not names or incident.channel in names]
 
 

@@ -48,7 +48,7 @@ async def resume_key(edits: ConfigEdits, request: web.Request) -> ChannelView:
     """POST /channels/{ref}/keys/{number}/clear: forget a key's failures."""
     channel, index = channel_of(edits, request), _key_index(edits, request)
     edits.engine.health.clear(key_id(channel.id, index + 1) if channel.keys else channel.id)
-    edits.engine.incident_watch.look()
+    edits.engine.incident_watch.refresh()
     return await view_of(edits, channel)
 
 

@@ -94,7 +94,7 @@ async def edit_channel(edits: ConfigEdits, request: web.Request) -> SavedChannel
         listed = next((change.value for change in changes if change.table == "lists"), None)
         if isinstance(listed, UpstreamModels) and listed.key_refused and not edits.registry.channels[old.id].keys:
             edits.engine.health.failed(old.id, FailureKind.AUTH, listed.error)
-        edits.engine.incident_watch.look()
+        edits.engine.incident_watch.refresh()
     return msgspec.structs.replace(await _saved_view(edits, old.id, old), unchanged=unchanged)
 
 
@@ -220,7 +220,7 @@ async def test_channel(edits: ConfigEdits, request: web.Request) -> Check:
         if check.ok and not paused:
             # rejected keys stay out of use, and so do other models that the upstream did not have
             health.clear(current.id, keys=False, models=_names_of_same_model(channel, body.model))
-    edits.engine.incident_watch.look()  # begins or ends incidents by the result
+    edits.engine.incident_watch.refresh()  # begins or ends incidents by the result
     return check
 
 
@@ -234,7 +234,7 @@ async def resume_channel(edits: ConfigEdits, request: web.Request) -> ChannelVie
     """POST /channels/{ref}/clear: forget the channel's failures, so that it gets calls again."""
     channel = channel_of(edits, request)
     edits.engine.health.clear(channel.id)
-    edits.engine.incident_watch.look()
+    edits.engine.incident_watch.refresh()
     return await view_of(edits, channel)
 
 

@@ -55,7 +55,7 @@ class WatcherStream:
     async def snapshot(self) -> bytes:
         """Returns the line with the whole present state."""
         engine = self._engine
-        incidents = engine.incident_watch.look()
+        incidents = engine.incident_watch.refresh()
         self._incidents = incidents.copies()
         recent, older = await asyncio.to_thread(newest, engine, self._recent)
         entities = await self._entities()
@@ -109,7 +109,7 @@ class WatcherStream:
         return b"".join(lines)
 
     def _incident_lines(self) -> list[bytes]:
-        incidents = self._engine.incident_watch.look()
+        incidents = self._engine.incident_watch.refresh()
         if changed := incidents.changed_since(self._incidents):
             self._incidents = incidents.copies()
         return [self._line(events.IncidentChanged(seq=self._next(), incident=incident)) for incident in changed]
@@ -168,7 +168,7 @@ async def stream(edits: ConfigEdits, request: web.Request) -> web.StreamResponse
         ended = False
         while not ended:
             ended = watcher.ended.is_set()  # checked first, so that events before the end are still sent
-            if data := await watcher_stream.lines(await watcher.take(watcher_stream.next_due_s())):
+            if data := await watcher_stream.lines(await watcher.next_batch(watcher_stream.next_due_s())):
                 await _write(request, response, data, watcher)
                 await asyncio.sleep(0.04)  # events that happen in this time are written together
     return response

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gateway.control.vendor_prices import new_prices, with_known_prices
-from gateway.core.config_export import form
+from gateway.core.config_export import entity_table
 from gateway.core.importers import litellm, oneapi
 from gateway.core.importers.base import ImportedConfig
 from gateway.core.model_prices import channel_price
@@ -49,7 +49,7 @@ def merge_document(document: Document, registry: Registry) -> Document:
         if section.title and section.name in document:
             present = {getattr(e, section.title): e for e in getattr(registry, section.name).values()}
             merged[section.name] = {
-                title: _merge_fields(form(present[title], section), values) if title in present else values
+                title: _merge_fields(entity_table(present[title], section), values) if title in present else values
                 for title, values in document[section.name].items()
             }
     return merged

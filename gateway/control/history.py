@@ -8,8 +8,9 @@ from aiohttp import web
 
 from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query, read_body
-from gateway.core.change_history import NOUNS, UndoPlan, entity_of, view_of
+from gateway.core.change_history import NOUNS, entity_of, view_of
 from gateway.core.engine import Engine
+from gateway.core.undo import UndoPlan
 from gateway.domain.errors import BadRequest, Conflict, Unavailable
 from gateway.domain.group import Group
 from gateway.domain.history import (

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from gateway.config import Config
 from gateway.control.edits import ConfigEdits
-from gateway.core.open_files import OpenFiles, wanted_files
+from gateway.core.open_files import OpenFiles, needed_files
 from gateway.domain.text import plain, word
 from gateway.domain.views import Step
 
@@ -87,7 +87,7 @@ def check_open_files(files: OpenFiles, connections: int) -> Step:
         return Step(name="open files", result="ok", text=f"enough for {connections or 'any number of'} connections")
     clients = files.clients()
     text = f"the system allows {files.limit}, enough for {clients} connections of clients instead of {connections}"
-    need = wanted_files(connections)
+    need = needed_files(connections)
     fix = (
         f"raise the limit where the server is started ('ulimit -Hn {need}', in a systemd unit 'LimitNOFILE={need}'), "
         f"or allow fewer connections: 'tollkeeper settings set --connections {clients}'"

@@ -9,12 +9,12 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.usage import tallies
 from gateway.control.views import model_views, price_view
-from gateway.core.catalog import ModelEntry, answering
 from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
+from gateway.core.model_entry import ModelEntry, answering
 from gateway.core.model_prices import channel_price, in_order
 from gateway.core.quota import known_limit
-from gateway.core.routing import place
+from gateway.core.routing import place_text
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import NotFound
 from gateway.domain.human_values import pause_text
@@ -72,8 +72,8 @@ def _routes_in_order(engine: Engine, group: str, entry: ModelEntry) -> Iterator[
     tiers = sorted({route.rank.tier for route in entry.routes})
     for route in entry.routes:
         view = _model_route(engine, route.channel, route.served)
-        order, place_text = tiers.index(route.rank.tier) + 1, place(route, engine.health.pace)
-        yield msgspec.structs.replace(view, group=group, order=order, place=place_text)
+        order, place = tiers.index(route.rank.tier) + 1, place_text(route, engine.health.latency)
+        yield msgspec.structs.replace(view, group=group, order=order, place=place)
 
 
 def _model_route(engine: Engine, channel: Channel, served: ServedModel) -> ModelRoute:

@@ -12,7 +12,7 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.vendor_prices import PriceList, known_prices, load
 from gateway.core.model_prices import channel_price, set_by_owner
-from gateway.core.price_change import OLD_MS, change_of, differs
+from gateway.core.price_change import OLD_MS, change_kind, differs
 from gateway.domain.channel import Dialect
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, in_force
@@ -46,7 +46,7 @@ def price_news(registry: Registry, price_list: PriceList, now: Millis) -> PriceN
     for channel, served, price in known_prices(registry.channels.values(), registry, price_list, now):
         before = channel_price(channel, served, registry.prices)
         if differs(before, price) and not set_by_owner(before):
-            direction = change_of(before, price)
+            direction = change_kind(before, price)
             counts["up" if direction == "same" else direction] += 1
     as_of = price_list.as_of(now)
     distinct_rises = {

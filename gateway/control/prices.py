@@ -12,7 +12,7 @@ from gateway.control.request_bodies import fields, members, query, read_body
 from gateway.control.vendor_prices import known_prices, load
 from gateway.control.views import price_view
 from gateway.core.model_prices import channel_price, in_order, set_by_owner, with_price
-from gateway.core.price_change import change_of, differs, guard_of
+from gateway.core.price_change import change_kind, differs, implausibility
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.human_values import count_text, first_of
@@ -180,7 +180,7 @@ def _proposal(
 ) -> PriceProposal:
     """Returns the comparison of a model's price at a channel with the known one, and whether the import replaces it."""
     current = channel_price(channel, served, edits.registry.prices)
-    by_owner, changed, guard = set_by_owner(current), differs(current, known), guard_of(current, known)
+    by_owner, changed, guard = set_by_owner(current), differs(current, known), implausibility(current, known)
     return PriceProposal(
         model=served.name,
         channel=channel.name,
@@ -188,7 +188,7 @@ def _proposal(
         listed=price_view(known, edits.now, served.name),
         kept=by_owner,
         differs=changed,
-        change=change_of(current, known),
+        change=change_kind(current, known),
         guard=guard,
         applied=body.apply and changed and not by_owner and (body.accept or not guard),
     )

@@ -82,7 +82,7 @@ async def test_key(engine: Engine, channel: Channel, number: int) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(5.0):
             await _list(engine, tested, key_id(channel.id, number) if channel.keys else channel.id)
-    engine.incident_watch.look()
+    engine.incident_watch.refresh()
 
 
 def _served_model(channel: Channel, model: str) -> ServedModel | None:
@@ -175,7 +175,7 @@ async def _exchange(engine: Engine, channel: Channel, served: ServedModel) -> Wh
     if api.selects(request) and (obstacle := api.obstacle(request, channel)):
         raise UpstreamError(f"it {obstacle}")
     plan = api.plan(api.order(request, new_call_id(now), now), channel, adapter(channel.dialect), lacking=False)
-    learned = engine.lessons.of(channel.id, served, now)
+    learned = engine.learned.of(channel.id, served, now)
     return await engine.upstreams.complete(channel, plan.order, served, learned, 1 << 20, plan.adapter)
 
 

@@ -13,7 +13,7 @@ import msgspec
 from gateway.control.list_amounts import list_date, list_price
 from gateway.control.list_rows import ListNames
 from gateway.core.model_prices import channel_price, in_order, is_free_server, set_by_owner, with_price
-from gateway.core.price_change import guard_of
+from gateway.core.price_change import implausibility
 from gateway.domain.channel import Channel, ServedModel, UpstreamModels
 from gateway.domain.errors import Unavailable
 from gateway.domain.price import Price, map_parts, multiply
@@ -96,7 +96,7 @@ async def with_known_prices(channel: Channel, names: Collection[str], registry: 
         find = lambda _channel, _served, _now: None  # noqa: E731 - a list without prices
     part = msgspec.structs.replace(channel, models=tuple(unpriced))
     known = await asyncio.to_thread(lambda: list(known_prices([part], registry, find, now)))
-    return with_price(channel, {served.name: price for _, served, price in known if not guard_of(None, price)})
+    return with_price(channel, {served.name: price for _, served, price in known if not implausibility(None, price)})
 
 
 def new_prices(channel: Channel, old: Channel | None) -> list[Price]:

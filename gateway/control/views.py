@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from gateway.control.usage import Tallies
-from gateway.core.catalog import ModelEntry, answering, stands_for
 from gateway.core.channel_health import HealthState
 from gateway.core.engine import Engine
 from gateway.core.incident_watch import budget_use
+from gateway.core.model_entry import ModelEntry, answering, stands_for
 from gateway.core.model_prices import different_prices
 from gateway.core.price_change import is_stale
 from gateway.domain.account import AccountFields
@@ -162,7 +162,7 @@ def channel_view(engine: Engine, channel: Channel, tallies: Tallies) -> ChannelV
 
 def _marks_refused(engine: Engine, channel: Channel) -> bool:
     """Returns whether the upstream has rejected cache marks for at least one of the channel's models."""
-    learned = [engine.lessons.of(channel.id, served, engine.now()) for served in channel.models]
+    learned = [engine.learned.of(channel.id, served, engine.now()) for served in channel.models]
     return marks_cache(channel, NOTHING) and not all(marks_cache(channel, params) for params in learned)
 
 
@@ -188,7 +188,7 @@ def until_ms(engine: Engine, state: HealthState) -> Millis | None:
 
 def _waiting(engine: Engine, kind: str, key: str) -> int:
     """Returns the number of calls that wait for a slot of a token, group or channel."""
-    queues = engine.limiter.lines
+    queues = engine.limiter.concurrency
     return queues.waiting((kind, key)) + queues.waiting((f"{kind} streams", key))
 
 

@@ -9,13 +9,14 @@ from gateway.control.edits import ConfigEdits
 from gateway.control.request_bodies import query
 from gateway.control.views import budget_views, price_view, until_ms
 from gateway.core.admission import group_of
-from gateway.core.catalog import Catalog, ModelEntry, Route, answering
-from gateway.core.chooser import ChannelTickets
+from gateway.core.catalog import Catalog
+from gateway.core.channel_limits import ChannelLimitCheck
 from gateway.core.dry_run import DryRun, DryRunState, PlannedCall, dry_run, native_channels
 from gateway.core.engine import Engine
+from gateway.core.model_entry import ModelEntry, Route, answering
 from gateway.core.model_prices import different_prices
 from gateway.core.rate_scopes import RateScope
-from gateway.core.routing import NOTHING_TRIED, choose, place
+from gateway.core.routing import NOTHING_TRIED, choose, place_text
 from gateway.core.visibility import Visibility, unused_fallbacks, visibility_of
 from gateway.domain.advice import advice
 from gateway.domain.call import CHAT_API
@@ -78,11 +79,11 @@ def _dry_run_state(engine: Engine) -> DryRunState:
         catalog=engine.catalog,
         limiter=engine.limiter,
         books=engine.store.books,
-        look=lambda call, entry, *, waited=False: engine.pipeline.attempts.look(
-            call, _without_unset(engine, entry), waited=waited
+        first_choice=lambda call, entry, *, waited=False: engine.pipeline.attempts.chooser.first(
+            call, _without_unset(engine, entry), waited=waited, dry=True
         ),
         closed=engine.pipeline.closed,
-        pressed=lambda: engine.pressure.check(engine.clock.mono()),
+        check_memory=lambda: engine.pressure.check(engine.clock.mono()),
     )
 
 
@@ -96,7 +97,7 @@ def _why(engine: Engine, call: PlannedCall) -> Why:
     entry = outcome.admission.entry if outcome.admission is not None else catalog.visible(token).get(call.model)
     price = _price(outcome, entry, call.model, catalog)
     need = outcome.need
-    tickets = ChannelTickets(engine.limiter, need.rate_tokens if need is not None else 0)
+    tickets = ChannelLimitCheck(engine.limiter, need.rate_tokens if need is not None else 0)
     routes = list(_routes(engine, entry, outcome, tickets)) if entry is not None else []
     routes = _with_conversion(
         engine, call, [*routes, *_unused_routes(engine, call, {route.channel for route in routes})]
@@ -201,7 +202,7 @@ def _success_text(outcome: DryRun, *, sticky: bool) -> str:
     if outcome.choice is None or outcome.choice.route is None:
         return "it would wait for a free slot: all its channels are at their limit of concurrent calls"
     stays = "; a conversation stays on the channel that answered it before" if sticky else ""
-    return f"channel '{plain(outcome.choice.route.channel.name)}' would be tried first: {outcome.choice.why}{stays}"
+    return f"channel '{plain(outcome.choice.route.channel.name)}' would be tried first: {outcome.choice.reason}{stays}"
 
 
 def _fix(error: GatewayError, visibility: Visibility, call: PlannedCall, routes: list[RouteView]) -> str:
@@ -247,7 +248,7 @@ def _price_state(price: Price | None) -> str:
 
 def _parties(engine: Engine, token: Token, group: Group) -> Iterator[PartyView]:
     """Yields the budgets and limits of the account, the group and the token."""
-    scopes = {scope.key[0]: scope for scope in engine.catalog.parties(token)}
+    scopes = {scope.key[0]: scope for scope in engine.catalog.party_scopes(token)}
     account = engine.catalog.registry.account
     yield PartyView(
         kind="account", name="", budgets=list(budget_views(engine, ("account", ""), account.budgets)), limits=[]
@@ -269,7 +270,7 @@ def _limits(engine: Engine, scope: RateScope) -> Iterator[LimitView]:
             yield LimitView(name=name, limit=reading.limit, left=reading.left, whole_in_ms=reset_ms)
     for name, gate in (("concurrent", scope.gate), ("streams", scope.stream_gate)):
         if gate is not None:
-            left = max(0, gate.limit - engine.limiter.lines.taken(gate.key))
+            left = max(0, gate.limit - engine.limiter.concurrency.taken(gate.key))
             yield LimitView(name=name, limit=gate.limit, left=left, whole_in_ms=Millis(0))
 
 
@@ -290,13 +291,13 @@ def _without_unset(engine: Engine, entry: ModelEntry) -> ModelEntry:
     return msgspec.structs.replace(entry, routes=routes, fallbacks=fallbacks, first_tier=first_tier)
 
 
-def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, tickets: ChannelTickets) -> Iterator[RouteView]:
+def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, tickets: ChannelLimitCheck) -> Iterator[RouteView]:
     """Yields the channels of a model, then those of its fallbacks, with why a channel would be passed over."""
     first = outcome.choice.route.served.name if outcome.choice is not None and outcome.choice.route is not None else ""
     for candidate in (entry, *entry.fallbacks):
         usable = _without_unset(engine, candidate).routes
         choice = choose(usable, NOTHING_TRIED, engine.health, lambda _: 0, tickets)
-        skip_reasons = {skipped.channel: skipped.reason for skipped in choice.passed}
+        skip_reasons = {skipped.channel: skipped.reason for skipped in choice.skipped}
         chances = choice.chances() if candidate.name == first else {}
         for route in candidate.routes:
             passed = skip_reasons.get(route.channel.name, "")
@@ -304,7 +305,7 @@ def _routes(engine: Engine, entry: ModelEntry, outcome: DryRun, tickets: Channel
             chance = round(chances.get(route.channel.id, 0.0), 4)
             last_resort = bool(chance and view.passed)
             yield msgspec.structs.replace(
-                view, place=place(route, engine.health.pace), chance=chance, last_resort=last_resort
+                view, place=place_text(route, engine.health.latency), chance=chance, last_resort=last_resort
             )
 
 
@@ -347,7 +348,7 @@ def _route(engine: Engine, channel: Channel, model: str, upstream_model: str, pa
         until_ms=until_ms(engine, state),
         in_flight=engine.health.in_flight(channel.id),
         passed=passed or unset_text(engine.upstreams.variables.blocking(channel)),
-        cache_marks=marks_cache(channel, engine.lessons.of(channel.id, served, engine.now())),
+        cache_marks=marks_cache(channel, engine.learned.of(channel.id, served, engine.now())),
         conversion="",
         last_resort=False,
     )

@@ -1,4 +1,4 @@
-"""Admission: every check a call must pass before anything is committed. Pure: it raises, or returns what to commit.
+"""Admission: every check that a call must pass before anything is committed. Pure: it raises or returns what to commit.
 
 The order is part of the contract: a wrong model name never uses up a rate limit, and a call over its rate limit never
 holds money. A new rule is a check in ``admit`` or ``entry_for``, which the queue and ``dry_run`` call too. A new error
@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from gateway.core.call import Call
-from gateway.core.catalog import Catalog, ModelEntry, narrow_to_api
+from gateway.core.catalog import Catalog
+from gateway.core.model_entry import ModelEntry, narrow_to_api
 from gateway.core.model_prices import upstream_model_price
 from gateway.core.quota import (
     CallNeed,
@@ -24,8 +25,8 @@ from gateway.core.quota import (
     affordable_output,
     most_of,
     need_of,
-    nothing_recalled,
     plan_hold,
+    recall_nothing,
 )
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Limiter, Today, UsedToday
@@ -52,7 +53,7 @@ class Admission(msgspec.Struct, frozen=True, gc=False):
     """What is committed together when a call is admitted."""
 
     entry: ModelEntry
-    bounds: tuple[RateScope, ...]
+    scopes: tuple[RateScope, ...]
     hold_plan: HoldPlan
     gates: tuple[ConcurrencyGate, ...]
     full: ConcurrencyGate | None
@@ -70,18 +71,18 @@ def group_of(token: Token, catalog: Catalog) -> Group:
     return group
 
 
-def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = nothing_recalled) -> Admission:
-    """Check visibility, price, rate limits and quota. Changes only the call's own price, need, fallbacks and output
-    limit.
+def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = recall_nothing) -> Admission:
+    """Returns what to commit. Raises GatewayError if visibility, price, rate limits or quota do not allow the call.
 
-    Gates at which the call already has a place are skipped.
+    Changes only the call's own need and output limit. Gates at which the call already has a place are skipped. If too
+    little is left for the call, its output limit is lowered if its token wants that.
     """
     try:
         return _admit(call, limiter, books, recall)
     except QuotaExceeded as error:
-        first = last = error.with_traceback(None)  # its frames lead back to the call
+        first = last = error.with_traceback(None)  # its frames refer to the call
     for _ in range(2):  # the second time for output that the limit did not bound, such as thinking
-        if not _fit_output(call, last):
+        if not _lower_output(call, last):
             break
         try:
             return _admit(call, limiter, books, recall)
@@ -90,14 +91,17 @@ def admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall = noth
     raise first
 
 
-def _fit_output(call: Call, error: QuotaExceeded) -> bool:
-    """Lower the call's output limit to what is left, if its token allows this and it leaves a useful answer."""
+def _lower_output(call: Call, error: QuotaExceeded) -> bool:
+    """Lower the call's output limit to what is left, if its token allows this and it leaves a useful answer.
+
+    Returns whether it was lowered.
+    """
     context, request = call.context, call.context.request
     cap, choices = request.output_cap, request.choices
     if not context.token.fit_output or cap is None:
         return False
-    beside = 0 if request.lowered is None else max(0, call.need.output // choices - cap)  # not bounded by any limit
-    limit = error.affordable_output // choices - beside
+    unbounded = 0 if request.lowered is None else max(0, call.need.output // choices - cap)
+    limit = error.affordable_output // choices - unbounded
     lowered = context.origin.api.with_limit(request, limit) if LEAST_OUTPUT <= limit < cap else None
     if lowered is None:
         return False
@@ -106,32 +110,40 @@ def _fit_output(call: Call, error: QuotaExceeded) -> bool:
 
 
 def _admit(call: Call, limiter: Limiter, books: MoneyBooks, recall: Recall) -> Admission:
+    """Returns what to commit for the call with its present output limit. Raises GatewayError."""
     context, catalog = call.context, call.context.catalog
-    name = context.request.model
     entry = entry_for(call)
     if entry.routes and not entry.effects.prices and catalog.registry.settings.refuse_unpriced:
-        msg = (
-            f"model '{plain(name)}' has no price and this gateway refuses unpriced models; "
-            f"'tollkeeper price set {word(name)} --input DOLLARS --output DOLLARS' (per million tokens)"
-        )
-        raise BadRequest(msg, code="model_price_missing", param="model")
-    terms = catalog.scopes.get(context.token.id) or catalog.terms(context.token)
+        raise _no_price(context.request.model)
+    scopes = catalog.call_scopes(context.token)
     needs = call.needs or needs_by_model(call, entry, recall)
     call.need = needs[0].need if len(needs) == 1 else most_of(needs, context.group.multiplier)
     try:
-        if terms.bounds:
-            limiter.check(terms.bounds, call.need.rate_tokens)
-        plan, unaffordable = affordable_hold(call, needs, books)
+        if scopes.rated:
+            limiter.check(scopes.rated, call.need.rate_tokens)
+        if len(needs) == 1:
+            hold_plan, unaffordable = _hold_for(call, needs[0], call.need, books), _NONE_LEFT_OUT
+        else:
+            hold_plan, unaffordable = affordable_hold(call, needs, books)
     except GatewayError as error:
-        error.request_size = _size(context.request, call.need)
+        error.request_size = _request_size(context.request, call.need)
         raise
     if entry.fallbacks:
         call.limits.unaffordable = tuple(unaffordable)
-        kept = tuple(other for other in entry.fallbacks if other.name not in unaffordable)
-        entry = msgspec.structs.replace(entry, fallbacks=kept) if unaffordable else entry
-    gates = terms.stream_gates if context.request.stream else terms.gates
-    full = limiter.lines.full(gates, call.limits.gates) if gates else None
-    return Admission(entry, terms.bounds, plan, gates, full, unaffordable)
+        affordable = tuple(other for other in entry.fallbacks if other.name not in unaffordable)
+        entry = msgspec.structs.replace(entry, fallbacks=affordable) if unaffordable else entry
+    gates = scopes.stream_gates if context.request.stream else scopes.gates
+    full = limiter.concurrency.full(gates, call.limits.gates) if gates else None
+    return Admission(entry, scopes.rated, hold_plan, gates, full, unaffordable)
+
+
+def _no_price(model: str) -> BadRequest:
+    """Returns the error for a model without a price, if such models are refused."""
+    msg = (
+        f"model '{plain(model)}' has no price and this gateway refuses unpriced models; "
+        f"'tollkeeper price set {word(model)} --input DOLLARS --output DOLLARS' (per million tokens)"
+    )
+    return BadRequest(msg, code="model_price_missing", param="model")
 
 
 def affordable_hold(
@@ -142,30 +154,30 @@ def affordable_hold(
     ``call.need`` becomes what the call needs without these. Raises QuotaExceeded if too little is left for the
     requested model, or for every model that answers for a name without channels of its own.
     """
-    if len(needs) == 1:
-        return _plan(call, needs[0], call.need, books), _NONE_LEFT_OUT
     with suppress(QuotaExceeded):
-        return _plan(call, needs[0], call.need, books), _NONE_LEFT_OUT
-    kept, refused, hold = list[ModelNeed](), dict[str, QuotaExceeded](), None
+        return _hold_for(call, needs[0], call.need, books), _NONE_LEFT_OUT
+    hold: HoldPlan | None = None
+    affordable: list[ModelNeed] = []
+    left_out: dict[str, QuotaExceeded] = {}
     for model in needs:
-        need = most_of([*kept, model], call.context.group.multiplier)
+        need = most_of([*affordable, model], call.context.group.multiplier)
         try:
-            hold = _plan(call, model, need, books)
+            hold = _hold_for(call, model, need, books)
         except QuotaExceeded as error:
-            refused[model.model] = error.with_traceback(None)  # its frames lead back to the call
+            left_out[model.model] = error.with_traceback(None)  # its frames refer to the call
             if model.model == call.context.request.model:
                 break
         else:
             call.need = need
-            kept.append(model)
+            affordable.append(model)
     if hold is None:
         call.need = needs[0].need
-        raise refused[needs[0].model]
-    return hold, refused
+        raise left_out[needs[0].model]
+    return hold, left_out
 
 
-def _plan(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -> HoldPlan:
-    """Returns the hold for the most that a call may need. Raises QuotaExceeded with the output limit that would fit."""
+def _hold_for(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -> HoldPlan:
+    """Returns the hold for the most that a call may need. Raises QuotaExceeded with the affordable output limit."""
     context = call.context
     account, group = context.catalog.registry.account, context.group
     try:
@@ -180,13 +192,13 @@ def _plan(call: Call, model: ModelNeed, need: CallNeed, books: MoneyBooks) -> Ho
         raise
 
 
-def _size(request: InboundRequest, need: CallNeed) -> RequestSize:
+def _request_size(request: InboundRequest, need: CallNeed) -> RequestSize:
     """Returns the size of a refused call, for its error."""
     output = need.capped if request.output_cap is None else request.choices * request.output_cap
     return RequestSize(input=request.input_bound, max_output=output or None)
 
 
-def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = nothing_recalled) -> tuple[ModelNeed, ...]:
+def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = recall_nothing) -> tuple[ModelNeed, ...]:
     """Returns the most that a call may use at each model that may answer it. The requested one comes first."""
     if not entry.fallbacks:
         return (_need_at(call, entry, recall),)
@@ -194,15 +206,16 @@ def needs_by_model(call: Call, entry: ModelEntry, recall: Recall = nothing_recal
 
 
 def _need_at(call: Call, model: ModelEntry, recall: Recall) -> ModelNeed:
+    """Returns the most that a call may use at the channels of this model."""
     context, effects = call.context, model.effects
     multiplier, hold = context.group.multiplier, context.token.hold_output
     price = context.catalog.prices_at(effects.prices, context.origin.ts)
 
     def prices_of(name: str) -> list[Price]:
-        """Returns what another model costs there: as much as the requested one if it has no price of its own."""
+        """Returns the prices of another model at these channels; without its own price, that of the requested one."""
         registry, ts = context.catalog.registry, context.origin.ts
         prices = [upstream_model_price(channel, name, registry, ts) or price for channel, _ in effects.offers]
-        return [known for known in prices if known is not None]
+        return [other for other in prices if other is not None]
 
     need = need_of(context.request, effects, price, multiplier, recall, hold_output=hold, prices_of=prices_of)
     return ModelNeed(model.name, need, price, effects.plain)
@@ -212,10 +225,10 @@ def entry_for(call: Call) -> ModelEntry:
     """Returns the model as the call's API reaches it. Raises NotFound, and BadRequest if no channel can answer."""
     context = call.context
     api, token = context.origin.api, context.token
-    seen = context.catalog.seen.get((token.group, token.models)) or context.catalog.visible(token)
-    entry = seen.get(context.request.model)
+    visible = context.catalog.visible(token)
+    entry = visible.get(context.request.model)
     if entry is None:
-        raise _not_visible(context.request.model, token, seen)
+        raise _model_not_found(context.request.model, token, visible)
     if not api.selects(context.request):
         return entry
     obstacles = {route.channel.name: api.obstacle(context.request, route.channel) for route in entry.routes}
@@ -236,41 +249,41 @@ def _for_api(entry: ModelEntry, call: Call) -> ModelEntry:
 
 def visible_name(model: str, api: InboundApi, token: Token, catalog: Catalog) -> str:
     """Returns the model's name in this gateway's spelling, for APIs with other spellings (``respells``)."""
-    others = api.other_names(model)
-    seen = catalog.visible(token)
-    return next((name for name in (model, *others) if name in seen), model)
+    visible = catalog.visible(token)
+    return next((name for name in (model, *api.other_names(model)) if name in visible), model)
 
 
 def visible_entry(model: str, token: Token, catalog: Catalog) -> ModelEntry:
     """Returns the model if the token sees it. Else raises NotFound, the same for hidden and unknown names."""
-    seen = catalog.visible(token)
-    if (entry := seen.get(model)) is None:
-        raise _not_visible(model, token, seen)
+    visible = catalog.visible(token)
+    if (entry := visible.get(model)) is None:
+        raise _model_not_found(model, token, visible)
     return entry
 
 
-def _not_visible(model: str, token: Token, seen: Collection[str]) -> NotFound:
-    names = [plain(name, 60) for name in list(seen)[:NAMED_MODELS]]
-    more = f" … ({len(seen)} in all)" if len(seen) > NAMED_MODELS else ""
-    visible = f"visible: {', '.join(names)}{more}" if names else "no model is visible to it"
-    named = word(model) if len(model) <= 80 else "MODEL"
-    near = near_names(model, seen, 1) if len(model) <= 80 else []
-    meant = f"did you mean '{plain(near[0], 80)}'? " if near else ""
+def _model_not_found(model: str, token: Token, visible: Collection[str]) -> NotFound:
+    """Returns the error for a model that the token does not see, with the names that it sees."""
+    names = [plain(name, 60) for name in list(visible)[:NAMED_MODELS]]
+    more = f" … ({len(visible)} in all)" if len(visible) > NAMED_MODELS else ""
+    listed = f"visible: {', '.join(names)}{more}" if names else "no model is visible to it"
+    argument = word(model) if len(model) <= 80 else "MODEL"
+    near = near_names(model, visible, 1) if len(model) <= 80 else []
+    suggestion = f"did you mean '{plain(near[0], 80)}'? " if near else ""
     msg = (
         f"model '{plain(model, 80)}' is not visible to token '{plain(token.name)}' (group '{plain(token.group)}'); "
-        f"{meant}{visible}; 'tollkeeper why {word(token.name)} {named}' shows the rule"
+        f"{suggestion}{listed}; 'tollkeeper why {word(token.name)} {argument}' shows the rule"
     )
     return NotFound(msg, code="model_not_found", param="model")
 
 
 def today_of(books: MoneyBooks, wall: Callable[[], Millis]) -> Today:
-    """Returns what a party's calls used today. Running calls count with what they hold."""
+    """Returns a function that returns what a party used today. Running calls count with what they hold."""
     began, ends = Millis(0), Millis(0)
 
     def today(scope: Scope) -> UsedToday:
         nonlocal began, ends
         now = wall()
-        if not began <= now < ends:  # the calendar is slow
+        if not began <= now < ends:  # computing the limits of a day is slow
             began, ends = window_start(Window.DAY, now), window_end(Window.DAY, now) or now
         spent, held = books.spent(scope, began), books.held(scope)
         return UsedToday(spent.calls + held.calls, spent.tokens + held.tokens, ceil((ends - now) / 1000))

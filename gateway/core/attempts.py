@@ -1,26 +1,27 @@
 """Attempts: a call goes from channel to channel until one answers or none is left.
 
-``retry`` decides where it goes after a failure. Once the client has a byte of the answer, it goes nowhere. When all
-fail, the client gets the most informative failure, with every attempt listed.
+``retry`` decides where it goes after a failure. Once the client has a byte of the answer, no other channel is tried.
+When all channels fail, the client gets the most informative failure, with every attempt listed.
 
 Long: one call's attempts share its state, its deadlines and its cleaning up.
 """
 
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
-from functools import partial
 from typing import Protocol
 
 import msgspec
 
+from gateway.core.answer_memory import UNCOUNTED
 from gateway.core.call import Call
-from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import NO_TRIAL, ChannelHealth
-from gateway.core.chooser import ChannelLimits, Chooser, no_channel, unaffordable_text
+from gateway.core.channel_limits import ChannelLimits
+from gateway.core.chooser import Chooser, no_channel, unaffordable_text
 from gateway.core.clock import Clock
-from gateway.core.live_calls import ProgressReporter
-from gateway.core.memory import POCKET
+from gateway.core.latency import LatencyStats
+from gateway.core.model_entry import ModelEntry, Route
 from gateway.core.preparation import Preparer
+from gateway.core.progress import ProgressReporter
 from gateway.core.retry import NextStep, RetryState, fault_of, is_refused, is_too_long
 from gateway.core.routing import RouteChoice
 from gateway.core.settlement import billed_unseen
@@ -36,10 +37,10 @@ from gateway.upstream.adapter import Adapter, AnswerStream, DialectAdapter, Repl
 from gateway.upstream.redaction.redaction import Redaction
 
 SLICE = 32 << 10
-"""How many bytes of a large piece are sent at once. A larger one does not fit a call's pocket and takes more than one
-read."""
+"""The most bytes that are written at once. A larger piece would have to be counted (``UNCOUNTED``), and a client needs
+several reads for it."""
 
-_TELLING = (
+_MOST_INFORMATIVE_FIRST = (
     FailureKind.CLIENT,
     FailureKind.CUT,
     FailureKind.AUTH,
@@ -51,17 +52,16 @@ _TELLING = (
     FailureKind.NETWORK,
     FailureKind.MISSING,
 )
-"""The most informative failure first."""
 
 
 class AnswerSender(Protocol):
-    """The connection to the upstreams."""
+    """Sends requests to the upstreams."""
 
     redaction: Redaction
     """Removes secrets from what upstreams send."""
 
     async def send(self, channel: Channel, prepared: PreparedRequest, *, stream: bool) -> Reply:
-        """Raises AttemptFailed."""
+        """Returns the upstream's reply, whose body is still to be read. Raises AttemptFailed."""
 
 
 class Attempts:
@@ -86,15 +86,7 @@ class Attempts:
         self._health = health
         self._clock = clock
         self._progress = progress
-        self._chooser = chooser
-        self.first = chooser.first
-        """The first channel. It is part of the hold, so that after a crash it is known which channel may bill the call.
-        """
-        self.look = partial(chooser.first, dry=True)
-        self.is_native: Callable[[Call, Channel], bool] = lambda call, channel: preparer.is_native(
-            call, adapter_of(channel.dialect), channel
-        )
-        """Whether a channel speaks the call's API natively, as far as is known."""
+        self.chooser = chooser
         self._channel_limits = channel_limits
         channel_limits.on_wait = progress.waits
 
@@ -102,13 +94,17 @@ class Attempts:
         """Returns the most input tokens that a dialect may add to a request from memory."""
         return max(self._adapter_of(dialect).recalled(fields) for dialect in Dialect)
 
+    def is_native(self, call: Call, channel: Channel) -> bool:
+        """Returns whether a channel speaks the call's API natively, as far as is known."""
+        return self._preparer.is_native(call, self._adapter_of(channel.dialect), channel)
+
     async def answer(
         self, call: Call, entry: ModelEntry, order: Order, choice: RouteChoice
     ) -> WholeAnswer | AnswerStream:
         """Returns the whole answer, or the stream whose content the client has and whose end is still to be sent.
 
-        ``choice`` is the result of ``first``. Raises UpstreamError when no channel could answer, and whatever the
-        client's connection raises.
+        ``choice`` is the first channel. Raises UpstreamError when no channel could answer, and whatever the client's
+        connection raises.
         """
         route = choice.route
         if route is None:
@@ -120,33 +116,35 @@ class Attempts:
             order = _order_of(current, order)
         while True:
             try:
-                return await self._ask(call, order, route)
+                return await self._attempt(call, order, route)
             except UpstreamError as error:
                 error.__cause__ = error.__context__ = error.__traceback__ = None  # they hold what the attempt held
                 tries = tries or RetryState(entry, current)
                 tries.failed(route, error)
-            step = None if call.delivery.content_sent else await self._chooser.next(call, tries)
-            if step is None or not await self._pause(call, entry, step):
-                self._channel_limits.forgo(call)
-                raise _worst(call, tries.failures)
+            step = None if call.delivery.content_sent else await self.chooser.next(call, tries)
+            if step is None or not await self._wait_before(step, call, entry):
+                self._channel_limits.release_slot(call)
+                raise _most_informative(call, tries.failures)
             route = step.route
             if step.entry is not current:
                 current, order = step.entry, _order_of(step.entry, order)
-            call.begin_attempt(route, step.choice.why, len(tries.failures) + 1)
+            call.begin_attempt(route, step.choice.reason, len(tries.failures) + 1)
             self._progress.routed(call)
 
-    async def _pause(self, call: Call, entry: ModelEntry, step: NextStep) -> bool:
-        """Wait before the next attempt. Returns False if it is too late for one, or the client has left."""
+    async def _wait_before(self, step: NextStep, call: Call, entry: ModelEntry) -> bool:
+        """Wait before the next attempt. Returns False if it is too late for one, if its channel has no room, or if the
+        client has left.
+        """
         wait_s = step.wait_s
         if self._clock.mono() + wait_s >= call.context.origin.began + entry.total_s:
             return False
         if wait_s:
-            self._channel_limits.forgo(call)
+            self._channel_limits.release_slot(call)
             self._progress.waits(call, f"its next try at channel '{plain(step.route.channel.name)}'")
             await self._clock.sleep(wait_s)
-        return not call.context.client.gone and await self._channel_limits.make(call, step.route)
+        return not call.context.client.gone and await self._channel_limits.wait_for_room(call, step.route)
 
-    async def _ask(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
+    async def _attempt(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
         """Make one attempt, and report it to the channel's health and on the call. Raises UpstreamError."""
         began = self._clock.mono()
         self._channel_limits.enter(call, route)
@@ -154,40 +152,37 @@ class Attempts:
         with health.trying(route.channel.id, route.key_id) if health.failing else NO_TRIAL:
             try:
                 try:
-                    answer = await self._answer(call, order, route)
+                    answer = await self._answer_of_channel(call, order, route)
                 except AttemptFailed as failed:
-                    request, key = call.context.request, call.context.origin.key
-                    make = self.redaction.maker(failed.failure, route.channel, request.fields, key)
-                    error = await self._preparer.run(call, make)
-                    self._note_failure(call, route, error, began)
-                    raise error from failed
+                    raise await self._note_failure(call, route, failed, began) from failed
             except UpstreamError:
                 raise
-            except BaseException as other:
-                unsent = isinstance(other, BadRequest | Unavailable) and not isinstance(other, AnswerMemoryFull)
-                self._note(call, route, began, reason="abandoned", billed=not unsent)
+            except BaseException as error:
+                unsent = isinstance(error, BadRequest | Unavailable) and not isinstance(error, AnswerMemoryFull)
+                self._note_attempt(call, route, began, reason="abandoned", billed=not unsent)
                 raise
             finally:
                 self._channel_limits.leave(route)
             if health.failing:
                 health.succeeded(route.channel.id, route.key_id)
-        if route.rank.timed:
-            _measure(self._health, call, route, answer, (began, self._clock.mono()))
+        if route.rank.by_latency:
+            _note_latency(health.latency, call, route, answer, began=began, ended=self._clock.mono())
         if call.conversation:
-            self._chooser.stay(call.conversation, route)
+            self.chooser.note_conversation(call.conversation, route)
         if call.attempt.native and call.context.origin.api.keeps_answer(call.context.request):
-            self._chooser.keep(answer.upstream_id, route)
-        self._note(call, route, began, status=200)
+            self.chooser.note_answer(answer.upstream_id, route)
+        self._note_attempt(call, route, began, status=200)
         return answer
 
-    async def _answer(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
-        """Returns the channel's answer. The request is sent again without parameters that the channel rejects by name,
-        translated if the channel lacks the client's API, or as the API repairs it. Some upstreams name one parameter at
-        a time.
+    async def _answer_of_channel(self, call: Call, order: Order, route: Route) -> WholeAnswer | AnswerStream:
+        """Returns the channel's answer. Raises AttemptFailed.
+
+        The request is sent again without parameters that the channel rejects by name, translated if the channel lacks
+        the client's API, or as the API repairs it.
         """
-        chat = self._adapter_of(route.channel.dialect)
-        plan = await self._preparer.plan(call, chat, order, route)
-        for _ in range(8):
+        adapter = self._adapter_of(route.channel.dialect)
+        plan = await self._preparer.plan(call, adapter, order, route)
+        for _ in range(8):  # some upstreams name one parameter at a time
             try:
                 return await self._exchange(call, plan, route)
             except AttemptFailed as failed:
@@ -205,23 +200,26 @@ class Attempts:
     async def _translated(
         self, call: Call, order: Order, route: Route, failed: AttemptFailed
     ) -> WholeAnswer | AnswerStream:
-        """Returns the answer of a channel that lacks the client's API. If that is uncertain, it is remembered only if
-        the upstream accepts the translated request; if its server fails at that too, the first failure counts.
+        """Returns the answer of a channel that lacks the client's API to the translated request.
+
+        If the failure leaves it uncertain whether the channel lacks the API, that is remembered only if the upstream
+        accepts the translated request. If the upstream's server fails at that too, the first failure is raised.
         """
-        chat = self._adapter_of(route.channel.dialect)
+        adapter = self._adapter_of(route.channel.dialect)
         self._preparer.learn_lack(call, route)
         try:
-            return await self._exchange(call, await self._preparer.plan(call, chat, order, route), route)
+            return await self._exchange(call, await self._preparer.plan(call, adapter, order, route), route)
         except AttemptFailed as translated:
-            told = not translated.failure.sent  # it is missing with the API, or gone there
-            if told or not (failed.failure.lacks_api or translated.accepted):
+            untranslatable = not translated.failure.sent
+            certain = failed.failure.lacks_api or translated.accepted
+            if untranslatable or not certain:
                 self._preparer.unlearn_lack(call, route)
-            server = translated.failure.kind is FailureKind.SERVER
-            if told or failed.failure.lacks_api or translated.accepted or not server:
+            if untranslatable or certain or translated.failure.kind is not FailureKind.SERVER:
                 raise
             raise failed from None
 
     async def _exchange(self, call: Call, plan: AttemptPlan, route: Route) -> WholeAnswer | AnswerStream:
+        """Prepare the request, send it once, and return the answer. Raises AttemptFailed."""
         channel, adapter, order = route.channel, plan.adapter, plan.order
         if plan.native is not call.attempt.native and call.context.origin.api.name != CHAT_API:
             call.note_native(native=plan.native)
@@ -242,37 +240,38 @@ class Attempts:
                 error.accepted = 200 <= reply.status < 300
             self._health.answered(channel.id, route.key_id, reply.status)
             reply.abort()
-            call.share.keep(0)
+            call.share.set_size(0)
             raise
 
     async def _gather(
         self, call: Call, adapter: Adapter, order: Order, route: Route, prepared: PreparedRequest
     ) -> WholeAnswer:
-        """Returns the answer to a request in parts. One failure fails the attempt, whose other parts may be billed."""
-        left, channel, bodies = call.context.origin.api.answer_limit, route.channel, list[bytes]()
+        """Returns the answer to a request in parts. One failure fails the attempt; its other parts may be billed."""
+        bytes_left, channel, bodies = call.context.origin.api.answer_limit, route.channel, list[bytes]()
         order.screen = self.redaction.screen(channel)
         for part in (prepared, *prepared.more):
             reply = await self._sender.send(channel, part, stream=False)
             try:
                 await _check_status(call, adapter, channel, reply, self._clock.wall())
-                bodies.append(await reply.read(left, call.share))
+                bodies.append(await reply.read(bytes_left, call.share))
             except BaseException:
                 self._health.answered(channel.id, route.key_id, reply.status)
                 reply.abort()
-                call.share.keep(0)
+                call.share.set_size(0)
                 raise
-            left -= len(bodies[-1])
+            bytes_left -= len(bodies[-1])
             call.attempt.parts += 1
             call.attempt.reply_headers = order.screen.headers(reply.headers)
         whole = adapter.whole(b"[" + b",".join(bodies) + b"]", order, channel)
         call.attempt.parts = 0
-        call.share.keep(len(whole.body))
+        call.share.set_size(len(whole.body))
         call.delivery.first_byte = self._clock.mono()
         return whole
 
     async def _read(
         self, call: Call, adapter: Adapter, order: Order, channel: Channel, reply: Reply
     ) -> WholeAnswer | AnswerStream:
+        """Returns the whole answer in a reply, or its stream after it was relayed. Raises AttemptFailed."""
         order.screen = self.redaction.screen(channel)
         call.attempt.reply_headers = order.screen.headers(reply.headers)
         if not 200 <= reply.status < 300:
@@ -280,7 +279,7 @@ class Attempts:
         if not order.stream:
             limit = call.context.origin.api.answer_limit
             whole = adapter.whole(await reply.read(limit, call.share), order, channel)
-            call.share.keep(len(whole.body))
+            call.share.set_size(len(whole.body))
             call.delivery.first_byte = self._clock.mono()
             return whole
         stream = adapter.stream(order, channel)
@@ -290,47 +289,47 @@ class Attempts:
         return stream
 
     async def _relay(self, call: Call, reply: Reply, stream: AnswerStream) -> None:
-        """Turn upstream bytes into client bytes until the answer is complete or broken."""
+        """Send what the stream makes of the upstream's bytes, until the answer is complete. Raises AttemptFailed."""
         async for data in reply.chunks(stream):
-            out = stream.feed(data)
+            content = stream.feed(data)
             del data  # while waiting for a slow client, only one copy of the piece is held
-            if out:
-                await self._pass_on(call, out, stream.held)
+            if content:
+                await self._send_content(call, content, stream.held)
             if stream.failure is not None or stream.finished:
                 break
-            if out:
+            if content:
                 self._progress.moved(call)
-            if stream.held > POCKET or call.share.counted:
-                await self._make_room(call, stream.held)
+            if stream.held > UNCOUNTED or call.share.counted:
+                await call.share.wait_to_read(SLICE, stream.held)
         else:
-            if out := stream.end():
-                await self._pass_on(call, out, stream.held)
+            if content := stream.end():
+                await self._send_content(call, content, stream.held)
         if stream.failure is not None:
             raise AttemptFailed(stream.failure)
 
-    async def _make_room(self, call: Call, held: int) -> None:
-        """Wait for memory before more is read of a stream that holds much. Raises AnswerMemoryFull."""
-        more = held > POCKET
-        call.share.keep(held, more=more)
-        if more and not call.share.take(SLICE):
-            await call.share.wait(SLICE)
+    async def _send_content(self, call: Call, content: bytes, held: int) -> None:
+        """Send part of a stream to the client.
 
-    async def _pass_on(self, call: Call, out: bytes, held: int) -> None:
-        """Send a large piece in slices, so that it never waits whole and each slice shows that the client reads."""
+        A large part is sent in slices, so that it is never buffered whole and each slice shows that the client reads.
+        """
         now, delivery = self._clock.mono(), call.delivery
         if delivery.first_byte is None:
             delivery.first_byte = now
         delivery.content_sent = True
-        if len(out) <= POCKET:
-            await call.send(out, now)
+        if len(content) <= UNCOUNTED:
+            await call.send(content, now)
             return
-        call.share.keep(held + len(out))
-        view = memoryview(out)  # while waiting for a slow client, no slice is held twice
-        for start in range(0, len(out), SLICE):
+        call.share.set_size(held + len(content))
+        view = memoryview(content)  # while waiting for a slow client, no slice is held twice
+        for start in range(0, len(content), SLICE):
             await call.send(view[start : start + SLICE], self._clock.mono())
-        call.share.keep(held)
+        call.share.set_size(held)
 
-    def _note_failure(self, call: Call, route: Route, error: UpstreamError, began: float) -> None:
+    async def _note_failure(self, call: Call, route: Route, failed: AttemptFailed, began: float) -> UpstreamError:
+        """Report a failed attempt to its channel's health and on the call. Returns its error, without secrets."""
+        request, key = call.context.request, call.context.origin.key
+        redact = self.redaction.maker(failed.failure, route.channel, request.fields, key)
+        error = await self._preparer.run(call, redact)
         kind, reason = error.kind, plain(error.record_message, 160)
         if call.delivery.content_sent:
             kind = FailureKind.CUT
@@ -338,9 +337,10 @@ class Attempts:
             self._health.lacks(route.channel.id, route.subject)
         self._health.failed(fault_of(route, kind), kind, reason, error.retry_after_s)
         billed = call.attempt.parts > 0 or billed_unseen(kind, sent=error.sent)
-        self._note(call, route, began, status=error.status, kind=kind, reason=reason, billed=billed)
+        self._note_attempt(call, route, began, status=error.status, kind=kind, reason=reason, billed=billed)
+        return error
 
-    def _note(
+    def _note_attempt(
         self,
         call: Call,
         route: Route,
@@ -351,15 +351,14 @@ class Attempts:
         reason: str = "",
         billed: bool = False,
     ) -> None:
-        ms = Millis(round((self._clock.mono() - began) * 1000))
-        name = route.channel.name
+        """Add an attempt to the call's record. ``billed``: its upstream may have billed it."""
         if billed:
             call.result.billed.append((route.channel.id, call.attempt.price))
         call.result.attempts.append(
             Attempt(
-                channel=name,
+                channel=route.channel.name,
                 status=status,
-                ms=ms,
+                ms=Millis(round((self._clock.mono() - began) * 1000)),
                 kind=kind,
                 reason=reason,
                 billed=billed,
@@ -378,22 +377,22 @@ async def _check_status(call: Call, adapter: Adapter, channel: Channel, reply: R
 
 
 def _order_of(entry: ModelEntry, order: Order) -> Order:
-    """Returns the order for another model than before."""
+    """Returns the order for another model, whose body is made again."""
     return msgspec.structs.replace(order, model=entry.name, body=b"")
 
 
-def _worst(call: Call, failures: list[UpstreamError]) -> UpstreamError:
+def _most_informative(call: Call, failures: list[UpstreamError]) -> UpstreamError:
     """Returns the most informative failure. After several attempts its message lists them."""
-    error = min(failures, key=lambda failure: _TELLING.index(failure.kind))
+    error = min(failures, key=lambda failure: _MOST_INFORMATIVE_FIRST.index(failure.kind))
     attempt = call.result.attempts[failures.index(error) - len(failures)]
     error.details["channel"] = attempt.channel
-    if attempt.key:  # one of several: its number
+    if attempt.key:  # the number of one of several keys, followed by its mask
         error.details["key"] = attempt.key.partition(" ")[0]
     if len(failures) > 1:
-        tries = "; ".join(f"{plain(a.channel)}: {a.status or a.kind}" for a in call.result.attempts)
-        error.add(f" [attempts: {tries}]")
-    helpless = call.delivery.content_sent or (is_refused(failures[-1]) and not is_too_long(failures[-1]))
-    if call.limits.unaffordable and not helpless:
+        attempts = "; ".join(f"{plain(a.channel)}: {a.status or a.kind}" for a in call.result.attempts)
+        error.add(f" [attempts: {attempts}]")
+    request_at_fault = is_refused(failures[-1]) and not is_too_long(failures[-1])
+    if call.limits.unaffordable and not (call.delivery.content_sent or request_at_fault):
         error.add(f" [{unaffordable_text(call.limits.unaffordable)}]")
     error.details["attempts"] = [
         {"channel": a.channel, "status": a.status, "class": a.kind or "", "ms": a.ms} for a in call.result.attempts
@@ -401,11 +400,17 @@ def _worst(call: Call, failures: list[UpstreamError]) -> UpstreamError:
     return error
 
 
-def _measure(
-    health: ChannelHealth, call: Call, route: Route, answer: WholeAnswer | AnswerStream, span: tuple[float, float]
+def _note_latency(
+    latency: LatencyStats,
+    call: Call,
+    route: Route,
+    answer: WholeAnswer | AnswerStream,
+    *,
+    began: float,
+    ended: float,
 ) -> None:
-    """Measure how fast an answer came, for groups that want the fastest. ``span`` is its beginning and its end."""
-    first_byte, (began, ended) = call.delivery.first_byte, span
+    """Note how fast an answer came, for groups with the policy ``fastest``."""
+    first_byte = call.delivery.first_byte
     first_s = first_byte - began if call.context.request.stream and first_byte is not None else None
     tokens = answer.reported.output if answer.reported is not None else answer.tally.tokens()
-    health.pace.note(route.channel.id, route.served.name, first_s=first_s, whole_s=ended - began, tokens=tokens)
+    latency.note(route.channel.id, route.served.name, first_s=first_s, whole_s=ended - began, tokens=tokens)

@@ -1,4 +1,4 @@
-"""Keys and ids: how they are issued, and which token a client's key belongs to."""
+"""Keys and ids: how they are made, and which token a client's key belongs to."""
 
 import secrets
 import string
@@ -13,16 +13,16 @@ from gateway.domain.text import plain, word
 from gateway.domain.token import PREFIX, Token
 from gateway.domain.units import CallId, Millis, TokenId
 
-_CHANCE = Random(secrets.randbits(128))
+_RANDOM = Random(secrets.randbits(128))
 """Random numbers, seeded by the system once: asking it for each call would cost a system call."""
 _BASE62 = string.digits + string.ascii_letters
 KEY_LENGTH = len(PREFIX) + 43
-"""256 bits in base62."""
+"""The prefix, and 43 base62 characters for 256 bits."""
 
 
 def new_call_id(now: Millis) -> CallId:
     """Returns ``req_``, the time in milliseconds as 12 hex digits, and 14 random ones. It is unique, but not secret."""
-    return CallId(f"req_{(now & 0xFFFFFFFFFFFF) << 56 | _CHANCE.getrandbits(56):026x}")
+    return CallId(f"req_{(now & 0xFFFFFFFFFFFF) << 56 | _RANDOM.getrandbits(56):026x}")
 
 
 def new_id(prefix: str) -> str:
@@ -35,8 +35,8 @@ def new_key() -> str:
     return PREFIX + "".join(secrets.choice(_BASE62) for _ in range(KEY_LENGTH - len(PREFIX)))
 
 
-_recalled_digest = lru_cache(maxsize=256)(digest)
-"""Digests of recent keys of our form, in memory only: nearly every call uses one of a few."""
+_cached_digest = lru_cache(maxsize=256)(digest)
+"""Returns the digest of a key of our form. Recent ones are cached: nearly every call uses one of a few keys."""
 
 
 class Passes:
@@ -68,7 +68,7 @@ def identify(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token:
         raise InvalidToken(msg, code="missing_api_key")
     token = token_of(key, catalog, passes, now)
     if token is None:
-        raise _unknown(key, catalog, now)
+        raise _unknown_key(key, catalog, now)
     return token if token.enabled and token.expires is None else usable(token, now)
 
 
@@ -77,27 +77,29 @@ def token_of(key: str, catalog: Catalog, passes: Passes, now: Millis) -> Token |
 
     The lookup uses the SHA-256 digest: the secret itself is not compared, so timing reveals nothing.
     """
-    ours = len(key) == KEY_LENGTH and key.startswith(PREFIX)
-    fingerprint = _recalled_digest(key) if ours else digest(key)  # a vendor's key, sent by mistake, is not kept
-    token = catalog.token_by_digest(fingerprint)
-    if token is None and (holder := passes.holder(fingerprint, now)) is not None:
+    has_our_form = len(key) == KEY_LENGTH and key.startswith(PREFIX)
+    key_digest = _cached_digest(key) if has_our_form else digest(key)  # a vendor's key, sent by mistake, is not kept
+    token = catalog.token_by_digest(key_digest)
+    if token is None and (holder := passes.holder(key_digest, now)) is not None:
         token = catalog.registry.tokens.get(holder)
     return token
 
 
 def current_token(token: Token, catalog: Catalog, now: Millis) -> Token:
-    """Returns the token as it is now: it may have been edited or removed while its request arrived. Raises
-    InvalidToken.
+    """Returns the present state of a token, which may have been edited while its request arrived.
+
+    Raises InvalidToken if it was removed or may no longer be used.
     """
     current = catalog.registry.tokens.get(token.id)
     if current is token:
         return token
     if current is None:
-        raise _unknown("", catalog, now)
+        raise _unknown_key("", catalog, now)
     return usable(current, now)
 
 
-def _unknown(key: str, catalog: Catalog, now: Millis) -> InvalidToken:
+def _unknown_key(key: str, catalog: Catalog, now: Millis) -> InvalidToken:
+    """Returns the error for a key that belongs to no token; a former key is told apart."""
     retired = catalog.registry.retired.get(digest(key)) if key else None
     if retired is None:
         return InvalidToken("this API key is not a token of this gateway; 'tollkeeper token list' lists the tokens")
@@ -109,9 +111,9 @@ def _unknown(key: str, catalog: Catalog, now: Millis) -> InvalidToken:
     return error
 
 
-def trusted_token(name: str, catalog: Catalog, now: Millis) -> Token:
-    """Returns the token for programs that send no key, named in the settings. Raises InvalidToken."""
-    token = token_called(name, catalog)
+def keyless_token(name: str, catalog: Catalog, now: Millis) -> Token:
+    """Returns the token for programs that send no key, whose name is in the settings. Raises InvalidToken."""
+    token = token_named(name, catalog)
     if token is None:
         msg = (
             f"requests without a key use token '{plain(name)}', which does not exist; "
@@ -121,7 +123,7 @@ def trusted_token(name: str, catalog: Catalog, now: Millis) -> Token:
     return usable(token, now)
 
 
-def token_called(name: str, catalog: Catalog) -> Token | None:
+def token_named(name: str, catalog: Catalog) -> Token | None:
     """Returns the token with that name; None if it is unknown."""
     return next((token for token in catalog.registry.tokens.values() if token.name == name), None)
 

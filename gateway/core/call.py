@@ -1,6 +1,6 @@
-"""Call: what the gateway knows of one running call. The pipeline writes it, the settlement reads it.
+"""Call: the state of one running call. The pipeline writes it, the settlement reads it.
 
-``CallContext`` is what it begins with; ``call_state`` is what changes while it runs. Nothing is stored on the web
+``CallContext`` is what it begins with; ``call_state`` has what changes while it runs. Nothing is stored on the web
 framework's request.
 """
 
@@ -11,9 +11,10 @@ from typing import Protocol
 import msgspec
 
 from gateway.core.answer_headers import answer_headers
+from gateway.core.answer_memory import AnswerShare
 from gateway.core.call_state import AttemptState, CallLimits, CallResult, Delivery
-from gateway.core.catalog import Catalog, Route
-from gateway.core.memory import AnswerShare
+from gateway.core.catalog import Catalog
+from gateway.core.model_entry import Route
 from gateway.core.quota import CallNeed, ModelNeed
 from gateway.domain.answer import Buffer
 from gateway.domain.call import Outcome, Running
@@ -29,15 +30,15 @@ class Client(Protocol):
     """The client that waits for the answer: all that the pipeline sees of the web framework."""
 
     gone: bool
-    """The connection is lost."""
+    """Whether the connection is lost."""
     begun: bool
-    """The response head was sent: the status can no longer change."""
+    """Whether the response head was sent, so that the status can no longer change."""
     on_gone: Callable[[], None] | None
     """Called when the connection is lost."""
 
     @property
     def may_wait(self) -> bool:
-        """Whether a whole answer may go out in the loop's next turn with others: one alone should not wait."""
+        """Whether a whole answer may be sent in the loop's next turn, together with others."""
 
     async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
         """Send the head of a streamed answer, once; with ``more``, together with the first write, which follows.
@@ -49,7 +50,7 @@ class Client(Protocol):
         """Send the whole answer to a plain call, now or in the loop's next turn. A client that is gone gets none."""
 
     def withhold(self, error: GatewayError) -> None:
-        """Send an error instead of the whole answer that was due in the loop's next turn."""
+        """Send an error instead of the whole answer that would be sent in the loop's next turn."""
 
     async def delivered(self) -> None:
         """Wait until a large answer is sent to the last byte, or the client is gone."""
@@ -61,7 +62,7 @@ class Client(Protocol):
         """Send the last bytes of a streamed answer, like ``write``."""
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
-        """End a begun stream with an error event, and without ``[DONE]``. ``before`` goes out before the event.
+        """End a begun stream with an error event, and without ``[DONE]``. ``before`` is sent before the event.
 
         ``stream`` is the answer, if part of it arrived.
         """
@@ -75,18 +76,20 @@ class CallOrigin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     id: CallId
     api: InboundApi
-    trusted: str = ""
-    """Name of the token used for requests without a key; empty: a key is required."""
+    keyless_token: str = ""
+    """The name of the token that pays for requests without a key; empty if a key is required."""
     path: str = ""
-    """The request's path, as the table of endpoints spells it."""
+    """The request's path, as the table of endpoints has it."""
     model: str = ""
-    """The model named in the path, as in Azure's; it overrides the body's."""
+    """The model named in the path, as in Azure's API; it overrides the body's."""
     request: str = ""
-    """Method and path, for the record of a request to an unknown address."""
+    """Method and path, for the record of a failed request that is not a call."""
     key: str
+    """The client's key; empty if it sent none."""
     app: str
+    """The client program's name."""
     bundled: bool = False
-    """Whether a program contains the SDK: a bundler shortened its name."""
+    """Whether the SDK is part of a bundled program, because a bundler shortened its name in the User-Agent."""
     retry: int
     """The retry count that the SDK sent."""
     ts: Millis
@@ -127,13 +130,13 @@ class Call:
     )
 
     needs: tuple[ModelNeed, ...]
-    """The most that it may use, if computed early: for a large request this takes a while."""
+    """The most that it may use at each model, if computed before admission because the request is large."""
     need: CallNeed
-    """The most that it may use, whichever model answers. Set when admission is checked."""
+    """The most that it may use, whichever model answers. Set at admission."""
     running: Running
     """The call as the books and the watchers know it."""
     share: AnswerShare
-    """The memory that its answer uses. Set while it runs."""
+    """The memory that its answer uses. Set after admission."""
 
     def __init__(self, context: CallContext) -> None:
         self.context = context
@@ -145,7 +148,7 @@ class Call:
         self.held = Nanos(0)
         self.held_tokens = 0
         self.conversation = b""
-        """A short name of its conversation, if that should stay at its channel."""
+        """The id of its conversation, if that should stay at its channel."""
         self.task: asyncio.Task[object] | None = None
         origin, token, request = context.origin, context.token, context.request
         self.running = Running(
@@ -163,7 +166,9 @@ class Call:
         context.client.on_gone = self._client_gone
 
     def _client_gone(self) -> None:
-        """End a stream when its client leaves. A plain call is finished and charged, if its channel allows this."""
+        """End the call when its client leaves. A plain call is finished and charged instead, if its channel allows
+        this.
+        """
         route = self.attempt.route
         if self.context.request.stream or (route is not None and not route.channel.finish_abandoned):
             self.end(Outcome.CLIENT_CLOSED)
@@ -171,7 +176,7 @@ class Call:
     def begin_attempt(self, route: Route, reason: str, number: int) -> None:
         """Begin the next attempt, at this channel."""
         attempt = self.attempt
-        if attempt.number:  # nothing is kept of the attempt before
+        if attempt.number:  # forget the answer of the attempt before
             attempt.stream, attempt.reply_headers, attempt.parts, attempt.native = None, {}, 0, False
         attempt.route, attempt.route_reason, attempt.number = route, reason, number
         model, price = route.served.name, route.served.price
@@ -205,16 +210,16 @@ class Call:
         await self.context.client.begin({})
 
     def late_facts(self) -> bytes:
-        """Returns what an early head left out, as a comment that clients ignore; empty if the head had it."""
+        """Returns the facts that an early head left out, as a comment that clients ignore; empty if it had them."""
         if not self.delivery.facts_due:
             return b""
         self.delivery.facts_due = False
         return self.context.origin.api.comment(answer_headers(self.attempt, self.limits, self.result))
 
     async def send(self, data: Buffer, now: float, *, last: bool = False) -> None:
-        """Send bytes to the client, after the head. ``LiveCalls`` ends the call if the client stops reading.
+        """Send bytes to the client, after the head if that was not sent. ``last``: they end the answer.
 
-        ``last``: these bytes end the answer. Raises ConnectionError if the client is gone.
+        ``LiveCalls`` ends the call if the client stops reading. Raises ConnectionError if the client is gone.
         """
         client, delivery = self.context.client, self.delivery
         delivery.writing_since = delivery.last_write = now
@@ -227,7 +232,7 @@ class Call:
         delivery.writing_since = None
 
     def end(self, outcome: Outcome) -> None:
-        """End the call from outside: its task is cancelled and finds the reason in its result."""
+        """End the call from outside, with this outcome: its task is cancelled."""
         result = self.result
         if result.ended_by is None and not result.settled and self.task is not None:
             result.ended_by = outcome

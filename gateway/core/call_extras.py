@@ -1,4 +1,4 @@
-"""Call extras: what a call may be billed for beside plain text, judged by its request before it is sent."""
+"""Call extras: what a call may be billed for beside plain text, found out from its request before it is sent."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,16 +16,16 @@ from gateway.domain.usage import LONGEST_WRITE
 from gateway.inbound.api import InboundRequest
 
 _SEARCH_OPTIONS = ("web_search_options", "search_parameters", "plugins")
-"""Fields that let a vendor search. A tool with ``search`` in its type or name does too."""
+"""Fields that let a vendor search the web. A tool with ``search`` in its type or name does too."""
 SEARCHES_HELD = 10
-"""How many searches to hold for if a request allows them without a number."""
-_MOST_USES = re.compile(rb'"max_uses"\s*:\s*(\d{1,4})')
+"""How many searches to hold for if a request allows them without a limit."""
+_MAX_USES = re.compile(rb'"max_uses"\s*:\s*(\d{1,4})')
 
 
 def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedModel]], price: Price) -> CallExtras:
-    """Returns what a call may be billed for beside text, by its request and its channels' parameters."""
+    """Returns what a call may be billed for beside text, given its request and its channels' parameters."""
     media = request.media is not NO_MEDIA or request.remote_input
-    cached_12h = LONGEST_WRITE in price.extras and _may_write_for_12h(request)
+    cached_12h = LONGEST_WRITE in price.extras and _may_cache_for_12h(request)
     variants: dict[str, None] = {}
     searches = _searches(request.fields)
     for channel, served in offers:
@@ -36,8 +36,8 @@ def call_extras(request: InboundRequest, offers: Iterable[tuple[Channel, ServedM
     return CallExtras(media, cached_12h, searches, pictures, tuple(variants))
 
 
-def _may_write_for_12h(request: InboundRequest) -> bool:
-    """Returns whether a request may ask for a time to live in the cache of 12 hours. A large one is not searched."""
+def _may_cache_for_12h(request: InboundRequest) -> bool:
+    """Returns whether a request may ask for a cache lifetime of 12 hours. A large one is not searched, and may."""
     if request.prompt is not None:
         return True
     text = request.body or b"".join(map(bytes, request.fields.values()))
@@ -49,15 +49,15 @@ def _searches(fields: Mapping[str, msgspec.Raw]) -> int:
     tools = bytes(fields.get("tools", b""))
     if not any(name in fields for name in _SEARCH_OPTIONS) and b"search" not in tools.lower():
         return 0
-    uses = [int(number) for number in _MOST_USES.findall(tools)]
+    uses = [int(number) for number in _MAX_USES.findall(tools)]
     return sum(uses) if uses else SEARCHES_HELD
 
 
 def _always_searches(channel: Channel, served: ServedModel) -> bool:
-    """Returns whether a model searches without being asked to."""
+    """Returns whether a model searches although the request does not ask for it."""
     name = served.upstream_name
-    made_for_it = "search" in name or name.endswith(":online") or name.rpartition("/")[2].startswith("sonar")
-    return made_for_it or ".perplexity.ai" in channel.base_url
+    is_search_model = "search" in name or name.endswith(":online") or name.rpartition("/")[2].startswith("sonar")
+    return is_search_model or ".perplexity.ai" in channel.base_url
 
 
 def advice_cost(
@@ -66,35 +66,36 @@ def advice_cost(
     prices_of: Callable[[str], Iterable[Price]],
     variants: tuple[str, ...] = (),
 ) -> Nanos:
-    """The most that the advisor models among a request's tools may cost, which read all of the conversation.
+    """Returns the most that the advisor models among a request's tools may cost. They read the whole conversation.
 
-    Without a number of its uses three are counted, and 4,096 tokens of output without a limit. ``variants`` is how the
-    call may be processed, beside the standard way.
+    A tool without a number of uses counts as used three times, and one without an output limit as 4,096 tokens of
+    output. ``variants`` are the price variants that may apply, beside the standard one.
     """
     if b'"advisor' not in plain_escapes(tools):
         return Nanos(0)
-    extras = CallExtras(variants=variants)
     try:
-        offered = rawjson.objects(tools)
+        tool_fields = rawjson.objects(tools)
     except ValueError:
         return Nanos(0)  # no vendor accepts such tools
+    extras = CallExtras(variants=variants)
     total = 0
-    for tool in offered:
-        fields_read = {name: rawjson.maybe(tool.get(name)) for name in ("type", "model", "max_uses", "max_tokens")}
-        if str(fields_read["type"]).startswith("advisor"):
-            uses, output = (_count(fields_read[name], usual) for name, usual in (("max_uses", 3), ("max_tokens", 4096)))
-            prices = prices_of(str(fields_read["model"]))
+    for fields in tool_fields:
+        if str(rawjson.maybe(fields.get("type"))).startswith("advisor"):
+            uses, output = _count(fields, "max_uses", 3), _count(fields, "max_tokens", 4096)
+            prices = prices_of(str(rawjson.maybe(fields.get("model"))))
             costs = (highest_cost(price, input_tokens, output, MILLION, extras) for price in prices)
             total += uses * max(costs, default=0)
     return Nanos(total)
 
 
-def _count(value: object, usual: int) -> int:
-    return value if type(value) is int and value >= 0 else usual
+def _count(fields: Mapping[str, msgspec.Raw], name: str, default: int) -> int:
+    """Returns a count in a tool's fields, or the default if it is missing or malformed."""
+    value = rawjson.maybe(fields.get(name))
+    return value if type(value) is int and value >= 0 else default
 
 
 _ANY_TIER = ("flex", "priority", "fast")
-_ANSWERED_AS = {
+_TIERS_OF_ANSWER = {
     **dict.fromkeys(("default", "standard", "standard_only", "scale"), ()),
     **dict.fromkeys(("priority", "fast", "ultrafast"), ("priority", "fast")),
     "flex": ("flex",),
@@ -106,14 +107,14 @@ a request names none of these, or none at all, an OpenAI project's setting decid
 
 def _variants_at(channel: Channel, fields: Mapping[str, object]) -> Sequence[str]:
     """Returns the price variants that a channel may charge for a call with these fields."""
-    tier, speed = (_outgoing(name, channel.overrides, fields) for name in ("service_tier", "speed"))
+    tier, speed = (_outgoing_text(name, channel.overrides, fields) for name in ("service_tier", "speed"))
     if speed == "fast":
         return _ANY_TIER
-    return _ANSWERED_AS.get(tier, _ANY_TIER if tier or channel.dialect is Dialect.OPENAI else ())
+    return _TIERS_OF_ANSWER.get(tier, _ANY_TIER if tier or channel.dialect is Dialect.OPENAI else ())
 
 
-def _outgoing(name: str, overrides: Overrides | None, fields: Mapping[str, object]) -> str:
-    """Returns a field's text as it goes out to a channel; empty if it does not."""
+def _outgoing_text(name: str, overrides: Overrides | None, fields: Mapping[str, object]) -> str:
+    """Returns the text of a field as it is sent to a channel; empty if it is not sent."""
     value = fields.get(name)
     if overrides is not None:
         value = None if name in overrides.remove else value

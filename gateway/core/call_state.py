@@ -1,14 +1,14 @@
 """Call state: what changes while a call runs.
 
-``AttemptState`` is the present attempt, ``CallLimits`` its rates and places, ``Delivery`` what the client has,
-``CallResult`` what its record is made of.
+``AttemptState`` is the present attempt, ``CallLimits`` the rates and places of the call, ``Delivery`` what was sent to
+the client, and ``CallResult`` what the record is made of.
 """
 
 from collections.abc import Callable, Mapping
 
 import msgspec
 
-from gateway.core.catalog import Route
+from gateway.core.model_entry import Route
 from gateway.core.rate_scopes import ConcurrencyGate, RateScope
 from gateway.core.ratelimit import Ticket
 from gateway.domain.call import Attempt, Outcome
@@ -23,9 +23,9 @@ class AttemptState(msgspec.Struct):
     """The present or last attempt."""
 
     number: int = 0
-    """Its number, from 1."""
+    """The number of the attempt, from 1; 0 before the first one."""
     price: Price | None = None
-    """The price of the model that is called, which differs after a fallback."""
+    """The price of the model that is called: of a fallback, if that is called."""
     route: Route | None = None
     route_reason: str = ""
     """Why this route was taken, for the answer's headers."""
@@ -34,19 +34,19 @@ class AttemptState(msgspec.Struct):
     reply_headers: Mapping[str, str] = {}
     """Headers of the upstream's answer that may be passed on; see ``Screen.headers``."""
     channel_ticket: Ticket | None = None
-    """What it took of its channel's rates."""
+    """What the attempt counts for in its channel's rates."""
     dropped: tuple[str, ...] = ()
     """The parameters left out of the request."""
     native: bool = False
     """Whether request and answer pass unchanged, except for the model's name, because the channel speaks the client's
     API. False for chat completions, see ``Record.native``."""
     lowered: int | None = None
-    """The output limit that was sent, if it is lower than the client's: the model's own, or what is left pays for no
-    more."""
+    """The output limit that was sent, if it is lower than the client's: because the model allows no more, or because
+    the hold pays for no more."""
     repairs: tuple[str, ...] = ()
     """Marks for what was repaired in the client's request."""
     parts: int = 0
-    """How many parts of a request in parts have been answered, until the last is."""
+    """How many parts of a request in parts have been answered; 0 once all have."""
 
 
 class CallLimits(msgspec.Struct):
@@ -57,13 +57,13 @@ class CallLimits(msgspec.Struct):
     headers: dict[str, str] = {}
     """Their ``x-ratelimit-*`` headers."""
     read_headers: Callable[[], dict[str, str]] | None = None
-    """Reads the headers, once for each attempt."""
+    """Returns the headers. It is called once for each attempt."""
     gates: tuple[ConcurrencyGate, ...] = ()
     """The gates at which the call already has a place, because it had to wait."""
     ticket: Ticket | None = None
-    """What it took of the rates and places of its token and group; None if these have no limits."""
+    """What the call counts for in the rates and places of its token and group; None if these have no limits."""
     channel_slot: ConcurrencyGate | None = None
-    """Its place at a channel, until its attempt begins."""
+    """The gate of the channel at which the call waited for a place and has one, until its attempt begins."""
     budget_warning: str = ""
     """The budgets that are nearly spent."""
     unaffordable: tuple[str, ...] = ()
@@ -72,29 +72,32 @@ class CallLimits(msgspec.Struct):
     """Marks for the record: a budget warning, a wait for a place, a conversation that stayed at its channel."""
 
     def read(self) -> None:
-        """Read the state of the limits, once."""
-        read, self.read_headers = self.read_headers, None
-        if read is not None:
-            self.headers = read()
+        """Set the headers, unless that was done."""
+        read_headers, self.read_headers = self.read_headers, None
+        if read_headers is not None:
+            self.headers = read_headers()
 
 
 class Delivery(msgspec.Struct):
     """What was sent to the client, and when. Times are monotonic seconds."""
 
     last_write: float
+    """When the last write began; before the first one, when the call began."""
     writing_since: float | None = None
     """Set while a write waits for the client."""
     deadline: float | None = None
+    """When a plain call ends; None for a stream."""
     first_byte: float | None = None
+    """When the upstream's answer began to arrive, or a whole one had arrived."""
     content_sent: bool = False
     facts_due: bool = False
-    """Whether the head went out before the facts of the answer were known."""
+    """Whether the head was sent before the facts of the answer were known, so that they are still to be sent."""
     reported_at: float = 0.0
     """When watchers last got a report on the call."""
 
 
 class CallResult(msgspec.Struct):
-    """How a call ended, as far as is known: what its record is made of."""
+    """The result of a call, as far as it is known: what its record is made of."""
 
     attempts: list[Attempt] = []
     billed: list[tuple[ChannelId, Price | None]] = []
@@ -102,7 +105,7 @@ class CallResult(msgspec.Struct):
     usage: Usage = NOTHING
     outcome: Outcome = Outcome.DONE
     ended_by: Outcome | None = None
-    """Set when the call is ended from outside, before its task is cancelled."""
+    """The outcome of a call that is ended from outside, set before its task is cancelled."""
     error: GatewayError | None = None
     finish: str = ""
     upstream_id: str = ""

@@ -1,13 +1,6 @@
-"""Change history: what is kept of a change, and the change that undoes an entry.
+"""Change history: what is kept of a change of the configuration, and how an entry is shown. ``undo`` undoes entries."""
 
-An entry is undone field by field. Later changes of other fields stay; before a later change of the same field is
-overwritten, the owner has to confirm. Fields that the gateway maintains, such as the models selected by a pattern, are
-overwritten without a question.
-
-Long: what is kept of a change, what is shown of it and what undoes it have to agree about every field.
-"""
-
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +10,6 @@ from gateway.domain.account import Grant
 from gateway.domain.channel import Channel
 from gateway.domain.config_codec import inline
 from gateway.domain.config_views import Difference, FieldDifference
-from gateway.domain.errors import Conflict
 from gateway.domain.field_kinds import NONE_WORD
 from gateway.domain.fields import FIELDS
 from gateway.domain.history import (
@@ -27,12 +19,11 @@ from gateway.domain.history import (
     HistoryView,
     difference_excerpts,
     kind_of,
-    undone_entries,
 )
 from gateway.domain.money import dollars
 from gateway.domain.price import RATE_WORDS, Price
 from gateway.domain.quoting import names_text
-from gateway.domain.registry import KINDS, Change, Entity, Registry, Table, with_changes
+from gateway.domain.registry import KINDS, Change, Entity, Registry, Table
 from gateway.domain.text import REFERENCE, mask, plain
 
 NOUNS: Mapping[Table, str] = {
@@ -44,7 +35,7 @@ NOUNS: Mapping[Table, str] = {
     "prices": "price",
     "grants": "grant",
 }
-"""What people call an entity of a table that only the owner changes."""
+"""The noun for an entity of each table that only the owner changes."""
 
 HIDDEN = "…"
 """What is shown instead of a secret."""
@@ -58,21 +49,21 @@ def entity_of(registry: Registry, table: Table, key: str) -> Entity | None:
 
 def changes_of(changes: Sequence[Change], before: Registry, after: Registry) -> list[EntityChange]:
     """Returns what the history keeps of a change, each entity once; for an edit, the fields that differ."""
-    kept = []
+    entity_changes = []
     for table, key in dict.fromkeys((change.table, change.key) for change in changes):
         old, new = entity_of(before, table, key), entity_of(after, table, key)
         if old == new or table not in NOUNS:
             continue
-        was, becomes = _fields_of(old), _fields_of(new)
-        if was is not None and becomes is not None:
-            names = [name for name in was | becomes if was.get(name) != becomes.get(name)]
-            if {"key", "keys"} & {*names}:  # each has its number among all of them
+        before_fields, after_fields = to_fields(old), to_fields(new)
+        if before_fields is not None and after_fields is not None:
+            names = [name for name in before_fields | after_fields if before_fields.get(name) != after_fields.get(name)]
+            if {"key", "keys"} & {*names}:  # all keys are kept, because each has its number among all of them
                 names += ["key", "keys"]
-            was = {name: was[name] for name in names if name in was}
-            becomes = {name: becomes[name] for name in names if name in becomes}
-        name = _name(new if new is not None else old)
-        kept.append(EntityChange(table=table, key=key, name=name, before=was, after=becomes))
-    return kept
+            before_fields = {name: before_fields[name] for name in names if name in before_fields}
+            after_fields = {name: after_fields[name] for name in names if name in after_fields}
+        name = _entity_name(new if new is not None else old)
+        entity_changes.append(EntityChange(table=table, key=key, name=name, before=before_fields, after=after_fields))
+    return entity_changes
 
 
 def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[int, int]) -> HistoryView:
@@ -90,7 +81,7 @@ def view_of(entry: HistoryEntry, entries: Sequence[HistoryEntry], undone: dict[i
 
 
 def differences_of(changes: Sequence[EntityChange]) -> list[Difference]:
-    """Returns the changes for people, without secrets."""
+    """Returns the changes as the owner sees them, without secrets."""
     differences = []
     for change in changes:
         if change.table not in NOUNS:
@@ -98,7 +89,7 @@ def differences_of(changes: Sequence[EntityChange]) -> list[Difference]:
         what = "added" if change.before is None else "removed" if change.after is None else "changed"
         try:
             fields = field_differences(
-                change.table, *(_entity(change, entity) for entity in (change.before, change.after))
+                change.table, *(_to_entity(change, entity) for entity in (change.before, change.after))
             )
         except msgspec.ValidationError:  # another version of the program made it
             fields = []
@@ -111,16 +102,16 @@ _BLANK: Fields = {
     **dict.fromkeys(("input", "output", "nanos", "time"), 0),
     "dialect": "openai",
 }
-"""Values for the fields without a default."""
+"""Values for the fields that have no default."""
 
 
-def _entity(change: EntityChange, fields: Fields | None) -> Entity | None:
-    """Returns an entity with these fields. Of an edit, what did not change is left out: it is blank."""
+def _to_entity(change: EntityChange, fields: Fields | None) -> Entity | None:
+    """Returns an entity with these fields; others, which an edit did not change, are blank."""
     return None if fields is None else msgspec.convert(_BLANK | fields, KINDS[change.table])
 
 
 def field_differences(table: Table, old: Entity | None, new: Entity | None) -> list[FieldDifference]:
-    """Returns the fields that differ, for people. An entity that is added or removed is compared with the defaults."""
+    """Returns the fields that differ, as text. An entity that is added or removed is compared with the defaults."""
     blank = msgspec.convert(_BLANK, KINDS[table])
     before, after = _shown_values(old or blank), _shown_values(new or blank)
     differences = []
@@ -129,20 +120,21 @@ def field_differences(table: Table, old: Entity | None, new: Entity | None) -> l
         if values[0] == values[1]:
             continue
         texts = [_text(table, name, value) for value in values]
-        if texts[0] == texts[1]:  # rounded numbers, and secrets that look alike
+        if texts[0] == texts[1]:  # rounded numbers, or secrets whose masks are equal
             texts = [HIDDEN if name in _SECRETS else _exact_text(value) for value in values]
-        was, becomes = ("" if entity is None else text for entity, text in zip((old, new), texts, strict=True))
-        was, becomes = difference_excerpts(was, becomes, 160)
-        differences.append(FieldDifference(field=_LABELS.get(name, name), before=was, after=becomes))
+        before_text, after_text = difference_excerpts(
+            texts[0] if old is not None else "", texts[1] if new is not None else "", 160
+        )
+        differences.append(FieldDifference(field=_LABELS.get(name, name), before=before_text, after=after_text))
     return differences
 
 
 _UNSHOWN = frozenset({"id", "name", "model", "created", "time", "updated", "temporary", "digest", "last_check", "keys"})
-"""Fields that belong to this home, that name an entity, or that are shown together with another one."""
+"""Fields that belong to this home only, that name the entity, or that are shown together with another one."""
 
 
 def _shown_values(entity: Entity) -> dict[str, Any]:
-    """Returns the fields that are shown. Of a channel's models only those that the owner named are."""
+    """Returns the fields that are shown. Of a channel's models these are the ones that its owner named."""
     values = {name: getattr(entity, name) for name in entity.__struct_fields__ if name not in _UNSHOWN}
     if isinstance(entity, Channel):
         named = (model for model in entity.models if not model.live)
@@ -153,7 +145,7 @@ def _shown_values(entity: Entity) -> dict[str, Any]:
 
 
 def _text(table: Table, name: str, value: Any) -> str:
-    """Returns a field as details show it, or one that they do not show as JSON."""
+    """Returns the text of a field as details of the entity show it; as JSON if they do not show the field."""
     if (table, name) in _TEXTS:
         return _TEXTS[table, name](value)
     if isinstance(value, Price):
@@ -200,138 +192,11 @@ _TEXTS: Mapping[tuple[Table, str], Callable[[Any], str]] = {
 }
 _SECRETS = frozenset({"key", "headers", "proxy"})
 _LABELS = {"hint": "key", "key": "keys", "nanos": "amount"}
-"""What people call a field that is not called by its name."""
+"""The labels of fields that are not shown by their names."""
 
 
-class UndoPlan(msgspec.Struct, frozen=True):
-    """The change that undoes an entry."""
-
-    changes: list[Change]
-    registry: Registry
-    """The configuration after it."""
-    reasons: list[str]
-    """Why to ask the owner first: what was changed since and would be overwritten."""
-
-
-def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Registry) -> UndoPlan:
-    """Returns how to undo an entry. Raises Conflict if it cannot be undone, naming the newer change to undo first."""
-    undone = undone_entries(entries)
-    if entry.id in undone:
-        raise Conflict(
-            f"change {entry.id} ({plain(entry.done)}) is already undone, by change {undone[entry.id]}",
-            code="already_undone",
-        )
-    newer = [
-        other
-        for other in entries
-        if other.id > entry.id >= other.undoes and other.id not in undone and other.source.via != "gateway"
-    ]
-    changes: list[Change] = []
-    reasons: list[str] = []
-    for kept in (change for change in reversed(entry.changes) if change.table in NOUNS):
-        current = entity_of(registry, kept.table, kept.key)
-        reasons += _overwritten(kept, current, newer)
-        former = _former(kept, current)
-        if current != former:
-            changes.append(Change(kept.table, kept.key, former))
-    after = with_changes(registry, changes)
-    known = dict(_problems(registry))
-    for problem, (table, key, field) in _problems(after):
-        if problem not in known:
-            raise _contradiction(problem, _newest(newer, table, key, [field]))
-    return UndoPlan(changes, after, reasons)
-
-
-def _former(kept: EntityChange, current: Entity | None) -> Entity | None:
-    """Returns the entity as it was before the change. Fields that the change did not touch stay as they are now."""
-    if kept.before is None:
-        return None
-    after = kept.after or {}
-    now = {} if kept.after is None else _fields_of(current) or {}
-    fields = {name: value for name, value in now.items() if name not in after} | kept.before
-    if kept.table == "channels" and "models" in after:
-        fields["models"] = _former_models(*(state.get("models", []) for state in (kept.before, after, now)))
-    try:
-        return msgspec.convert(fields, KINDS[kept.table])
-    except msgspec.ValidationError as exc:
-        message = f"another version of the program made this change; it cannot be undone ({exc})"
-        raise Conflict(message) from exc
-
-
-def _overwritten(kept: EntityChange, current: Entity | None, newer: Sequence[HistoryEntry]) -> Iterator[str]:
-    """Yields what was changed since, and by which change. Raises Conflict if what was changed is gone."""
-    thing = NOUNS[kept.table]
-    thing = thing if kept.table in ("account", "settings") else f"{thing} '{plain(kept.name)}'"
-    entry = _newest(newer, kept.table, kept.key, (kept.before or {}).keys() | (kept.after or {}).keys())
-    if current is None and kept.after is not None:
-        raise _contradiction(f"{thing} is not there any more", entry)
-    if current is not None and entry is not None:
-        what = "is there again" if kept.after is None else "was changed since"
-        by = f"by change {entry.id} ({plain(entry.done)})"
-        yield f"{thing[:1].upper()}{thing[1:]} {what}, {by}; that is overwritten."
-
-
-def _former_models(was: list[Fields], then: list[Fields], now: list[Fields]) -> list[Fields]:
-    """Returns the earlier models, without those delisted and with those listed since the change."""
-    before, after, there = ({model["name"] for model in models} for models in (was, then, now))
-    gone = after - there
-    kept = [model for model in was if not (model.get("live") and model["name"] in gone)]
-    return kept + [model for model in now if model.get("live") and model["name"] not in before | after]
-
-
-def _contradiction(what: str, newer: HistoryEntry | None) -> Conflict:
-    """Returns the Conflict. ``newer`` is the newer change to undo first, if the history has it."""
-    if newer is None:
-        return Conflict(f"{what}; change that first", code="newer_change")
-    by = f"since change {newer.id} ({plain(newer.done)}); undo that one first"
-    return Conflict(f"{what}, {by}", code="newer_change", details={"newer": newer.id})
-
-
-def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Collection[str] = ()) -> HistoryEntry | None:
-    """Returns the newest change of an entity, or of one of these fields."""
-
-    def fits(change: EntityChange) -> bool:
-        if (change.table, change.key) != (table, key):
-            return False
-        if not fields or change.before is None or change.after is None:
-            return True
-        return any(name in change.before or name in change.after for name in fields)
-
-    return next((entry for entry in reversed(newer) if any(map(fits, entry.changes))), None)
-
-
-_Problem = tuple[str, tuple[Table, str, str]]
-"""What is wrong, and the table, key and field of the entity at fault."""
-
-
-def _problems(registry: Registry) -> Iterator[_Problem]:
-    """Yields names of things that do not exist, and names and ids that two entities have."""
-    for token in registry.tokens.values():
-        if token.group not in registry.groups:
-            yield f"token '{plain(token.name)}' is in group '{plain(token.group)}'", ("tokens", token.id, "group")
-    for channel in registry.channels.values():
-        for group in channel.groups:
-            if group not in registry.groups:
-                text = f"channel '{plain(channel.name)}' serves group '{plain(group)}'"
-                yield text, ("channels", channel.id, "groups")
-    used = registry.settings.ollama_token
-    if used and used not in {token.name for token in registry.tokens.values()}:
-        yield f"token '{plain(used)}' is the one that Ollama's port uses", ("settings", "", "ollama_token")
-    yield from _doubles("tokens", [(token.name, token.id) for token in registry.tokens.values()])
-    yield from _doubles("channels", [(channel.name, channel.id) for channel in registry.channels.values()])
-    yield from _doubles("groups", [(group.id, group.name) for group in registry.groups.values()])
-
-
-def _doubles(table: Table, names: Sequence[tuple[str, str]]) -> Iterator[_Problem]:
-    """Yields names or ids used twice. What is restored comes last, after the entity that has its name now."""
-    seen: dict[str, str] = {}
-    for name, key in names:
-        if name in seen:
-            yield f"there is another {NOUNS[table]} '{plain(name)}'", (table, seen[name], "name")
-        seen[name] = key
-
-
-def _fields_of(entity: Entity | None) -> Fields | None:
+def to_fields(entity: Entity | None) -> Fields | None:
+    """Returns the fields of an entity as the history keeps them."""
     if entity is None:
         return None
     fields: Fields = msgspec.json.decode(msgspec.json.encode(entity))
@@ -342,7 +207,7 @@ def _is_secret(text: str) -> bool:
     return bool(text) and not text.startswith(REFERENCE)
 
 
-def _name(entity: Entity | None) -> str:
+def _entity_name(entity: Entity | None) -> str:
     if isinstance(entity, Grant):
         return dollars(entity.nanos)
     if isinstance(entity, Price):

@@ -10,10 +10,11 @@ from gateway.domain.units import Millis
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """``wall()`` returns milliseconds since the epoch, ``mono()`` seconds since some moment; ``sleep`` waits for
-    seconds.
-    """
+    """The functions that tell the time and wait."""
 
     wall: Callable[[], Millis] = lambda: Millis(time.time_ns() // 1_000_000)
+    """Returns the milliseconds since the epoch."""
     mono: Callable[[], float] = time.monotonic
+    """Returns the seconds since an arbitrary moment. It never goes back."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits for so many seconds."""

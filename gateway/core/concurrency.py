@@ -1,10 +1,11 @@
-"""How many calls of each party are in flight, and which calls wait for a place, first come, first served.
+"""ConcurrencyLimiter: the calls of each party that are in flight, and the calls that wait for a place, oldest first.
 
-A place that comes free while calls wait is handed over at once: no later call can take it, and no wake-up is lost. A
-call that has left meanwhile hands it on. One call may wait at several gates and takes the first place that it gets.
+A place that comes free while calls wait is handed over at once: no later call can take it, and no wake-up is lost. If
+the call has left meanwhile, the next one gets the place. A call may wait at several gates and takes the first place
+that it gets.
 
-Calls pass their gates in one order (token, group, their streams, then one of the channels) and wait at one only with
-places at all before it, so no two of them can wait for each other.
+Calls pass their gates in one order (token, group, their streams, then one of the channels) and wait at a gate only
+while they have places at all gates before it, so no two of them can wait for each other.
 """
 
 import asyncio
@@ -26,17 +27,18 @@ class _Waiter(NamedTuple):
     """A waiting call, and where it waits."""
 
     gates: list[ConcurrencyGate]
-    given: "asyncio.Future[ConcurrencyGate]"
+    granted: "asyncio.Future[ConcurrencyGate]"
 
 
 class _Line(msgspec.Struct, eq=False):
-    """The calls of one party."""
+    """The calls at one gate."""
 
     taken: int = 0
-    turns: deque[_Waiter] | None = None
+    """How many places are taken."""
+    waiters: deque[_Waiter] | None = None
     """The queue, made when a call has to wait."""
     limit: int | None = None
-    """The limit after a change while calls waited; None: that of their gates."""
+    """The limit that was set while calls waited; None if it is that of their gates."""
 
 
 class ConcurrencyLimiter:
@@ -47,23 +49,24 @@ class ConcurrencyLimiter:
         self._closed: GatewayError | None = None
 
     def full(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> ConcurrencyGate | None:
-        """Returns the first gate without a free place, skipping those ``held``."""
+        """Returns the first gate without a free place, except those ``held``."""
         lines = self._lines
         for gate in gates:
             line = lines.get(gate.key)
-            if line is not None and (line.taken >= gate.limit or line.turns) and not _has(held, gate):
+            if line is not None and (line.taken >= gate.limit or line.waiters) and not _is_among(held, gate):
                 return gate
         return None
 
     def has_room(self, gate: ConcurrencyGate) -> bool:
         """Returns whether a new call gets a place."""
-        return self.full((gate,)) is None
+        line = self._lines.get(gate.key)
+        return line is None or (line.taken < gate.limit and not line.waiters)
 
     def enter(self, gates: Iterable[ConcurrencyGate], held: Collection[ConcurrencyGate] = ()) -> None:
-        """Take a place at each of them but those ``held``."""
+        """Take a place at each gate, except those ``held``."""
         lines = self._lines
         for gate in gates:
-            if held and _has(held, gate):
+            if held and _is_among(held, gate):
                 continue
             line = lines.get(gate.key)
             if line is None:
@@ -71,13 +74,13 @@ class ConcurrencyLimiter:
             line.taken += 1
 
     def leave(self, gates: Iterable[ConcurrencyGate]) -> None:
-        """Give a place back at each of them."""
+        """Give back a place at each gate."""
         for gate in gates:
             line = self._lines[gate.key]
             line.taken -= 1
-            if line.turns:
+            if line.waiters:
                 self._hand_over(line)
-            if not (line.taken or line.turns):
+            if not (line.taken or line.waiters):
                 del self._lines[gate.key]
 
     def taken(self, key: tuple[str, str]) -> int:
@@ -88,14 +91,14 @@ class ConcurrencyLimiter:
     def waiting(self, key: tuple[str, str]) -> int:
         """Returns the number of calls that wait for a place there."""
         line = self._lines.get(key)
-        return sum(not turn.given.done() for turn in line.turns) if line is not None and line.turns else 0
+        return sum(not waiter.granted.done() for waiter in line.waiters) if line is not None and line.waiters else 0
 
-    def open_ones(self, gates: Sequence[ConcurrencyGate]) -> list[ConcurrencyGate]:
+    def gates_with_room(self, gates: Sequence[ConcurrencyGate]) -> list[ConcurrencyGate]:
         """Returns the gates where one more call may wait. Raises RateLimited if all queues are full."""
-        open_gates = [gate for gate in gates if gate.wait_s > 0 and self.waiting(gate.key) < gate.places]
-        if not open_gates:
-            raise too_many(gates[0])
-        return open_gates
+        with_room = [gate for gate in gates if gate.wait_s > 0 and self.waiting(gate.key) < gate.places]
+        if not with_room:
+            raise _no_place(gates[0])
+        return with_room
 
     async def wait(self, gates: Sequence[ConcurrencyGate]) -> ConcurrencyGate:
         """Wait for a place. Returns the gate that gave it. Raises RateLimited when none did in time.
@@ -104,64 +107,66 @@ class ConcurrencyLimiter:
         """
         if self._closed is not None:
             raise self._closed
-        open_ones = self.open_ones(gates)
+        gates = self.gates_with_room(gates)
         loop = asyncio.get_running_loop()
-        turn = _Waiter(open_ones, loop.create_future())
-        longest = max(open_ones, key=lambda gate: gate.wait_s)
-        timer = loop.call_later(longest.wait_s, _refuse, turn.given, too_many(longest, waited=True))
-        for gate in open_ones:
+        waiter = _Waiter(gates, loop.create_future())
+        longest = max(gates, key=lambda gate: gate.wait_s)
+        timer = loop.call_later(longest.wait_s, _reject, waiter.granted, _no_place(longest, waited=True))
+        for gate in gates:
             line = self._lines.setdefault(gate.key, _Line())
-            if line.turns is None:
-                line.turns = deque()
-            line.turns.append(turn)
+            if line.waiters is None:
+                line.waiters = deque()
+            line.waiters.append(waiter)
             self._hand_over(line)
         try:
-            return await turn.given
+            return await waiter.granted
         except BaseException:
-            given = turn.given
-            if given.done() and not given.cancelled() and given.exception() is None:
-                self.leave((given.result(),))  # cancelled in the moment it got a place
+            granted = waiter.granted
+            if granted.done() and not granted.cancelled() and granted.exception() is None:
+                self.leave((granted.result(),))  # cancelled in the moment it got a place
             raise
         finally:
             timer.cancel()
-            self._forget(turn)
+            self._remove(waiter)
 
     def close(self, error: GatewayError) -> None:
-        """Accept no more calls: those that wait get an error."""
+        """Let no more calls wait: those that wait, and later ones, get this error."""
         self._closed = error
         for line in self._lines.values():
-            for turn in line.turns or ():
-                _refuse(turn.given, error)
+            for waiter in line.waiters or ():
+                _reject(waiter.granted, error)
 
-    def adopt(self, gates: Callable[[], Mapping[tuple[str, str], ConcurrencyGate]]) -> None:
-        """Apply new limits to waiting calls. Where a limit is gone, they stop waiting."""
-        waiting = [(key, line) for key, line in self._lines.items() if line.turns]
-        present = gates() if waiting else {}
+    def apply_limits(self, gates: Callable[[], Mapping[tuple[str, str], ConcurrencyGate]]) -> None:
+        """Apply the present limits to waiting calls. Where a limit was removed, they stop waiting."""
+        waiting = [(key, line) for key, line in self._lines.items() if line.waiters]
+        present_gates = gates() if waiting else {}
         for key, line in waiting:
-            gate = present.get(key)
+            gate = present_gates.get(key)
             line.limit = gate.limit if gate is not None else 1 << 62  # any number
             self._hand_over(line)
 
     def _hand_over(self, line: _Line) -> None:
-        while line.turns:
-            turn = line.turns[0]
-            gate = next(gate for gate in turn.gates if self._lines.get(gate.key) is line)
-            if not turn.given.done():
+        """Give free places to waiting calls."""
+        while line.waiters:
+            waiter = line.waiters[0]
+            gate = next(gate for gate in waiter.gates if self._lines.get(gate.key) is line)
+            if not waiter.granted.done():
                 if line.taken >= (gate.limit if line.limit is None else line.limit):
                     return
                 line.taken += 1
-                turn.given.set_result(gate)
-            line.turns.popleft()
+                waiter.granted.set_result(gate)
+            line.waiters.popleft()
 
-    def _forget(self, turn: _Waiter) -> None:
-        for gate in turn.gates:
+    def _remove(self, waiter: _Waiter) -> None:
+        """Take a call that waits no more out of all its queues."""
+        for gate in waiter.gates:
             line = self._lines.get(gate.key)
             if line is None:
                 continue
-            if line.turns and turn in line.turns:
-                line.turns.remove(turn)
+            if line.waiters and waiter in line.waiters:
+                line.waiters.remove(waiter)
                 self._hand_over(line)
-            if not (line.taken or line.turns):
+            if not (line.taken or line.waiters):
                 del self._lines[gate.key]
 
 
@@ -173,21 +178,21 @@ def wait_text(gates: Iterable[ConcurrencyGate]) -> str:
     )
 
 
-def too_many(gate: ConcurrencyGate, *, waited: bool = False) -> RateLimited:
+def _no_place(gate: ConcurrencyGate, *, waited: bool = False) -> RateLimited:
     """Returns the error of a call that found no place."""
-    what = "its limit of streams at a time" if gate.name == STREAMS else "its limit of calls in flight"
-    tried = f", and no place came free in {ceil(gate.wait_s)} s" if waited else ""
-    msg = f"{gate.label} has reached {what} ({gate.limit}){tried}; end some, or raise the limit"
-    whose = gate.key[0].partition(" ")[0]
-    details = {"limit": gate.limit, "limit_name": gate.name, "limit_of": whose, "used": gate.limit}
+    limit = "its limit of streams at a time" if gate.name == STREAMS else "its limit of calls in flight"
+    after_wait = f", and no place came free in {ceil(gate.wait_s)} s" if waited else ""
+    msg = f"{gate.label} has reached {limit} ({gate.limit}){after_wait}; end some, or raise the limit"
+    party = gate.key[0].partition(" ")[0]
+    details = {"limit": gate.limit, "limit_name": gate.name, "limit_of": party, "used": gate.limit}
     code = "too_many_streams" if gate.name == STREAMS else ""
     return RateLimited(msg, code=code, retry_after_s=1.0, details=details)
 
 
-def _has(gates: Iterable[ConcurrencyGate], wanted: ConcurrencyGate) -> bool:
-    return any(gate.key == wanted.key for gate in gates)
+def _is_among(gates: Iterable[ConcurrencyGate], gate: ConcurrencyGate) -> bool:
+    return any(other.key == gate.key for other in gates)
 
 
-def _refuse(given: "asyncio.Future[ConcurrencyGate]", error: GatewayError) -> None:
-    if not given.done():
-        given.set_exception(error)
+def _reject(granted: "asyncio.Future[ConcurrencyGate]", error: GatewayError) -> None:
+    if not granted.done():
+        granted.set_exception(error)

@@ -1,6 +1,6 @@
-"""The configuration as one sorted text: the same configuration gives the same text. Pure.
+"""Config export: the configuration as one sorted text. The same configuration gives the same text. Pure.
 
-A channel's secrets become names of environment variables, so that the file may be shown and imported again.
+A channel's secrets become references to environment variables, so that the file may be shown and imported again.
 """
 
 import re
@@ -26,27 +26,27 @@ OPEN_HEADERS = frozenset(
 
 def hide_secrets(channel: Channel) -> Channel:
     """Returns the channel with a reference instead of each secret. Existing references stay."""
-    keys = tuple(_hide(channel.name, value, number) for number, value in enumerate(channel.all_keys, start=1))
+    keys = tuple(_reference_for(channel.name, value, number) for number, value in enumerate(channel.all_keys, start=1))
     headers = {
-        name: value if name.lower() in OPEN_HEADERS else _hide(channel.name, value, name)
+        name: value if name.lower() in OPEN_HEADERS else _reference_for(channel.name, value, name)
         for name, value in channel.headers.items()
     }
-    proxy = _hide(channel.name, channel.proxy, "proxy") if "@" in channel.proxy else channel.proxy
+    proxy = _reference_for(channel.name, channel.proxy, "proxy") if "@" in channel.proxy else channel.proxy
     return msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:], headers=headers, proxy=proxy)
 
 
 def variables(channel: Channel) -> list[str]:
-    """Returns the variables that stand for this channel's secrets in a file."""
+    """Returns the environment variables that stand for a channel's secrets in a file."""
     before, after = list(_secrets(channel)), list(_secrets(hide_secrets(channel)))
     return [new.removeprefix(REFERENCE) for old, new in zip(before, after, strict=True) if old != new]
 
 
 def restore_secrets(channel: Channel, old: Channel) -> Channel:
-    """Returns the file's channel with the present channel's secrets where the file has their references."""
-    known = {new: own for own, new in zip(_secrets(old), _secrets(hide_secrets(old)), strict=True)}
-    keys = tuple(known.get(key, key) for key in channel.all_keys)
-    headers = {name: known.get(value, value) for name, value in channel.headers.items()}
-    proxy = known.get(channel.proxy, channel.proxy)
+    """Returns a channel from a file, with the present channel's secrets where the file has references to them."""
+    secrets = {reference: secret for secret, reference in zip(_secrets(old), _secrets(hide_secrets(old)), strict=True)}
+    keys = tuple(secrets.get(key, key) for key in channel.all_keys)
+    headers = {name: secrets.get(value, value) for name, value in channel.headers.items()}
+    proxy = secrets.get(channel.proxy, channel.proxy)
     return msgspec.structs.replace(channel, key=keys[0] if keys else "", keys=keys[1:], headers=headers, proxy=proxy)
 
 
@@ -56,7 +56,7 @@ def _secrets(channel: Channel) -> Iterator[str]:
     yield channel.proxy
 
 
-def _hide(channel: str, value: str, which: int | str) -> str:
+def _reference_for(channel: str, value: str, which: int | str) -> str:
     if not value or value.startswith(REFERENCE):
         return value
     return f"{REFERENCE}TOLLKEEPER_KEY_{_variable(channel, which)}"
@@ -67,8 +67,8 @@ def _variable(channel: str, which: int | str) -> str:
     number = "" if which == 1 else f"__{which}"
     if re.fullmatch(r"(?=.{1,40}$)[a-z0-9]+(-[a-z0-9]+)*", channel) and isinstance(which, int):
         return channel.upper().replace("-", "_") + number
-    plainly = re.sub(r"[^A-Z0-9]", "_", f"{channel}{number}".upper())
-    return f"{plainly[:40]}_{sha256(f'{channel}/{which}'.encode()).hexdigest()[:8].upper()}"
+    cleaned = re.sub(r"[^A-Z0-9]", "_", f"{channel}{number}".upper())
+    return f"{cleaned[:40]}_{sha256(f'{channel}/{which}'.encode()).hexdigest()[:8].upper()}"
 
 
 HEAD = f"""\
@@ -80,25 +80,25 @@ format = {FORMAT}
 
 
 def export_text(registry: Registry) -> str:
-    """Returns the text."""
+    """Returns the configuration as text."""
     tables = [table(path, values) for section in SECTIONS for path, values in _tables(section, registry)]
     return "\n".join([HEAD, *tables])
 
 
 def notes(registry: Registry) -> list[str]:
-    """Returns what the owner should know about this text."""
-    told = [
+    """Returns notes for the owner on what the text leaves out."""
+    lines = [
         f"channel '{plain(channel.name)}': set {', '.join(variables(channel))} where another home reads this file"
         for channel in sorted(registry.channels.values(), key=lambda c: c.name)
         if variables(channel)
     ]
     if any(not token.temporary for token in registry.tokens.values()):
-        told.append("tokens are without their keys: another home makes new ones")
-    return told
+        lines.append("tokens are without their keys: another home makes new ones")
+    return lines
 
 
-def form(entity: msgspec.Struct, section: Section) -> dict[str, Value]:
-    """Returns one entity as the text has it, without its title."""
+def entity_table(entity: msgspec.Struct, section: Section) -> dict[str, Value]:
+    """Returns the fields of one entity as the text has them, without its title."""
     shown = _without_secrets(entity) if isinstance(entity, Channel) else entity
     return write_fields(shown, (section.title, *section.omit), INNER)
 
@@ -110,13 +110,13 @@ def _without_secrets(channel: Channel) -> Channel:
 
 
 def _tables(section: Section, registry: Registry) -> Iterator[tuple[list[str], dict[str, Value]]]:
-    """Returns entities by title, including those that have only defaults."""
+    """Yields the path and the fields of each entity of a section, sorted by title."""
     entities = getattr(registry, section.name)
     if not section.title:
-        if values := form(entities, section):
+        if values := entity_table(entities, section):
             yield [section.name], values
         return
     for entity in sorted(entities.values(), key=lambda entity: str(getattr(entity, section.title))):
         if isinstance(entity, Token) and entity.temporary:
             continue
-        yield [section.name, getattr(entity, section.title)], form(entity, section)
+        yield [section.name, getattr(entity, section.title)], entity_table(entity, section)

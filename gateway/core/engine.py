@@ -1,7 +1,7 @@
-"""Engine: the live parts of a running gateway, shared by both surfaces.
+"""Engine: the parts of a running gateway, shared by the public port and the owner's API.
 
-The composition root puts it together once. The configuration changes only through ``change``, which applies all or
-none, makes a new catalog, forgets the health of what was edited, and notifies watchers.
+``server`` puts it together once. The configuration changes only through ``change``, which applies all changes or none,
+makes a new catalog, forgets what was learned of the edited channels, and informs watchers.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import msgspec
 
 from gateway import __version__
 from gateway.config import Config
+from gateway.core.answer_memory import AnswerMemory
 from gateway.core.auth import Passes
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth, HealthState
@@ -24,7 +25,7 @@ from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
 from gateway.core.incident_watch import IncidentWatch
 from gateway.core.live_calls import LiveCalls
-from gateway.core.memory import AnswerMemory, Pressure, map_large_blocks, resident, trim
+from gateway.core.memory import Pressure, map_large_blocks, resident, trim
 from gateway.core.open_files import OpenFiles
 from gateway.core.pipeline import Pipeline
 from gateway.core.preparation import Worker
@@ -61,7 +62,7 @@ class Engine:
         health: ChannelHealth,
         limiter: Limiter,
         live: LiveCalls,
-        lessons: LearnedParams,
+        learned: LearnedParams,
         upstreams: Upstreams,
         files: OpenFiles,
         worker: Worker,
@@ -74,40 +75,40 @@ class Engine:
         self.health = health
         self.limiter = limiter
         self.live = live
-        self.lessons = lessons
+        self.learned = learned
         self.upstreams = upstreams
         self.files = files
         self.worker = worker
         self.counting: dict[TokenId, int] = {}
-        """How many requests for token counts run, by token."""
+        """How many requests to count tokens run, by token."""
         self.connections: Callable[[], int] = int
-        """Returns how many connections clients have open, once /v1 listens."""
+        """Returns how many connections clients have open; 0 before the public port listens."""
         self.catalog = Catalog(store.entities.registry)
         upstreams.redaction.adopt(self.catalog.registry.channels)
         self.started = clock.wall()
-        self._began = clock.mono()
+        self._started_at = clock.mono()
         self.instance = secrets.token_hex(8)
         self.apis: Mapping[str, InboundApi] = {}
-        """The inbound APIs that /v1 serves, by name; set by the server."""
+        """The inbound APIs of the public port, by name; set by the server."""
         self.address = ""
-        """The base URL of /v1, once it listens."""
+        """The base URL of the public port; empty before it listens."""
         self.ollama_address = ""
-        """The address of Ollama's port, while it is open."""
+        """The address of Ollama's port; empty while it is closed."""
         self.ollama_error = ""
         """Why Ollama's port is closed although it should be open."""
         self.on_settings: Callable[[], None] = lambda: None
         """Called when the settings changed."""
-        self.stop_asked: Callable[[bool], None] = lambda _now: None
-        """Set by the server: begins to stop, at once or after draining."""
+        self.on_stop: Callable[[bool], None] = lambda _now: None
+        """Called to stop the server, with True at once, else after its calls have ended."""
         map_large_blocks()
         settings = partial(attrgetter("catalog.registry.settings"), self)
         self.pressure = Pressure(resident, settings, live.calls, trim)
         self.responses = ResponseMemory(lambda: settings().responses_mib << 20, clock.mono)
         self.answers = AnswerMemory(settings, live.calls)
         upstreams.share = self.answers.share
-        live.on_tick, bus.on_noteworthy = self._relax, live.wake
+        live.on_tick, bus.on_noteworthy = self._on_tick, live.wake
         self.incident_watch = IncidentWatch(
-            kept=store.incidents,
+            store=store.incidents,
             bus=bus,
             books=store.books,
             health=health,
@@ -125,92 +126,98 @@ class Engine:
     @property
     def uptime_s(self) -> int:
         """Returns how long it has been running. Changes of the wall clock do not matter."""
-        return int(self.clock.mono() - self._began)
+        return int(self.clock.mono() - self._started_at)
 
-    def _relax(self, at_rest: bool) -> None:  # noqa: FBT001 - the one question there is
-        if at_rest:
+    def _on_tick(self, idle: bool) -> None:  # noqa: FBT001 - its only parameter
+        """Return free memory if no call runs, and update the incidents. See ``LiveCalls.on_tick``."""
+        if idle:
             self.pressure.relax()
-        self.incident_watch.look()
+        self.incident_watch.refresh()
 
     def change(self, changes: Sequence[Change], entry: int = 0, catalog: Catalog | None = None) -> None:
-        """Apply an edit of the configuration, all or none.
+        """Apply an edit of the configuration, all of its changes or none.
 
-        ``entry`` is its number in the history, or 0 if it is not the owner's. ``catalog`` is that of the changed
-        configuration, if it exists already. Raises what the store raises, and then nothing has changed.
+        ``entry`` is its number in the history, or 0 if it is not the owner's. ``catalog`` is the catalog of the changed
+        configuration, if it was already made. Raises what the store raises, and then nothing has changed.
         """
-        self.pipeline.refusals.catch_up()
+        self.pipeline.refusals.write_shared()
         if self.bus.noteworthy:
-            self.incident_watch.look()  # at what went wrong with the budgets that there were
-        registry = self.catalog.registry
-        before = registry.channels
-        changes = [*changes, *retirements(changes, registry, with_changes(registry, changes), self.now())]
+            self.incident_watch.refresh()  # for the calls that failed before the edit
+        before = self.catalog.registry
+        changes = [*changes, *retirements(changes, before, with_changes(before, changes), self.now())]
         self.store.entities.apply(changes, entry)
-        fits = catalog is not None and catalog.registry == self.store.entities.registry
-        fresh = catalog if catalog is not None and fits else Catalog(self.store.entities.registry, self.catalog)
-        self.catalog = fresh
-        self.catalog.registry = self.store.entities.registry
-        self.upstreams.redaction.adopt(self.catalog.registry.channels)
-        self.limiter.lines.adopt(self.catalog.gates)
-        for channel_id in {ChannelId(c.key) for c in changes if c.table == "channels"}:
-            old, new = before.get(channel_id), self.catalog.registry.channels.get(channel_id)
-            if old is not None and new is not None and _models_of(old) != _models_of(new):
-                self.health.relearn_models(channel_id)
-            if _rewired(old, new):
-                self.health.clear(channel_id)
-                self.lessons.forget(channel_id)
-                self.upstreams.forget(channel_id)
-            elif old is not None and new is not None and old.all_keys != new.all_keys:
-                self.health.follow_keys(channel_id, old.all_keys, new.all_keys)
-                self.upstreams.forget(channel_id)
-        if any(change.table == "channels" for change in changes):
-            self.incident_watch.look()  # at what ended with that
+        after = self.store.entities.registry
+        if catalog is None or catalog.registry != after:
+            catalog = Catalog(after, self.catalog)
+        catalog.registry = after
+        self.catalog = catalog
+        self.upstreams.redaction.adopt(after.channels)
+        self.limiter.concurrency.apply_limits(catalog.gates)
+        channel_ids = {ChannelId(change.key) for change in changes if change.table == "channels"}
+        for channel_id in channel_ids:
+            self._follow_channel(channel_id, before.channels.get(channel_id), after.channels.get(channel_id))
+        if channel_ids:
+            self.incident_watch.refresh()  # for the incidents that ended with the edit
         if any(change.table == "settings" for change in changes):
-            self.answers.serve()
+            self.answers.serve_waiting()
             self.on_settings()
-        self.bus.changed()
+        self.bus.publish_change()
+
+    def _follow_channel(self, channel_id: ChannelId, before: Channel | None, after: Channel | None) -> None:
+        """Forget what an edit outdates of the things that were learned of a channel."""
+        if before is None or after is None or _leads_elsewhere(before, after):
+            self.health.clear(channel_id)
+            self.learned.forget(channel_id)
+            self.upstreams.forget(channel_id)
+            return
+        if _model_names(before) != _model_names(after):
+            self.health.forget_missing(channel_id)
+        if before.all_keys != after.all_keys:
+            self.health.renumber_keys(channel_id, before.all_keys, after.all_keys)
+            self.upstreams.forget(channel_id)
 
     @contextmanager
     def store_watched(self) -> Iterator[None]:
-        """Report the state of the store while the block runs, also from the store's own thread."""
+        """Report the state of the store while the block runs. The store may call from a thread of its own."""
         loop, books = asyncio.get_running_loop(), self.store.books
-        watch = StoreWatch(
+        store_watch = StoreWatch(
             str(self.config.home),
             lambda: books.trouble.text,
-            lambda: self.bus.tell(StoreChanged(status=self.status())),
+            lambda: self.bus.publish(StoreChanged(status=self.status())),
             self.clock.mono,
         )
-        books.trouble.on_change = lambda: _soon(loop, watch.look)
-        self.store.on_note = lambda text: _soon(loop, partial(watch.note, text))
+        books.trouble.on_change = lambda: _call_soon(loop, store_watch.check)
+        self.store.on_note = lambda text: _call_soon(loop, partial(store_watch.note, text))
         if books.trouble.text:
-            watch.look()
+            store_watch.check()
         try:
             yield
         finally:
-            watch.close()
+            store_watch.close()
 
     def cancel(self, call: CallId) -> bool:
         """End a running call. Returns False if it does not run."""
         return self.live.cancel(call) or self.pipeline.waiting.cancel(call)
 
-    def close_doors(self) -> None:
-        """Reject new calls. Running ones continue."""
+    def refuse_calls(self) -> None:
+        """Refuse new calls from now on. Running ones continue."""
         msg = "the gateway is stopping; try again when it is back"
         self.pipeline.closed = Unavailable(msg, code="gateway_stopping", retry_after_s=5)
-        self.limiter.lines.close(self.pipeline.closed)
+        self.limiter.concurrency.close(self.pipeline.closed)
 
     def waits(self) -> Counter[str]:
-        """Returns what calls wait for, and how many: those in the queue and those waiting for their next attempt."""
+        """Returns what calls wait for, and how many: in the queue, and before their next attempt."""
         running = self.store.books.running.values()
         return Counter(call.waits_for for call in (*self.pipeline.waiting.all(), *running) if call.waits_for)
 
     def channel_state(self, channel: Channel) -> HealthState:
-        """Returns the state of a channel. A missing environment variable is known before a call fails for it."""
+        """Returns the state of a channel. It needs attention if an environment variable of its settings is missing."""
         state = self.health.state(channel)
         missing = unset_text(self.upstreams.variables.blocking(channel)) if state.name != "off" else ""
         return HealthState("attention", missing) if missing else state
 
     def key_states(self, channel: Channel) -> Iterator[HealthState]:
-        """Returns the states of its keys in order; ``unset`` for a key whose variable is not set."""
+        """Yields the states of a channel's keys in order; ``unset`` for a key whose variable is not set."""
         for number, key in enumerate(channel.all_keys, start=1):
             if missing := self.upstreams.variables.missing_in(key):
                 yield HealthState("unset", f"set {missing} where the server runs, then restart the server")
@@ -259,23 +266,21 @@ class Engine:
         return "serving" if self.address else "embedded"
 
 
-def _soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
+def _call_soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
     with suppress(RuntimeError):  # the loop has ended; nobody listens
         loop.call_soon_threadsafe(do)
 
 
-def _models_of(channel: Channel) -> object:
-    """Returns what decides which models a channel offers; prices do not."""
+def _model_names(channel: Channel) -> object:
+    """Returns the models that a channel offers, in a form that can be compared."""
     return channel.patterns, [(served.name, served.upstream) for served in channel.models]
 
 
-def _rewired(before: Channel | None, after: Channel | None) -> bool:
+def _leads_elsewhere(before: Channel, after: Channel) -> bool:
     """Returns whether an edit outdates what was learned of the upstream. A new name or a test's result does not."""
-    if before is None or after is None:
-        return True
-    if set(before.all_keys) & set(after.all_keys):  # the failures of one key do not count against the others
+    if set(before.all_keys) & set(after.all_keys):  # keys have states of their own
         before = msgspec.structs.replace(before, key=after.key, keys=after.keys)
-    quiet = {
+    ignored = {
         "last_check": None,
         "name": "",
         "note": "",
@@ -286,4 +291,4 @@ def _rewired(before: Channel | None, after: Channel | None) -> bool:
         "models": (),
         "patterns": (),
     }
-    return msgspec.structs.replace(before, **quiet) != msgspec.structs.replace(after, **quiet)
+    return msgspec.structs.replace(before, **ignored) != msgspec.structs.replace(after, **ignored)

@@ -1,4 +1,4 @@
-"""Informs watchers of what happens to calls. It never waits for them, and does almost nothing while nobody watches.
+"""EventBus: informs watchers of what happens to calls, without waiting for them.
 
 - The beginnings and ends of calls are queued in order. A newer progress of a call replaces an older one.
 
@@ -7,7 +7,8 @@ again.
 
 - The end is a state and not a message, so a full queue cannot hide it.
 
-All of it runs on one event loop. Nothing here may be called from another thread.
+It does almost nothing while nobody watches. All of it runs on one event loop; nothing here may be called from another
+thread.
 """
 
 import asyncio
@@ -31,13 +32,13 @@ Notice = Event | Record
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened since the watcher last looked; empty if its wait ended first."""
+    """What happened since the watcher's last batch."""
 
     notices: list[Notice] = []
     changed: bool = False
-    """Configuration, health or balances changed."""
+    """Whether configuration, health or balances changed."""
     behind: bool = False
-    """Events were lost: the watcher must read the present state."""
+    """Whether events were dropped, so that the watcher must read the present state."""
 
 
 class Watcher:
@@ -45,65 +46,66 @@ class Watcher:
 
     def __init__(self) -> None:
         self._queue: deque[Notice] = deque()
-        self._moved: dict[CallId, Running] = {}
+        self._progress: dict[CallId, Running] = {}
         self._changed = False
         self._behind = False
         self._awake = asyncio.Event()
         self.ended = asyncio.Event()
-        """Set when the bus is closed: nothing more will come."""
+        """Set when the bus is closed: there will be no more batches."""
         self.on_end: Callable[[], None] | None = None
-        """Called then, for a watcher that is busy sending."""
+        """Called when the bus is closed, for a watcher that is busy sending."""
 
-    def offer(self, notice: Notice) -> None:
-        """Queue what must not be replaced."""
+    def enqueue(self, notice: Notice) -> None:
+        """Queue a notice that must not be replaced."""
         if isinstance(notice, Record):
-            self._moved.pop(notice.id, None)
+            self._progress.pop(notice.id, None)
         if len(self._queue) >= 1000:
-            self._lose()
+            self._drop_all()
         elif not self._behind:
             self._queue.append(notice)
         self._awake.set()
 
-    def move(self, call: Running) -> None:
-        """Keep the newest state of a running call until it may be sent."""
-        self._moved[call.id] = call
+    def update_progress(self, call: Running) -> None:
+        """Keep the newest state of a running call for the next batch."""
+        self._progress[call.id] = call
         self._awake.set()
 
-    def change(self) -> None:
+    def note_change(self) -> None:
         """Remember that something other than calls changed."""
         self._changed = True
         self._awake.set()
 
     def end(self) -> None:
-        """End the watcher: nothing more will come."""
+        """End the watcher."""
         self.ended.set()
         self._awake.set()
         if self.on_end is not None:
             self.on_end()
 
-    async def take(self, patience_s: float) -> Batch:
-        """Returns what happened, in order. Waits for it at most ``patience_s`` seconds, then returns an empty batch."""
+    async def next_batch(self, timeout_s: float) -> Batch:
+        """Returns what happened, in order. If nothing does within ``timeout_s`` seconds, the batch is empty."""
         if not (self._awake.is_set() or self.ended.is_set()):
             with suppress(TimeoutError):
-                async with asyncio.timeout(patience_s):
+                async with asyncio.timeout(timeout_s):
                     await self._awake.wait()
         self._awake.clear()
-        return self._collect()
+        return self._take_batch()
 
-    def _collect(self) -> Batch:
+    def _take_batch(self) -> Batch:
+        """Returns what is queued, and empties the queue."""
         if self._behind:
             self._behind = self._changed = False
             return Batch(behind=True)
-        moved = [CallProgress(call=call) for call in self._moved.values()]
-        batch = Batch(notices=[*self._queue, *moved], changed=self._changed)
+        progress = [CallProgress(call=call) for call in self._progress.values()]
+        batch = Batch(notices=[*self._queue, *progress], changed=self._changed)
         self._queue.clear()
-        self._moved.clear()
+        self._progress.clear()
         self._changed = False
         return batch
 
-    def _lose(self) -> None:
+    def _drop_all(self) -> None:
         self._queue.clear()
-        self._moved.clear()
+        self._progress.clear()
         self._behind = True
 
 
@@ -111,34 +113,34 @@ class EventBus:
     """The pipeline reports here, and watchers listen."""
 
     def __init__(self) -> None:
-        self.watched_by: set[Watcher] = set()
+        self.watchers: set[Watcher] = set()
         self.consoles = 0
-        """How many watchers are consoles. The others follow the log, or are programs."""
+        """How many watchers are consoles. The others follow the log, or are other programs."""
         self._closed = False
         self.recent: deque[Record] = deque(maxlen=RECENT_LIMIT)
         """The newest settled calls, oldest first."""
         self.noteworthy: deque[Record] = deque(maxlen=5000)
-        """Those of them that ``IncidentWatch`` examines: calls that failed, needed several attempts, met only paused
-        channels or too small a budget, or whose upstream reports another cost."""
+        """The settled calls that ``IncidentWatch`` will examine: those that failed, needed several attempts, met only
+        paused channels or too small a budget, or whose upstream reports another cost."""
         self.on_noteworthy: Callable[[], None] = lambda: None
-        """Called when another one is added."""
+        """Called when one is added to ``noteworthy``."""
 
-    def tell(self, notice: Notice) -> None:
-        """Report it in its order."""
-        for watcher in self.watched_by:
-            watcher.offer(notice)
+    def publish(self, notice: Notice) -> None:
+        """Queue a notice for all watchers."""
+        for watcher in self.watchers:
+            watcher.enqueue(notice)
 
-    def started(self, call: Running) -> None:
-        """A call was admitted and its hold is written."""
-        self.tell(CallStarted(call=call))
+    def publish_start(self, call: Running) -> None:
+        """Report that a call was admitted and its hold is written."""
+        self.publish(CallStarted(call=call))
 
-    def progress(self, call: Running) -> None:
-        """A running call moved."""
-        for watcher in self.watched_by:
-            watcher.move(call)
+    def publish_progress(self, call: Running) -> None:
+        """Report the present state of a running call."""
+        for watcher in self.watchers:
+            watcher.update_progress(call)
 
-    def settled(self, record: Record) -> None:
-        """A call ended or was refused, and its record is written."""
+    def publish_record(self, record: Record) -> None:
+        """Report that a call ended or was refused, and that its record is written."""
         self.recent.append(record)
         failed = (record.status != 200 or len(record.attempts) > 1) and (
             record.attempts or has_incident_mark(record.marks)
@@ -146,29 +148,30 @@ class EventBus:
         if failed or (record.marks and price_gap(record) is not None):
             self.noteworthy.append(record)
             self.on_noteworthy()
-        self.tell(record)
+        if self.watchers:
+            self.publish(record)
 
-    def changed(self) -> None:
-        """Configuration, a channel's health or the granted money changed."""
-        for watcher in self.watched_by:
-            watcher.change()
+    def publish_change(self) -> None:
+        """Report that the configuration, a channel's health or the granted money changed."""
+        for watcher in self.watchers:
+            watcher.note_change()
 
     def close(self) -> None:
-        """End every watcher: nothing more will be sent."""
+        """End every watcher."""
         self._closed = True
-        for watcher in self.watched_by:
+        for watcher in self.watchers:
             watcher.end()
 
     @contextmanager
     def watch(self, *, console: bool = False) -> Iterator[Watcher]:
-        """Listen while the block runs. ``console``: on a screen that people read."""
+        """Yields a watcher, which gets what happens while the block runs. ``console``: it is an owner's console."""
         watcher = Watcher()
         if self._closed:
             watcher.end()
-        self.watched_by.add(watcher)
+        self.watchers.add(watcher)
         self.consoles += console
         try:
             yield watcher
         finally:
-            self.watched_by.discard(watcher)
+            self.watchers.discard(watcher)
             self.consoles -= console

@@ -1,7 +1,7 @@
-"""What an empty home begins with, so that it answers a call at once, without a key or a network. Pure.
+"""First run: what an empty home begins with, so that it answers a call at once, without a key or a network. Pure.
 
-The account with ten dollars, the group ``default``, the channel ``demo`` of dialect ``mock`` with its prices, and, once
-the server starts without any token, a first token.
+It begins with an account of ten dollars, the group ``default``, and the channel ``demo`` of dialect ``mock`` with its
+prices. When the server starts without any token, it makes a first one.
 """
 
 from gateway.domain.account import Account, Grant
@@ -25,10 +25,10 @@ def is_fresh(registry: Registry) -> bool:
 
 def first_changes(registry: Registry, now: Millis) -> list[Change]:
     """Returns what an empty home begins with; nothing for another home."""
-    return beginnings(now) if is_fresh(registry) else []
+    return initial_changes(now) if is_fresh(registry) else []
 
 
-def beginnings(now: Millis) -> list[Change]:
+def initial_changes(now: Millis) -> list[Change]:
     """Returns account, grant, group, demo channel and demo prices."""
     demo = Channel(
         id=ChannelId("ch_demo"),
@@ -50,7 +50,7 @@ def beginnings(now: Millis) -> list[Change]:
 
 
 def first_token(key: str, token_id: str, now: Millis) -> Change:
-    """Returns the token that a server without tokens starts with. Its key is shown once."""
+    """Returns the change that adds the first token. Its key is shown once."""
     token = Token(
         id=TokenId(token_id), name=FIRST_TOKEN, group="default", digest=digest(key), hint=hint(key), created=now
     )

@@ -1,10 +1,10 @@
-"""In which order a group's channels are tried for a model, and which other models may answer instead. Pure.
+"""Group policy: in which order a group's channels are tried for a model, and which other models may answer. Pure.
 
-Both are computed when the configuration changes. ``priority``: the highest first. ``cheapest``: by the price of three
-input tokens and one output token, as the upstream publishes it, else as used for charging; local servers without a
-price are free. ``local``: servers on this machine and network first, each only while it has no other call, unless its
-limits say otherwise. ``fastest``: as measured, which ``routing`` looks up. Ties are ordered by priority. A hold covers
-the most expensive affordable fallback; the charge is the price of the model that answered.
+Both are computed when the configuration changes. By ``priority``, the highest comes first. ``cheapest`` orders by the
+price of three input tokens and one output token, as the upstream publishes it, else as used for charging; local servers
+without a price are free. ``local`` puts servers on this machine and network first, each only while it has no other
+call, unless its limits say otherwise. ``fastest`` orders by measurements, which ``routing`` looks up. Ties are ordered
+by priority. A hold covers the most expensive affordable fallback; the charge is the price of the model that answered.
 """
 
 from collections.abc import Sequence
@@ -28,28 +28,29 @@ class Rank(msgspec.Struct, frozen=True):
     """Lower tiers are tried first."""
     place: str = ""
     """The reason, in words."""
-    spill: int = 0
-    """The number of calls in flight from which it is skipped as busy; 0: it never is."""
-    timed: bool = False
-    """Measurements decide which one is first."""
+    busy_from: int = 0
+    """The number of calls in flight from which it is skipped as busy; 0 if it never is."""
+    by_latency: bool = False
+    """Whether measurements decide which channel of its tier is tried first."""
 
 
 def rank_offers(policy: Policy, offers: Sequence[Offer]) -> list[tuple[Offer, Rank]]:
     """Returns the channels of one model in the order in which they are tried."""
-    marked = sorted((*_mark(policy, offer), offer[0].name, offer) for offer in offers)
-    marks = sorted({mark for mark, *_ in marked})
-    timed = policy is Policy.FASTEST
+    sorted_offers = sorted((*_sort_key(policy, offer), offer[0].name, offer) for offer in offers)
+    tiers = sorted({key for key, *_ in sorted_offers})
+    by_latency = policy is Policy.FASTEST
     return [
-        (offer, Rank(marks.index(mark), place, _spill(policy, offer[0]), timed)) for mark, place, _, offer in marked
+        (offer, Rank(tiers.index(key), place, _busy_from(policy, offer[0]), by_latency))
+        for key, place, _, offer in sorted_offers
     ]
 
 
 def is_local(channel: Channel) -> bool:
-    """Returns whether it answers on this machine or in this network."""
+    """Returns whether a channel's server is on this machine or in this network, or part of this program."""
     return not channel.dialect.info.needs_url or is_near(channel.base_url)
 
 
-def _mark(policy: Policy, offer: Offer) -> tuple[tuple[int, int], str]:
+def _sort_key(policy: Policy, offer: Offer) -> tuple[tuple[int, int], str]:
     """Returns the sort key, smaller first, and the same in words."""
     channel, priority = offer[0], f"priority {offer[0].priority}"
     if policy is Policy.FASTEST:
@@ -58,14 +59,14 @@ def _mark(policy: Policy, offer: Offer) -> tuple[tuple[int, int], str]:
         near = is_local(channel)
         return (not near, -channel.priority), f"{'local' if near else 'not local'}, {priority}"
     if policy is Policy.CHEAPEST:
-        nanos = _dearness(offer)
+        nanos = _typical_price(offer)
         if nanos is None:
             return (10**18, -channel.priority), f"price unknown, {priority}"  # above all known prices
         return (nanos, -channel.priority), f"about {brief_dollars(nanos)} a million tokens, {priority}"
     return (0, -channel.priority), priority
 
 
-def _dearness(offer: Offer) -> int | None:
+def _typical_price(offer: Offer) -> int | None:
     """Returns nano-dollars per million tokens at this channel; None if its price is unknown."""
     channel, served = offer
     price = served.told or served.price
@@ -74,12 +75,12 @@ def _dearness(offer: Offer) -> int | None:
     return (3 * price.input + price.output) * channel.cost_factor // (4 * MILLION)
 
 
-def _spill(policy: Policy, channel: Channel) -> int:
-    # one call makes it busy
+def _busy_from(policy: Policy, channel: Channel) -> int:
+    """Returns ``Rank.busy_from``: one call makes a local server busy, unless the owner allows more."""
     return 1 if policy is Policy.LOCAL and is_local(channel) and channel.limits.concurrent is None else 0
 
 
-def models_after(model: str, fallbacks: Sequence[Fallback]) -> tuple[str, ...]:
+def fallback_models(model: str, fallbacks: Sequence[Fallback]) -> tuple[str, ...]:
     """Returns the models that may answer for this one, in the order of the first matching rule."""
     for fallback in fallbacks:
         if matches(model, (fallback.model,)):

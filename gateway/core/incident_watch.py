@@ -1,11 +1,11 @@
 """IncidentWatch: keeps the incidents up to date, and warns once when a budget is nearly spent.
 
-It looks once a second while calls run, after a refusal, before an edit, and on request; calls only leave their failures
-with it. Changes are written at most every few seconds, and when the gateway stops.
+They are refreshed once a second while calls run, after a refusal, before an edit, and on request, from the failed calls
+that the ``EventBus`` keeps. Changes are written at most every two seconds, and when the gateway stops.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -54,16 +54,16 @@ class IncidentStore(Protocol):
         """Returns the incidents, oldest first."""
 
     def save(self, incidents: Sequence[Incident]) -> bool:
-        """Write the incidents. Returns whether it succeeded."""
+        """Write the incidents. Returns whether that succeeded."""
 
 
 class IncidentWatch:
-    """``trouble`` returns what is wrong with the store; empty if it works."""
+    """Finds the present incidents."""
 
     def __init__(
         self,
         *,
-        kept: IncidentStore,
+        store: IncidentStore,
         bus: EventBus,
         books: MoneyBooks,
         health: ChannelHealth,
@@ -72,22 +72,23 @@ class IncidentWatch:
         trouble: Callable[[], str],
         clock: Clock,
     ) -> None:
-        self._kept, self._bus, self._books, self._health = kept, bus, books, health
+        """``trouble`` returns what is wrong with the store; empty if nothing is."""
+        self._store, self._bus, self._books, self._health = store, bus, books, health
         self._variables, self._catalog, self._trouble, self._clock = variables, catalog, trouble, clock
-        self.incidents = Incidents(kept.load())
+        self.incidents = Incidents(store.load())
         self.serving = False
-        """Set once /v1 listens. Before that, as in a command, the environment need not be that of the calls."""
+        """Set once the public port listens. Before, as in a command, the environment may not be that of the calls."""
         self._saved = (self.incidents.copies(), clock.mono())
         """What was written, and when."""
         self._examined: tuple[int, Catalog] | None = None
         """How many calls were settled when the budgets were last examined, and the configuration at that time."""
         self._spent: list[Condition] = []
-        """The budgets that were nearly spent or too small then."""
+        """The budgets that were nearly spent or too small when they were last examined."""
         self._too_small: dict[str, tuple[Millis, BudgetView]] = {}
-        """The budgets that were too small for a call, by id: when, and as they were."""
+        """The budgets that were too small for a call, by id: when that was, and the budget at that time."""
 
-    def look(self) -> Incidents:
-        """Returns the present incidents."""
+    def refresh(self) -> Incidents:
+        """Bring the incidents up to date. Returns them."""
         incidents, now = self.incidents, self._clock.wall()
         records = [self._bus.noteworthy.popleft() for _ in range(len(self._bus.noteworthy))]
         calls = [call_view(record) for record in records]
@@ -95,12 +96,12 @@ class IncidentWatch:
         for call in calls:
             incidents.add_failures(call)
         for record in records:
-            self._look_at_cost(record, now)
+            self._report_price_gap(record, now)
         channels = [channel for channel in self._catalog().registry.channels.values() if channel.enabled]
-        wrong = [*budgets, *self._unset(channels), *self._channel_conditions(channels)]
+        conditions = [*budgets, *self._unset(channels), *self._channel_conditions(channels)]
         if trouble := self._trouble():
-            wrong.append(Condition(reason=trouble))
-        for warning in incidents.update(wrong, set(self._failing(channels)), now):
+            conditions.append(Condition(reason=trouble))
+        for warning in incidents.update(conditions, set(self._failing(channels)), now):
             _log.warning("%s: %s", warning.budget, warning.reason)
         for call in calls:
             incidents.add_refusal(call)
@@ -108,8 +109,8 @@ class IncidentWatch:
             self.save()
         return incidents
 
-    def _look_at_cost(self, record: Record, now: Millis) -> None:
-        """Report, once a day and model of a channel, a price that differs from the cost the upstream reports."""
+    def _report_price_gap(self, record: Record, now: Millis) -> None:
+        """Report a price that differs from the cost that the upstream reports, once a day for a model of a channel."""
         if (gap := price_gap(record)) is None:
             return
         subject = f"price {record.channel} {record.model}"
@@ -128,77 +129,86 @@ class IncidentWatch:
     def save(self) -> None:
         """Write the incidents if they changed."""
         if self.incidents.changed_since(self._saved[0]):
-            self._kept.save(self.incidents.newest()[::-1])
+            self._store.save(self.incidents.newest()[::-1])
             self._saved = (self.incidents.copies(), self._clock.mono())
 
     def _spent_budgets(self, refused: set[str], now: Millis) -> list[Condition]:
-        """Returns the budgets that are nearly spent, or too small for a call. ``refused`` are those that just were."""
-        registry, examined = self._catalog().registry, (self._books.spent(ACCOUNT, Millis(0)).calls, self._catalog())
+        """Returns the budgets that are nearly spent, or were too small for a call.
+
+        ``refused`` are the ids of those that were too small since the last time.
+        """
+        spent = self._books.spent(ACCOUNT, Millis(0))
+        registry, examined = self._catalog().registry, (spent.calls, self._catalog())
         if examined == self._examined and not (refused or self._too_small):
             return self._spent
-        budgets = [
-            (budget_id(view.window, *scope), budget_name(view.window, owner), view)
-            for scope, owner, given in self._owners(now)
-            for view in budget_use(self._books, scope, given, now)
-        ]
+        self._examined = examined
+        budgets = {
+            budget_id(view.window, *scope): (budget_name(view.window, owner), view)
+            for scope, owner, budgets in self._owners(now)
+            for view in budget_use(self._books, scope, budgets, now)
+        }
         names = {channel.id: channel.name for channel in registry.channels.values()}
-        self.incidents.follow_names(names | {subject: name for subject, name, _ in budgets})
-        former, self._too_small = self._too_small, {}
-        self._examined, self._spent = examined, []
-        for subject, name, view in budgets:
-            at, before = (now, view) if subject in refused else former.get(subject, (Millis(0), view))
-            if now - at <= 600_000 and _is_same(view, before):  # for ten minutes, unless it pays for another call
-                self._too_small[subject] = (at, view)
-            if subject in self._too_small or spent_share(view) >= WARN_SHARE:
-                reason = spent_text(view)
-                refusing = reason == ALL_SPENT or subject in self._too_small
-                until = view.resets_at_ms
-                self._spent.append(
-                    Condition(subject_id=subject, budget=name, reason=reason, until=until, refusing=refusing)
-                )
-        spent = self._books.spent(ACCOUNT, Millis(0)).nanos
-        if spent and spent >= registry.granted:
+        self.incidents.follow_names(names | {subject: name for subject, (name, _) in budgets.items()})
+        self._too_small = self._still_too_small({subject: view for subject, (_, view) in budgets.items()}, refused, now)
+        self._spent = [
+            _spent_condition(subject, name, view, too_small=subject in self._too_small)
+            for subject, (name, view) in budgets.items()
+            if subject in self._too_small or spent_share(view) >= WARN_SHARE
+        ]
+        if spent.nanos and spent.nanos >= registry.granted:
             self._spent.append(Condition(subject_id=BALANCE_ID, budget=BALANCE_NAME, reason=ALL_SPENT, refusing=True))
         return self._spent
 
+    def _still_too_small(
+        self, budgets: Mapping[str, BudgetView], refused: set[str], now: Millis
+    ) -> dict[str, tuple[Millis, BudgetView]]:
+        """Returns the budgets that were too small for a call within ten minutes, and have paid for none since."""
+        too_small = self._too_small | {subject: (now, budgets[subject]) for subject in refused & budgets.keys()}
+        return {
+            subject: (since, before)
+            for subject, (since, before) in too_small.items()
+            if now - since <= 600_000 and subject in budgets and _is_unused_since(budgets[subject], before)
+        }
+
     def _owners(self, now: Millis) -> Iterator[tuple[Scope, str, Sequence[Budget]]]:
-        """Yields all that may have budgets, with what they are called."""
+        """Yields the parties that may have budgets, with their names in texts, and their budgets."""
         registry = self._catalog().registry
         yield ACCOUNT, "the account", registry.account.budgets
         for group in registry.groups.values():
             yield ("group", group.id), f"group '{plain(group.name)}'", group.budgets
         for token in registry.tokens.values():
-            if not token.outlived(now):  # else the program has ended
+            if not token.outlived(now):  # the token of a program that has not ended
                 yield ("token", token.id), f"token '{plain(token.name)}'", token.budgets
 
     def _unset(self, channels: Iterable[Channel]) -> Iterator[Condition]:
-        """Yields the channels that refer to variables that are not set: in a command, those that are known."""
-        lasting = [
+        """Yields the channels that refer to variables that are not set; before the port listens, those known before."""
+        unset_incidents = [
             incident for incident in self.incidents.newest() if incident.kind is FailureKind.UNSET and incident.paused
         ]
-        known = {incident.subject_id: incident.reason for incident in lasting}
+        known_reasons = {incident.subject_id: incident.reason for incident in unset_incidents}
         for channel in channels:
-            reason = unset_text(self._variables.missing(channel)) if self.serving else known.get(channel.id, "")
+            reason = unset_text(self._variables.missing(channel)) if self.serving else known_reasons.get(channel.id, "")
             if reason:
                 yield _condition(channel, FailureKind.UNSET, reason)
 
     def _channel_conditions(self, channels: Iterable[Channel]) -> Iterator[Condition]:
-        """Yields what is wrong with channels that are in use, and with their keys."""
+        """Yields what is wrong with channels and with their keys."""
         for channel in channels:
-            if lacks := self._health.missing(channel.id):
-                yield _condition(channel, FailureKind.MISSING, "", until=self._until(max(lacks.values())))
+            if missing := self._health.missing(channel.id):
+                yield _condition(channel, FailureKind.MISSING, "", until=self._until(max(missing.values())))
             yield from self._pause(channel, "", self._health.state(channel))
             for key, id in _keys(channel):
                 yield from self._pause(channel, key, self._health.state_of(id))
 
     def _pause(self, channel: Channel, key: str, state: HealthState) -> Iterator[Condition]:
-        refused = state.kind is FailureKind.AUTH  # only an accepted key, or another one, ends it
+        """Yields the pause of a channel or key, if it has one. A refusal lasts until a key is accepted."""
+        refused = state.kind is FailureKind.AUTH
         if state.kind is not FailureKind.UNSET and (state.name in PAUSED_STATES or refused):
             until = self._until(state.left_s) if state.left_s else None
             yield _condition(channel, state.kind, state.reason, key=key, until=until)
 
     def _failing(self, channels: Iterable[Channel]) -> Iterator[tuple[str, str]]:
-        """Yields the channels and keys where nothing succeeded since a failure."""
+        """Yields the channels and keys that had no success since their last failure."""
         for channel in channels:
             for key, id in (("", channel.id), *_keys(channel)):
                 if self._health.failed_last(id):
@@ -214,19 +224,25 @@ def _condition(
     return Condition(channel=channel.name, subject_id=channel.id, key=key, kind=kind, reason=reason, until=until)
 
 
+def _spent_condition(subject: str, name: str, view: BudgetView, *, too_small: bool) -> Condition:
+    reason = spent_text(view)
+    refusing = too_small or reason == ALL_SPENT
+    return Condition(subject_id=subject, budget=name, reason=reason, until=view.resets_at_ms, refusing=refusing)
+
+
 def _keys(channel: Channel) -> Iterator[tuple[str, ChannelId]]:
     """Yields the names and ids of a channel's keys if it has several."""
     for number, key in enumerate(channel.all_keys if channel.keys else (), start=1):
         yield key_name(number, key), key_id(channel.id, number)
 
 
-def _is_same(view: BudgetView, before: BudgetView) -> bool:
-    """Returns whether a budget is as it was: not changed, not reset, and with nothing more spent."""
+def _is_unused_since(view: BudgetView, before: BudgetView) -> bool:
+    """Returns whether a budget was neither changed nor reset, and has paid for nothing since."""
     return msgspec.structs.replace(view, held_nanos=before.held_nanos) == before
 
 
 def budget_use(books: MoneyBooks, scope: Scope, budgets: Iterable[Budget], now: Millis) -> Iterator[BudgetView]:
-    """Returns the budgets with the amounts that are used in their current windows."""
+    """Yields the budgets with the amounts that are used in their present windows."""
     for budget in budgets:
         spent, held = books.spent(scope, window_start(budget.window, now)), books.held(scope)
         yield BudgetView(

@@ -1,8 +1,8 @@
 """Model prices: which price applies to a model at a channel, and who set it.
 
 The first of these applies: the owner's price for the model at that channel; the owner's price for the model, by its
-name or the name it has there; the price imported for that channel, which its upstream publishes or its vendor lists;
-zero at a local server; the price that came with the model's name, such as the demo's.
+name or the upstream's name for it; the price imported for that channel, which its upstream publishes or its vendor
+lists; zero at a local server; any other price of the model's name, such as the demo's.
 """
 
 import re
@@ -28,30 +28,30 @@ def set_by_owner(price: Price | None) -> bool:
 
 
 LOCAL_SOURCE = "local server"
-"""The source of the price of models on this machine: zero."""
+"""The source of the price of models on this machine, which is zero."""
 
 
 def channel_price(channel: Channel, served: ServedModel, prices: Mapping[str, Price]) -> Price | None:
-    """Returns what a model costs at a channel; None if unknown. ``prices`` are those of models by name."""
-    own = served.price
-    if set_by_owner(own):
-        return own
-    named = prices.get(served.name)
-    meant = prices.get(served.upstream) if served.upstream else None
-    for price in (named, meant):
+    """Returns what a model costs at a channel; None if unknown. ``prices`` are the prices of models by name."""
+    own_price = served.price
+    if set_by_owner(own_price):
+        return own_price
+    price_by_name = prices.get(served.name)
+    price_by_upstream_name = prices.get(served.upstream) if served.upstream else None
+    for price in (price_by_name, price_by_upstream_name):
         if set_by_owner(price):
             return price
-    if own is not None:
-        return own
+    if own_price is not None:
+        return own_price
     if is_free_server(channel):
         return Price(model=served.name, input=Nanos(0), output=Nanos(0), source=LOCAL_SOURCE)
-    return named or meant
+    return price_by_name or price_by_upstream_name
 
 
 def upstream_model_price(channel: Channel, name: str, registry: Registry, moment: Millis) -> Price | None:
-    """The price in force of a model by the name that a channel's upstream has for it; None: it is not known.
+    """Returns the price in force of a model, by the upstream's name for it; None if it is unknown.
 
-    A name with a date is the same model as that name without one.
+    A name with a date means the same model as the name without it.
     """
     short = _DATE.sub("", name)
     for served in channel.models:
@@ -85,7 +85,7 @@ def prices_by_model(registry: Registry) -> dict[str, Price]:
 
 
 def with_price(channel: Channel, prices: Mapping[str, Price | None]) -> Channel:
-    """Returns the channel with these prices of its own, by model names; None: without one."""
+    """Returns the channel with these prices of its own, by model name; None removes one."""
     models = tuple(
         msgspec.structs.replace(served, price=prices[served.name]) if served.name in prices else served
         for served in channel.models
@@ -94,7 +94,7 @@ def with_price(channel: Channel, prices: Mapping[str, Price | None]) -> Channel:
 
 
 def repriced_models(before: Registry, after: Registry) -> set[str] | None:
-    """Returns the names of models whose price differs; None if more than prices differs."""
+    """Returns the names of the models whose price differs; None if more than prices differs."""
     if before.settings is not after.settings or not (
         _same(before.channels, after.channels) and _same(before.groups, after.groups)
     ):
@@ -117,23 +117,24 @@ def different_prices(prices: Iterable[Price], group: Group | None) -> list[Price
 
 
 class PricesNow:
-    """The prices in force of one configuration: of prices with rules, and of models with several prices.
+    """Caches the prices in force of one configuration.
 
-    They are computed once a minute: no rule begins or ends within one.
+    Prices with rules, and the highest amounts of several prices, are computed once a minute: no rule begins or ends
+    within one.
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, ...], tuple[int, Price]] = {}
-        """By the identities of the prices, which live as long as the configuration."""
+        self._cached: dict[tuple[int, ...], tuple[int, Price]] = {}
+        """The minute and the price, by the identities of the prices, which live as long as the configuration."""
 
     def at(self, prices: Sequence[Price], moment: Millis) -> Price | None:
         """Returns the price for calls that begin then, with the highest amounts of several; None if none is known."""
         if not prices or (len(prices) == 1 and not prices[0].rules):
             return prices[0] if prices else None
         key, minute = tuple(map(id, prices)), moment // 60_000
-        cached = self._found.get(key)
+        cached = self._cached.get(key)
         if cached is None or cached[0] != minute:
-            cached = self._found[key] = minute, highest_price([in_force(price, moment) for price in prices])
+            cached = self._cached[key] = minute, highest_price([in_force(price, moment) for price in prices])
         return cached[1]
 
 

@@ -1,11 +1,11 @@
 """Pipeline: one call from its first byte to its settlement. Read this first.
 
-The order: identify the token, parse the request, check that the model is visible and that limits and budgets allow the
-call; then one commit of hold and limits, without an await between check and commit; then attempts, until an upstream
-answers; then the settlement, in ``finally`` and without an await, so that no cancellation can interrupt it. A call
-refused before the commit costs nothing.
+First the token is identified, the request is parsed, and ``admission`` checks that the model is visible and that limits
+and budgets allow the call. Then the hold and the limits are committed at once, without an await after the check. Then
+``attempts`` are made until an upstream answers. Then the call is settled, in ``finally`` and without an await, so that
+no cancellation can interrupt it. A call that is refused before the commit costs nothing.
 
-The end of an answer (the body of a plain one, usage and ``[DONE]`` of a stream) is released only after its record is
+The end of an answer (the body of a plain one, usage and ``[DONE]`` of a stream) is sent only after its record is
 written. If the disk refuses the record, the client gets an error instead; see ``store.books``.
 """
 
@@ -19,23 +19,26 @@ from typing import Final, TypeVar
 import msgspec
 
 from gateway.core.admission import Admission, admit, entry_for, group_of, needs_by_model, visible_name
-from gateway.core.answer_headers import answer_headers, end_of_stream_facts, whole_answer_headers
+from gateway.core.answer_headers import end_of_stream_facts, whole_answer_headers
+from gateway.core.answer_memory import UNCOUNTED, AnswerMemory, AnswerShare
 from gateway.core.attempts import Attempts
-from gateway.core.auth import Passes, current_token, identify, token_called, token_of, trusted_token
+from gateway.core.auth import Passes, current_token, identify, keyless_token, token_named, token_of
 from gateway.core.call import Call, CallContext, CallOrigin, Client
+from gateway.core.call_errors import error_of_cancellation, take_error, with_facts
 from gateway.core.catalog import Catalog
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.core.live_calls import BudgetExhausted, LiveCalls
-from gateway.core.memory import POCKET, AnswerMemory, AnswerShare
+from gateway.core.live_calls import LiveCalls
+from gateway.core.model_entry import ModelEntry
 from gateway.core.preparation import Worker
+from gateway.core.progress import BudgetExhausted
 from gateway.core.queueing import CallQueue, until_gone
 from gateway.core.quota_refusals import set_quota_status
 from gateway.core.ratelimit import Limiter
+from gateway.core.recent_failures import BrokenStreams, RecentFailures
 from gateway.core.refusal_log import Refusals
-from gateway.core.retry import KEEP_FAILURE_S, BrokenStreams, RecentFailures
 from gateway.core.routing import RouteChoice
-from gateway.core.settlement import GONE, Meter, had_output, outcome_of, record_of
+from gateway.core.settlement import GONE, Meter, outcome_of, record_of
 from gateway.domain.call import BUDGET_MARK, Outcome, Record
 from gateway.domain.errors import (
     AnswerMemoryFull,
@@ -43,8 +46,8 @@ from gateway.domain.errors import (
     InternalError,
     Unavailable,
     UpstreamError,
-    UpstreamTimeout,
 )
+from gateway.domain.order import Order
 from gateway.domain.settings import Durability
 from gateway.domain.text import plain
 from gateway.domain.token import Token
@@ -53,7 +56,6 @@ from gateway.inbound.api import LARGE, HttpRequest, InboundRequest, parse_large
 from gateway.store.books import Books
 from gateway.store.inflight import withheld_error
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
-from gateway.upstream.usage_marks import SUSPECT
 
 _log = logging.getLogger("tollkeeper")
 
@@ -86,13 +88,17 @@ class Pipeline:
         self.attempts = deps.attempts
         self.calibration = deps.meter.calibration
         self.refusals = Refusals(
-            deps.books.note, deps.bus, deps.clock, _later, lambda token: deps.catalog().registry.groups.get(token.group)
+            deps.books.note,
+            deps.bus,
+            deps.clock,
+            _call_later,
+            lambda token: deps.catalog().registry.groups.get(token.group),
         )
         self._queue = CallQueue(deps.limiter, deps.books, deps.attempts, deps.catalog, deps.clock, deps.bus)
         self.waiting = self._queue.calls
-        self._failures, self._broken = RecentFailures(deps.clock.mono), BrokenStreams(deps.clock.mono)
-        self._soon: list[tuple[Call, Record]] = []
-        """Calls whose answers go out in the loop's next turn, after their records are written."""
+        self._failures, self._broken_streams = RecentFailures(deps.clock.mono), BrokenStreams(deps.clock.mono)
+        self._due: list[tuple[Call, Record]] = []
+        """Calls whose answers are sent in the loop's next turn, after their records are written."""
         self.closed: Unavailable | None = None
         """The error for new calls while none are accepted."""
 
@@ -100,13 +106,16 @@ class Pipeline:
         """Returns the token of the client's key. Raises InvalidToken."""
         catalog, passes = self._deps.catalog(), self._deps.passes
         try:
-            if origin.trusted and not origin.key:
-                return trusted_token(origin.trusted, catalog, origin.ts)
+            if origin.keyless_token and not origin.key:
+                return keyless_token(origin.keyless_token, catalog, origin.ts)
             return identify(origin.key, catalog, passes, origin.ts)
         except GatewayError as error:
-            key, name = origin.key, origin.trusted
-            token = token_of(key, catalog, passes, origin.ts) if key else token_called(name, catalog)
-            self.refusals.note(origin, error, token, None)  # a token that may not be used now is still known
+            # the record names a token that exists but may not be used now
+            if origin.key:
+                token = token_of(origin.key, catalog, passes, origin.ts)
+            else:
+                token = token_named(origin.keyless_token, catalog)
+            self.refusals.note(origin, error, token, None)
             raise
 
     def refuse(
@@ -116,52 +125,45 @@ class Pipeline:
         token: Token | None = None,
         request: InboundRequest | None = None,
     ) -> None:
-        """Record a refused call, and add to the error what its client has to know."""
+        """Record a refused call, and add the status and the limits to the error that its client gets."""
         set_quota_status(error, origin.app, bundled=origin.bundled)
         if token is not None:
             model = "" if request is None else request.model
-            error.readings = self._deps.limiter.readings(self._deps.catalog().binding(token, model))
+            error.readings = self._deps.limiter.readings(self._deps.catalog().rated_scopes(token, model))
         self.refusals.note(origin, error, token, request)
 
     async def run(self, origin: CallOrigin, token: Token, received: HttpRequest, client: Client) -> None:
         """Run one call. Raises GatewayError until part of the answer is sent; later the stream ends with the error."""
-        deps, request = self._deps, None
+        deps = self._deps
+        request: InboundRequest | None = None
         try:
             if self.closed is not None:
                 raise self.closed
             large = len(received.body) > LARGE
-            read = partial(parse_large, origin.api, received)
-            request = await _beside(deps.worker, client, read) if large else origin.api.parse(received)
-            model, catalog = request.model, deps.catalog()
-            if origin.api.repeats_blindly and (failure := self._failures.of(token.id, received.body)) is not None:
-                failure.add(f" [it failed less than {KEEP_FAILURE_S:.0f} s ago and was not sent again]")
-                raise failure
-            same = catalog.registry.tokens.get(token.id) is token
-            token = token if same else current_token(token, catalog, origin.ts)
-            if origin.api.respells and (name := visible_name(model, origin.api, token, catalog)) != model:
-                model, request = name, msgspec.structs.replace(request, model=name)
-            group = catalog.registry.groups.get(token.group) or group_of(token, catalog)
-            call = Call(CallContext(origin, request, client, catalog, token, group))
             if large:
-                await self._find_needs(call)
-            admission = admit(call, deps.limiter, deps.books, deps.attempts.recalled)
-            first = deps.attempts.first(call, admission.entry)
-            if admission.full is None and not first.gates:
-                self._commit(call, admission, first)
+                request = await _run_in_worker(deps.worker, client, partial(parse_large, origin.api, received))
             else:
-                admission, first = await self._queue.wait(call, admission, self._commit)
-        except (GatewayError, ConnectionError) as error:  # the client may leave while its call waits
-            gone = Unavailable(str(error), code="client_closed")
-            self.refuse(origin, error if isinstance(error, GatewayError) else gone, token, request)
+                request = origin.api.parse(received)
+            if origin.api.repeats_blindly:
+                self._failures.check(token.id, received.body)
+            catalog = deps.catalog()
+            token = current_token(token, catalog, origin.ts)
+            if (
+                origin.api.respells
+                and (name := visible_name(request.model, origin.api, token, catalog)) != request.model
+            ):
+                request = msgspec.structs.replace(request, model=name)
+            call = Call(CallContext(origin, request, client, catalog, token, group_of(token, catalog)))
+            admission, first = await self._admit(call, large=large)
+        except GatewayError as error:
+            self.refuse(origin, error, token, request)
             raise
-        call.share = AnswerShare(deps.answers)
-        call.result.after_break = bool(self._broken.known) and self._broken.repeated(token.id, request)
-        if admission.bounds or admission.gates:
-            counted = call.need.rate_tokens if admission.bounds else 0
-            call.limits.ticket = deps.limiter.take(admission.bounds, counted, admission.gates, call.limits.gates)
-        deps.live.enter(call)
+        except ConnectionError as error:  # the client left while its call waited
+            self.refuse(origin, Unavailable(str(error), code="client_closed"), token, request)
+            raise
+        self._enter(call, admission)
         try:
-            await self._answer(call, admission, first)
+            await self._answer_or_fail(call, admission, first)
         except GatewayError as error:
             error.recorded = True
             if origin.api.repeats_blindly and isinstance(error, UpstreamError):
@@ -170,37 +172,58 @@ class Pipeline:
         finally:
             deps.live.leave(call)
 
-    async def _find_needs(self, call: Call) -> None:
-        """Compute in the worker what a large request may use. Raises GatewayError if it is too late to admit it."""
+    async def _admit(self, call: Call, *, large: bool) -> tuple[Admission, RouteChoice]:
+        """Admit and commit a call, after a wait if all places are taken. Raises GatewayError and ConnectionError."""
         deps, context = self._deps, call.context
-        entry = entry_for(call)
-        work = partial(needs_by_model, call, entry, deps.attempts.recalled)
-        call.needs = await _beside(deps.worker, context.client, work)
-        if self.closed is not None:
-            raise self.closed
-        current_token(context.token, deps.catalog(), context.origin.ts)
+        if large:
+            needs = partial(needs_by_model, call, entry_for(call), deps.attempts.recalled)
+            call.needs = await _run_in_worker(deps.worker, context.client, needs)
+            if self.closed is not None:  # much may have happened meanwhile
+                raise self.closed
+            current_token(context.token, deps.catalog(), context.origin.ts)
+        admission = admit(call, deps.limiter, deps.books, deps.attempts.recalled)
+        first = deps.attempts.chooser.first(call, admission.entry)
+        if admission.full is not None or first.gates:
+            return await self._queue.wait(call, admission, self._commit)
+        self._commit(call, admission, first)
+        return admission, first
 
     def _commit(self, call: Call, admission: Admission, first: RouteChoice) -> None:
-        """Write the hold. Raises Unavailable if the disk refuses, and then nothing is held."""
+        """Write the hold. Raises Unavailable if the disk refuses, and then nothing is held.
+
+        The hold names the first channel, so that after a crash it is known which channel may bill the call.
+        """
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
         if admission.hold_plan.warning:
             call.limits.budget_warning = admission.hold_plan.warning
             call.limits.marks += (BUDGET_MARK + plain(admission.hold_plan.warning, 160),)
         if first.route is not None:
-            call.begin_attempt(first.route, first.why, 1)
+            call.begin_attempt(first.route, first.reason, 1)
         self._deps.books.open(call.running)
-        if self._deps.bus.watched_by:
-            self._deps.bus.started(call.running)
+        if self._deps.bus.watchers:
+            self._deps.bus.publish_start(call.running)
 
-    async def _answer(self, call: Call, admission: Admission, first: RouteChoice) -> None:
+    def _enter(self, call: Call, admission: Admission) -> None:
+        """Count a committed call against the limits, and watch it while it runs."""
+        deps, context = self._deps, call.context
+        call.share = AnswerShare(deps.answers)
+        if self._broken_streams.broke_at:
+            call.result.after_break = self._broken_streams.is_repetition(context.token.id, context.request)
+        if admission.scopes or admission.gates:
+            tokens = call.need.rate_tokens if admission.scopes else 0
+            call.limits.ticket = deps.limiter.take(admission.scopes, tokens, admission.gates, call.limits.gates)
+        deps.live.enter(call)
+
+    async def _answer_or_fail(self, call: Call, admission: Admission, first: RouteChoice) -> None:
+        """Answer an admitted call and settle it, whatever happens. Raises GatewayError if nothing was sent."""
         context, result = call.context, call.result
         try:
-            await self._good_answer(call, admission, first)
+            await self._answer_and_settle(call, admission, first)
         except GatewayError as error:
-            result.error = error.with_traceback(None)  # its frames lead back to the call, and to all of its answer
+            result.error = error.with_traceback(None)  # its frames refer to the call, and to all of its answer
         except asyncio.CancelledError:
-            result.error = _error_of_end(call)
-        except Exception as error:  # the outermost frame of a call: a bug must not tear the money
+            result.error = error_of_cancellation(call)
+        except Exception as error:  # the outermost frame of a call: even after a bug it must be settled
             if isinstance(error, ConnectionError) and context.request.stream:
                 result.ended_by = result.ended_by or Outcome.CLIENT_CLOSED
                 raise
@@ -212,181 +235,146 @@ class Pipeline:
             return
         finally:
             if not result.settled:
-                self._settle_broken(call)
+                self._settle_failed(call)
         if context.catalog.registry.settings.durability is _EACH_CALL:
-            with suppress(Unavailable):  # the client does not have to wait for its error because the disk refuses
+            with suppress(Unavailable):  # the client gets its error even if the disk refuses
                 await self._deps.books.synced()
         if not context.client.begun:
-            raise _last_error(call, self._deps.limiter)
+            raise take_error(call, self._deps.limiter)
         call.delivery.writing_since = self._deps.clock.mono()
         await context.client.fail(result.error, call.late_facts(), call.attempt.stream)
 
-    async def _good_answer(self, call: Call, admission: Admission, first: RouteChoice) -> None:
-        context, origin = call.context, call.context.origin
+    async def _answer_and_settle(self, call: Call, admission: Admission, first: RouteChoice) -> None:
+        """Answer a call and settle it, if nothing fails. Raises whatever fails."""
+        context, entry = call.context, admission.entry
         if not context.request.stream:
-            call.delivery.deadline = origin.began + admission.entry.total_s
-        order = origin.api.order(context.request, origin.id, origin.ts)
-        if origin.api.timed:
-            order = msgspec.structs.replace(order, clock=self._deps.clock.wall, began=origin.ts)
-        if admission.entry.effects.remembers or admission.entry.fallbacks:
-            order = msgspec.structs.replace(order, owner=context.token.id)
-        settings = context.catalog.registry.settings
-        if settings.strict_streams:
-            order = msgspec.structs.replace(order, strict_events=True)
-        call.limits.scopes = admission.bounds + admission.entry.bounds
+            call.delivery.deadline = context.origin.began + entry.total_s
+        call.limits.scopes = admission.scopes + entry.scopes
         try:
-            answer = await self._deps.attempts.answer(call, admission.entry, order, first)
+            answer = await self._deps.attempts.answer(call, entry, _order_of(call, entry, self._deps.clock), first)
         except BudgetExhausted:
             await self._finish_exhausted(call)
             return
-        self._measure(call, answer)
+        self._deps.meter.note_answer(call, answer)
         status = GONE if context.client.gone else 200
         if not isinstance(answer, WholeAnswer):
-            await self._finish(call, status, _tail(call, answer))
+            await self._finish(call, status, _end_of_stream(call, answer))
             return
         parts = answer.parts(call.result.usage)
-        large = sum(map(len, parts)) > POCKET
-        if settings.durability is _EACH_CALL or large or not context.client.may_wait:
-            record = self._settle(call, status)
-            await self._confirmed(call, record)
-            context.client.answer(whole_answer_headers(call.attempt, call.limits, call.result, record), parts)
-        else:
-            record = self._settle(call, status, soon=True)
-            context.client.answer(
-                whole_answer_headers(call.attempt, call.limits, call.result, record), parts, soon=True
-            )
+        large = sum(map(len, parts)) > UNCOUNTED
+        # the records and answers of several calls may be written together, in the loop's next turn
+        each_call = context.catalog.registry.settings.durability is _EACH_CALL
+        soon = not (each_call or large) and context.client.may_wait
+        record = self._settle(call, status, soon=soon)
+        if not soon:
+            await self._confirm(call, record)
+        headers = whole_answer_headers(call.attempt, call.limits, call.result, record)
+        context.client.answer(headers, parts, soon=soon)
         if large:
             del answer, parts  # from here on only the response holds it
             await context.client.delivered()
 
-    def _measure(self, call: Call, answer: WholeAnswer | AnswerStream) -> None:
-        """Note what the answer used and how it ended."""
-        meter, result = self._deps.meter, call.result
-        result.usage = meter.usage(call, answer)
-        result.finish, result.upstream_id, result.marks = answer.finish, answer.upstream_id, answer.marks
-        if (reported := answer.reported) is not None and not reported.output and had_output(call, answer):
-            result.marks = tuple(dict.fromkeys((*result.marks, SUSPECT)))
-        if call.context.client.gone:
-            result.outcome = Outcome.CLIENT_CLOSED
-
     async def _finish_exhausted(self, call: Call) -> None:
-        """End the stream as if its length limit was reached: the money is gone."""
+        """End a stream whose money is used up as if its length limit was reached."""
         stream, result = call.attempt.stream, call.result
         if stream is None:
             msg = "a call without a stream cannot run out of money"
             raise InternalError(msg)
-        last = stream.cut_short()
-        result.usage = self._deps.meter.broken(call)
+        last_events = stream.cut_short()
+        result.usage = self._deps.meter.partial_usage(call)
         result.finish, result.outcome = "length", Outcome.STOPPED
         result.marks = (*stream.marks, "money_gone")
-        await self._finish(call, 200, last + _tail(call, stream))
+        await self._finish(call, 200, last_events + _end_of_stream(call, stream))
 
-    async def _finish(self, call: Call, status: int, tail: bytes) -> None:
+    async def _finish(self, call: Call, status: int, end: bytes) -> None:
         """Settle a stream, then send its end."""
-        await self._confirmed(call, self._settle(call, status))
-        await call.send(tail, self._deps.clock.mono(), last=True)
+        await self._confirm(call, self._settle(call, status))
+        await call.send(end, self._deps.clock.mono(), last=True)
 
-    async def _confirmed(self, call: Call, record: Record) -> None:
-        """Wait until the record is as safe as set. Raises Unavailable if the answer is withheld."""
+    async def _confirm(self, call: Call, record: Record) -> None:
+        """Wait until the record is as durable as the settings want it. Raises Unavailable if it could not be written:
+        then the answer is withheld.
+        """
         try:
             if call.context.catalog.registry.settings.durability is _EACH_CALL:
                 with suppress(Unavailable):  # it is written, and no call begins until the disk syncs again
                     await self._deps.books.synced()
         finally:
-            self._deps.bus.settled(record)
+            self._deps.bus.publish_record(record)
         if record.code:
             raise withheld_error(record)
 
-    def _settle_broken(self, call: Call) -> None:
-        """Settle a call that did not end properly: the client is charged for what it got.
+    def _settle_failed(self, call: Call) -> None:
+        """Settle a call that failed: the client is charged for what it got.
 
-        A plain call whose client left is charged its prompt: its upstream was at work. So is one whose answer was
-        abandoned for lack of memory before any of it was sent.
+        A plain call whose client left is charged its prompt, because its upstream was at work. So is a call whose
+        answer was abandoned for lack of memory before any of it was sent.
         """
         context, result, meter = call.context, call.result, self._deps.meter
         result.outcome = outcome_of(call)
         left = result.ended_by is Outcome.CLIENT_CLOSED and not context.request.stream
-        given_up = isinstance(result.error, AnswerMemoryFull) and not call.delivery.content_sent
-        left_at_work = (left or given_up) and bool(result.attempts)
-        result.usage = meter.unanswered(call) if left_at_work else meter.broken(call)
+        abandoned = isinstance(result.error, AnswerMemoryFull) and not call.delivery.content_sent
+        if (left or abandoned) and result.attempts:
+            result.usage = meter.prompt_only(call)
+        else:
+            result.usage = meter.partial_usage(call)
         if (stream := call.attempt.stream) is not None:
             result.finish, result.upstream_id, result.marks = stream.finish, stream.upstream_id, stream.marks
         status = GONE
         if result.error is not None and result.outcome is not Outcome.CLIENT_CLOSED:
             status = context.origin.api.status(result.error)
             if call.delivery.content_sent:
-                self._broken.note(context.token.id, context.request)
-        self._deps.bus.settled(self._settle(call, status))
+                self._broken_streams.note(context.token.id, context.request)
+        self._deps.bus.publish_record(self._settle(call, status))
 
     def _settle(self, call: Call, status: int, *, soon: bool = False) -> Record:
         """End the hold, exactly once: write record and charge, update the limits. Never awaits.
 
-        Returns the record as stored, before watchers get it. With ``soon`` both happen in the loop's next turn.
+        Returns the record as stored. With ``soon``, it is written in the loop's next turn, and watchers get it then.
         """
         record = record_of(call, status, mono=self._deps.clock.mono())
         call.result.settled = True
         record = self._deps.books.settle(record, deferred=soon)
         if soon:
-            if not self._soon:
-                asyncio.get_running_loop().call_soon(self._write)
-            self._soon.append((call, record))
+            if not self._due:
+                asyncio.get_running_loop().call_soon(self._write_due)
+            self._due.append((call, record))
         used = call.result.usage.input + call.result.usage.output
         for ticket in (call.limits.ticket, call.attempt.channel_ticket):
             if ticket is not None:
                 ticket.correct_tokens(used)
         return record
 
-    def _write(self) -> None:
+    def _write_due(self) -> None:
         """Write the records of the answers of this turn. If the disk refuses, these answers become errors."""
-        due, self._soon = self._soon, []
+        due, self._due = self._due, []
         books, bus = self._deps.books, self._deps.bus
         books.write()
         for call, record in due:
             stored = books.final_record(record)
             if stored.code:
-                call.context.client.withhold(_explain(call, withheld_error(stored), self._deps.limiter))
-            bus.settled(stored)
+                call.context.client.withhold(with_facts(call, withheld_error(stored), self._deps.limiter))
+            bus.publish_record(stored)
 
 
-def _later(delay_s: float, work: Callable[[], None]) -> None:
+def _call_later(delay_s: float, work: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_later(delay_s, work)
 
 
-def _error_of_end(call: Call) -> GatewayError:
-    """Returns the error of a call whose task was cancelled, for its client.
-
-    Raises CancelledError if the client is gone.
-    """
-    task, ended_by = asyncio.current_task(), call.result.ended_by
-    if ended_by in (None, Outcome.CLIENT_CLOSED) or task is None:
-        raise asyncio.CancelledError
-    task.uncancel()
-    if ended_by is Outcome.TIMEOUT:
-        limit = (call.delivery.deadline or 0) - call.context.origin.began
-        return UpstreamTimeout(f"the call took longer than its total limit of {limit:.0f} s")
-    if ended_by is Outcome.CANCELLED:
-        msg = "the call was cancelled by the gateway's owner"
-        return Unavailable(msg, code="call_cancelled")
-    msg = "the gateway was stopped before the call could end"
-    return Unavailable(msg, code="gateway_stopping", retry_after_s=5)
+def _order_of(call: Call, entry: ModelEntry, clock: Clock) -> Order:
+    """Returns what the call orders from a channel."""
+    context, origin = call.context, call.context.origin
+    order = origin.api.order(context.request, origin.id, origin.ts)
+    if origin.api.timed:
+        order = msgspec.structs.replace(order, clock=clock.wall, began=origin.ts)
+    if entry.effects.remembers or entry.fallbacks:
+        order = msgspec.structs.replace(order, owner=context.token.id)
+    if context.catalog.registry.settings.strict_streams:
+        order = msgspec.structs.replace(order, strict_events=True)
+    return order
 
 
-def _last_error(call: Call, limiter: Limiter) -> GatewayError:
-    """Returns the call's error, to be raised, and drops it from the call. Otherwise the two would keep each other, and
-    an answer, alive until the garbage collector runs.
-    """
-    error, call.result.error = call.result.error, None
-    return _explain(call, error or InternalError("the call failed without an error"), limiter)
-
-
-def _explain(call: Call, error: GatewayError, limiter: Limiter) -> GatewayError:
-    """Returns the error with what an answer's headers would say: limits and route."""
-    error.readings = limiter.readings(call.limits.scopes)
-    error.facts = answer_headers(call.attempt, call.limits, call.result)
-    return error
-
-
-def _tail(call: Call, stream: AnswerStream) -> bytes:
+def _end_of_stream(call: Call, stream: AnswerStream) -> bytes:
     """Returns the end of a stream, with the facts that an early head left out and a note of omitted events."""
     usage, marks = call.result.usage, call.result.marks
     facts = end_of_stream_facts(usage, marks) if marks or usage.source in COUNTED_HERE else {}
@@ -394,7 +382,7 @@ def _tail(call: Call, stream: AnswerStream) -> bytes:
     return call.late_facts() + note + stream.tail(usage, estimated=usage.source is not UsageSource.REPORTED)
 
 
-async def _beside(worker: Worker, client: Client, work: Callable[[], Result]) -> Result:
+async def _run_in_worker(worker: Worker, client: Client, work: Callable[[], Result]) -> Result:
     """Returns the result of work on a large request. Raises ConnectionResetError if the client leaves meanwhile."""
     with until_gone(client):
         return await worker.run(work)

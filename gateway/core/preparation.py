@@ -1,7 +1,7 @@
-"""What a client requested, as one channel gets it: with the owner's overrides, in the channel's dialect, without
-parameters it refused before.
+"""Preparer: a client's request as one channel gets it: with the owner's overrides, in the channel's dialect, without
+parameters that the channel refused before.
 
-A small request is prepared at once, a large one in the single worker thread, one after another in order. Python runs
+A small request is prepared at once. Large ones are prepared in the single worker thread, one after another. Python runs
 one thread at a time, and a call into C runs to its end: none takes longer than some 40 ms for the largest request, and
 between them ``share_fairly`` lets the event loop run at once.
 """
@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from gateway.core.call import Call
-from gateway.core.catalog import Route
+from gateway.core.model_entry import Route
 from gateway.core.quota import affordable_output, need_of
 from gateway.domain.channel import Channel
 from gateway.domain.errors import BadRequest
@@ -38,7 +38,7 @@ class Worker:
         self._thread = ThreadPoolExecutor(1, "tollkeeper-large")
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Returns the work's result or raises its exception. Work that nobody waits for any more is not begun."""
+        """Returns the work's result or raises its exception. Work whose caller was cancelled is not begun."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
@@ -47,28 +47,28 @@ class Worker:
 
 
 def share_fairly() -> None:
-    """Set the switch interval of the whole process. It costs nothing while no other thread wants to run."""
+    """Shorten the switch interval of the whole process. It costs nothing while no other thread has work."""
     sys.setswitchinterval(0.0005)  # by default the loop waits 5 ms for each of its events
 
 
 class Preparer:
     """Prepares requests for channels."""
 
-    def __init__(self, lessons: LearnedParams, worker: Worker, wall: Callable[[], Millis]) -> None:
-        self._lessons = lessons
+    def __init__(self, learned: LearnedParams, worker: Worker, wall: Callable[[], Millis]) -> None:
+        self._learned = learned
         self._worker = worker
         self._wall = wall
 
     async def plan(self, call: Call, adapter: DialectAdapter, order: Order, route: Route) -> AttemptPlan:
-        """Returns how the client's API calls this channel. Raises AttemptFailed for what cannot be translated."""
+        """Returns how the client's API calls this channel. Raises AttemptFailed if the request cannot be translated."""
         api, channel = call.context.origin.api, route.channel
-        lacking = bool(self._lessons.lacking) and self._lessons.lacks(channel.id, api.ability or api.name, self._wall())
+        lacking = bool(self._learned.lacking) and self._learned.lacks(channel.id, api.ability or api.name, self._wall())
         try:
             if call.context.request.prompt is None:
                 return api.plan(order, channel, adapter, lacking=lacking)
             return await self.run(call, partial(api.plan, order, channel, adapter, lacking=lacking))
-        except BadRequest as fault:
-            raise refusal_of(channel, fault) from fault
+        except BadRequest as error:
+            raise refusal_of(channel, error) from error
 
     def is_native(self, call: Call, adapter: DialectAdapter, channel: Channel) -> bool:
         """Returns whether this channel speaks the client's API natively, as far as is known. Not for large requests."""
@@ -76,49 +76,49 @@ class Preparer:
         if origin.api.selects(request) and origin.api.obstacle(request, channel):
             return False
         order = origin.api.order(request, origin.id, origin.ts)
-        lacking = self._lessons.lacks(channel.id, origin.api.ability or origin.api.name, self._wall())
+        lacking = self._learned.lacks(channel.id, origin.api.ability or origin.api.name, self._wall())
         try:
             return origin.api.plan(order, channel, adapter, lacking=lacking).native
         except BadRequest:
             return False
 
     async def run(self, call: Call, work: Callable[[], Result]) -> Result:
-        """Returns the result of work whose time grows with the call's request."""
+        """Returns the result of work whose time grows with the request: in the worker if the request is large."""
         return await self._worker.run(work) if call.context.request.prompt is not None else work()
 
     async def prepare(self, call: Call, adapter: RequestWriter, order: Order, route: Route) -> PreparedRequest:
-        """Returns the request as this channel wants it. Raises AttemptFailed or BadRequest if that fails."""
-        channel = route.channel
-        learned = self._lessons.of(channel.id, route.served, self._wall()) if self._lessons.known else NOTHING
-        need = call.need
+        """Returns the request as this channel gets it. Raises AttemptFailed or BadRequest if it cannot be prepared."""
+        need, refused = call.need, NOTHING
+        if self._learned.known:
+            refused = self._learned.of(route.channel.id, route.served, self._wall())
         if call.held < need.nanos or call.held_tokens < need.input + need.output:
             order = msgspec.structs.replace(order, output_budget=await self._output_budget(call, route))
-        return await self.run(call, partial(adapter.prepare, order, channel, route.served, learned))
+        return await self.run(call, partial(adapter.prepare, order, route.channel, route.served, refused))
 
     async def _output_budget(self, call: Call, route: Route) -> int | None:
-        """Returns the output tokens that the hold pays for at this model; None: all that it may need."""
+        """Returns the output tokens that the hold pays for at this model; None if all that the call may need."""
         context, price = call.context, call.attempt.price
         multiplier, token = context.group.multiplier, context.token
         budget = affordable_output(call.need, call.held, call.held_tokens, price, multiplier)
         entry = context.catalog.visible(token).get(context.request.model)
         if budget is None or entry is None or not entry.fallbacks:
             return budget
+        # the hold is for the most expensive model: this one may need less
         model = next((fallback for fallback in entry.fallbacks if fallback.name == route.served.name), entry)
-        hold = token.hold_output
-        work = partial(need_of, context.request, model.effects, price, multiplier, hold_output=hold)
-        own = await self.run(call, work)
-        return None if budget >= own.output and not own.owner_limit else budget
+        work = partial(need_of, context.request, model.effects, price, multiplier, hold_output=token.hold_output)
+        need = await self.run(call, work)
+        return None if budget >= need.output and not need.owner_limit else budget
 
     def learn(self, order: Order, route: Route, failure: Failure) -> bool:
         """Remember parameters that the upstream rejected by name. Returns whether to call again without them."""
-        return self._lessons.learn(route.channel, route.served, order, failure, self._wall())
+        return self._learned.learn(route.channel, route.served, order, failure, self._wall())
 
     def learn_lack(self, call: Call, route: Route) -> None:
-        """Remember that the channel lacks the client's API: from now on its calls are translated."""
+        """Remember that the channel lacks the client's API, so that its calls are translated from now on."""
         api = call.context.origin.api
-        self._lessons.learn_lack(route.channel.id, api.ability or api.name, self._wall())
+        self._learned.learn_lack(route.channel.id, api.ability or api.name, self._wall())
 
     def unlearn_lack(self, call: Call, route: Route) -> None:
-        """Forget that: the channel may have the API after all."""
+        """Forget that the channel lacks the client's API: it may have it after all."""
         api = call.context.origin.api
-        self._lessons.lacking.pop((route.channel.id, api.ability or api.name), None)
+        self._learned.lacking.pop((route.channel.id, api.ability or api.name), None)

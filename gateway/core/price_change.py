@@ -11,7 +11,7 @@ from gateway.domain.usage import UNITS
 
 SLIP = 10
 """A rate that changes by this factor, up or down, is probably in another unit."""
-LEAST, MOST = DOLLAR // 10_000, 1_000 * DOLLAR
+LEAST_RATE, MOST_RATE = DOLLAR // 10_000, 1_000 * DOLLAR
 """The least and the most that a million tokens cost, if they cost anything."""
 OLD_MS = 90 * 86_400_000
 """The age at which a list is reported as old."""
@@ -23,8 +23,8 @@ _UNIT_NAMES = ("the call itself", *(RATE_WORDS[name] for name in UNITS))
 """The names of rates that are not for a million tokens."""
 
 
-def change_of(now: Price | None, new: Price) -> str:
-    """Returns ``new``, ``up`` if any rate rises or is added, ``down`` if rates only fall or go, else ``same``."""
+def change_kind(now: Price | None, new: Price) -> str:
+    """Returns ``new``, ``up`` if a rate rises or is added, ``down`` if rates only fall or are removed, or ``same``."""
     if now is None:
         return "new"
     pairs = [(before, after) for _, before, after in _pairs(now, new)]
@@ -39,29 +39,30 @@ def change_of(now: Price | None, new: Price) -> str:
 
 def differs(now: Price | None, new: Price) -> bool:
     """Returns whether calls would cost something else."""
-    return now is None or _bare(now) != _bare(new)
+    return now is None or _amounts_only(now) != _amounts_only(new)
 
 
-def guard_of(now: Price | None, new: Price) -> str:
-    """Returns why the new price should not be imported without a look; empty if it may be."""
-    amounts = {said: getattr(new, name) for name, said in {**_NAMES, "cache_write_long": _LONG}.items()}
+def implausibility(now: Price | None, new: Price) -> str:
+    """Returns why the owner should check a new price before it is imported; empty if it looks plausible."""
+    amounts = {label: getattr(new, name) for name, label in {**_NAMES, "cache_write_long": _LONG}.items()}
     amounts |= {RATE_WORDS[name]: rate for name, rate in new.extras.items() if name not in UNITS}
-    for said, amount in amounts.items():
-        if amount and not LEAST <= amount <= MOST:
-            return f"{said} at {dollars(amount)} a million tokens looks like another unit"
+    for label, amount in amounts.items():
+        if amount and not LEAST_RATE <= amount <= MOST_RATE:
+            return f"{label} at {dollars(amount)} a million tokens looks like another unit"
     for name, before, after in _pairs(now, new) if now is not None else ():
-        if why := _leap(before, after):
+        if jump := _jump_text(before, after):
             each = "each" if name in _UNIT_NAMES else "a million tokens"
-            return f"{name} {why}: from {dollars(before)} to {dollars(after)} {each}"
+            return f"{name} {jump}: from {dollars(before)} to {dollars(after)} {each}"
     return ""
 
 
 def is_stale(price: Price, now: Millis) -> bool:
-    """Returns whether its list is old."""
+    """Returns whether the list that the price comes from is old."""
     return bool(price.as_of) and now - price.as_of > OLD_MS
 
 
-def _leap(before: int, after: int) -> str:
+def _jump_text(before: int, after: int) -> str:
+    """Returns why a change of a rate is implausible; empty if it is not."""
     if before and not after:
         return "becomes free"
     if after and not before:
@@ -72,23 +73,24 @@ def _leap(before: int, after: int) -> str:
 
 
 def _pairs(now: Price, new: Price) -> Iterator[tuple[str, int, int]]:
-    """Yields every rate as it is and as it would be, at each input length where either changes."""
+    """Yields the name and the present and new amount of each rate, at each input length where either price changes."""
     for above in sorted({0, *(tier.above for tier in now.tiers), *(tier.above for tier in new.tiers)}):
-        before, after = _at(now, above), _at(new, above)
+        before, after = _rates_at(now, above), _rates_at(new, above)
         where = f" above {above} tokens" if above else ""
-        for name, said in _NAMES.items():
-            yield said + where, getattr(before, name), getattr(after, name)
+        for name, label in _NAMES.items():
+            yield label + where, getattr(before, name), getattr(after, name)
         yield _LONG + where, before.long_write, after.long_write
         for name in sorted(now.extras):  # a rate that is only new is not a jump
             yield RATE_WORDS[name] + where, before.part(name), after.part(name)
     yield "the call itself", now.per_call, new.per_call
 
 
-def _at(price: Price, above: int) -> Rates:
+def _rates_at(price: Price, above: int) -> Rates:
     return rates(price, above + 1, MILLION)
 
 
-def _bare(price: Price) -> Price:
+def _amounts_only(price: Price) -> Price:
+    """Returns the price without what does not change the cost of a call."""
     about = {"source": "", "updated": Millis(0), "as_of": Millis(0), "context": None, "context_source": ""}
     fees = (price.per_call if rule.per_call is None else rule.per_call for rule in price.rules)
     rules = (msgspec.structs.replace(rule, per_call=fee) for rule, fee in zip(price.rules, fees, strict=True))

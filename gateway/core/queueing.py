@@ -1,7 +1,7 @@
-"""Queueing: a call that finds all places in use waits for a while instead of being refused.
+"""CallQueue: a call that finds all places taken waits for a while instead of being refused.
 
-It waits before anything is held for it, and what it needs is checked again after each wait, so queued calls bind
-neither money nor rates. A call that leaves, waits too long, or is cancelled by a stop has cost nothing.
+It waits before anything is held for it, and its admission is checked again after each wait, so waiting calls hold no
+money and count against no rate. A call that leaves, waits too long, or is cancelled by a stop has cost nothing.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from gateway.core.attempts import Attempts
 from gateway.core.auth import current_token
 from gateway.core.call import Call, Client
 from gateway.core.catalog import Catalog
-from gateway.core.chooser import ChannelLimits
+from gateway.core.channel_limits import ChannelLimits
 from gateway.core.clock import Clock
 from gateway.core.concurrency import wait_text
 from gateway.core.event_bus import EventBus
@@ -37,11 +37,11 @@ def until_gone(client: Client) -> Iterator[None]:
     """Cancel the block when the client leaves. Raises ConnectionResetError then."""
     task, previous = asyncio.current_task(), client.on_gone
 
-    def leave() -> None:
+    def cancel() -> None:
         if task is not None:
             task.cancel()
 
-    client.on_gone = leave
+    client.on_gone = cancel
     try:
         yield
     except asyncio.CancelledError as error:
@@ -54,7 +54,7 @@ def until_gone(client: Client) -> Iterator[None]:
 
 
 class WaitingCalls:
-    """The waiting calls, as watchers see them."""
+    """The waiting calls, which watchers see and the owner may cancel."""
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
@@ -70,11 +70,11 @@ class WaitingCalls:
         return None if call is None else call.running
 
     def note(self, call: Call, gates: Iterable[ConcurrencyGate]) -> None:
-        """Note that the call, which runs in the current task, waits at one of these now."""
+        """Note that the call, which runs in the current task, waits at these gates now."""
         call.task = asyncio.current_task()
         call.running = msgspec.structs.replace(call.running, waits_for=wait_text(gates))
         self._calls[call.running.id] = call
-        self._bus.tell(CallWaiting(call=call.running))
+        self._bus.publish(CallWaiting(call=call.running))
 
     def cancel(self, call_id: CallId) -> bool:
         """End a waiting call. Returns False if it does not wait."""
@@ -85,12 +85,12 @@ class WaitingCalls:
 
     @contextmanager
     def until_admitted(self, call: Call) -> Iterator[None]:
-        """Lets the call wait inside of the block. Raises Unavailable if its owner cancelled it there."""
+        """Let the call wait in the block. Raises Unavailable if the owner cancels it there."""
         try:
             yield
         except BaseException as error:
             if call.running.id in self._calls:
-                self._bus.tell(CallLeft(call_id=call.running.id))
+                self._bus.publish(CallLeft(call_id=call.running.id))
             if isinstance(error, asyncio.CancelledError) and call.result.ended_by is not None and call.task is not None:
                 call.task.uncancel()
                 msg = "the call was cancelled by the gateway's owner while it waited"
@@ -121,18 +121,18 @@ class CallQueue:
         self._channel_limits = ChannelLimits(limiter)
 
     async def wait(self, call: Call, admission: Admission, commit: Commit) -> tuple[Admission, RouteChoice]:
-        """Wait for all the places that the call needs, then commit it.
+        """Wait for all the places that the call needs, then commit it. Returns what was committed.
 
-        The places are noted on the call and passed on to its ticket and its first attempt. Raises GatewayError, or
-        ConnectionError if the client left meanwhile.
+        The places are noted on the call, for its ticket and its first attempt. Raises GatewayError, or ConnectionError
+        if the client left meanwhile.
         """
         began = self._clock.mono()
         with self.calls.until_admitted(call), until_gone(call.context.client):
             try:
                 admission, first = await self._take_places(call, admission)
-                if (waiting := self.calls.get(call.context.origin.id)) is not None:
+                if (running := self.calls.get(call.context.origin.id)) is not None:
                     ms = Millis(round((self._clock.mono() - began) * 1000))
-                    call.limits.marks += (Wait(ms, plain(waiting.waits_for, 160)).mark(),)
+                    call.limits.marks += (Wait(ms, plain(running.waits_for, 160)).mark(),)
                 commit(call, admission, first)
             except BaseException:
                 self._release(call)
@@ -140,33 +140,35 @@ class CallQueue:
         return admission, first
 
     async def _take_places(self, call: Call, admission: Admission) -> tuple[Admission, RouteChoice]:
+        """Take places at all gates, then at a channel. Returns the last admission and the first channel."""
         waited = False
         while True:
             if admission.full is not None:
                 await self._wait_at(call, admission.gates, admission.full)
             else:
                 self._enter(call, admission.gates)
-                first = self._attempts.first(call, admission.entry, waited=waited)
+                first = self._attempts.chooser.first(call, admission.entry, waited=waited)
                 if waited or not first.gates:
                     return admission, first
                 waited = True
                 self.calls.note(call, first.gates)
-                with suppress(RateLimited):  # then the last resort is tried, or the error says why
-                    call.limits.channel_slot = await self._limiter.lines.wait(first.gates)
+                with suppress(RateLimited):  # without a place, the last resort is tried, or the error names the reason
+                    call.limits.channel_slot = await self._limiter.concurrency.wait(first.gates)
             current_token(call.context.token, self._catalog(), self._clock.wall())
             admission = admit(call, self._limiter, self._books, self._attempts.recalled)
 
     async def _wait_at(self, call: Call, gates: tuple[ConcurrencyGate, ...], full: ConcurrencyGate) -> None:
-        """Wait at one gate, with places at all before it."""
+        """Wait at one gate, with places at all gates before it."""
         self._enter(call, gates[: gates.index(full)])
         self.calls.note(call, (full,))
-        call.limits.gates += (await self._limiter.lines.wait((full,)),)
+        call.limits.gates += (await self._limiter.concurrency.wait((full,)),)
 
     def _enter(self, call: Call, gates: tuple[ConcurrencyGate, ...]) -> None:
-        self._limiter.lines.enter(gates, call.limits.gates)
+        self._limiter.concurrency.enter(gates, call.limits.gates)
         call.limits.gates = (*call.limits.gates, *(gate for gate in gates if gate not in call.limits.gates))
 
     def _release(self, call: Call) -> None:
-        self._channel_limits.forgo(call)
+        """Give back all places that the call took."""
+        self._channel_limits.release_slot(call)
         gates, call.limits.gates = call.limits.gates, ()
-        self._limiter.lines.leave(gates)
+        self._limiter.concurrency.leave(gates)

@@ -2,9 +2,9 @@
 
 Long: what is needed, what is left and what is held are one calculation.
 
-Every budget that applies (the account's balance and budgets, the group's, the token's) is checked together, before
-anything is committed. A hold is the most that the call's input and the output allowed by its caps can cost; without a
-cap it is the cost of a typical answer, or all that is left.
+All budgets that apply (the account's balance and budgets, the group's, the token's) are checked together, before
+anything is committed. A hold is the most that the call's input and the output allowed by its caps can cost. A cap is an
+output limit in the request: the client's, the owner's or the gateway's.
 
 **What a call needs** (``CallNeed``) is the most over all the channels that may serve it. Holds, token rates and ``why``
 all use it. The output is what the caps of the outgoing request allow, which ``output_limit`` reads for each channel,
@@ -12,19 +12,20 @@ with the owner's parameters in it. The input is the client's and whatever the ga
 
 A model's own limit may come from the upstream's list, a vendor's table or the price list; none is trusted blindly. A
 limit makes a hold smaller only because a higher cap is lowered to it in the outgoing request. So a limit that is too
-small shortens answers but never lets more be spent than is held. If no cap goes out, a limit makes no hold smaller.
+small shortens answers but never lets more be spent than is held. If no cap is sent, a limit makes no hold smaller.
 
 If the client sets no cap, the hold is the cost of a typical answer, or all that is left if that is less. Then the
-gateway puts a cap into the request: what the hold pays for (``affordable_output``), one token at least. If it has to
-choose one anyway, as Anthropic's dialect does, that is at least ``LEAST_OUTPUT``. Otherwise the call is refused.
+gateway puts a cap into the request: what the hold pays for (``affordable_output``), one token at least. If the dialect
+requires a cap, as Anthropic's does, the cap is at least ``LEAST_OUTPUT``. If that is not affordable, the call is
+refused.
 
 The owner of a token may let its calls hold less than their caps allow (``Token.hold_output``), for programs that always
-ask for far more than they use. Their caps go out unchanged, so such a call may cost more than its hold.
+ask for far more than they use. Their caps are sent unchanged, so such a call may cost more than its hold.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -52,9 +53,8 @@ from gateway.domain.units import Millis, Nanos
 from gateway.inbound.api import InboundRequest
 from gateway.upstream.dialects import DIALECTS, chat_limit, output_limit
 
-_QUIET = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens", "n", "reasoning_effort"}
+_NO_EFFECT_ON_OUTPUT = STANDARD_FIELDS - {"max_completion_tokens", "max_tokens", "n", "reasoning_effort"}
 """Parameters that do not change the length of the output."""
-
 
 _EFFORTS = frozenset({"reasoning_effort", "reasoning"})
 """Fields that set the effort of reasoning."""
@@ -72,9 +72,9 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Output tokens that the caps of the request allow."""
     minimum: int
     """The output tokens that must be affordable: ``capped``, or the smallest cap that the gateway itself chooses for a
-    request without one. With no cap at all nothing would limit what is spent."""
+    request without one. Without any cap, nothing would limit what is spent."""
     output: int
-    """The output tokens to hold for if enough is left: more than ``capped`` if an answer has no cap."""
+    """The output tokens to hold for if enough is left: more than ``capped`` if the request has no cap."""
     nanos: Nanos
     """The most that ``input`` and ``output`` can cost."""
     least: Nanos
@@ -82,10 +82,10 @@ class CallNeed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     free: bool = False
     """Whether nothing is charged, whatever is used."""
     extras: CallExtras = PLAIN
-    """What it may be billed for beside text."""
+    """What the call may be billed for beside text."""
     owner_limit: bool = False
-    """Whether the token's owner chose ``output`` for calls without a cap: a cap that the gateway chooses is at most
-    that."""
+    """Whether ``output`` is what the token's owner chose for calls without a cap. A cap that the gateway chooses is at
+    most that."""
 
     @property
     def rate_tokens(self) -> int:
@@ -100,7 +100,15 @@ class ModelNeed(msgspec.Struct, frozen=True, gc=False):
     need: CallNeed
     price: Price | None
     plain: bool
-    """Whether the client's limit goes out unchanged; see ``ChannelEffects.plain``."""
+    """Whether the client's cap is sent unchanged; see ``ChannelEffects.plain``."""
+
+
+class OutputNeed(NamedTuple):
+    """Output tokens of all choices; see the fields of ``CallNeed``."""
+
+    capped: int
+    minimum: int
+    output: int
 
 
 UNKNOWN_INPUT = 128_000
@@ -110,28 +118,28 @@ Recall = Callable[[Mapping[str, msgspec.Raw]], int]
 """Returns the most input tokens that a dialect may add to a request from memory."""
 
 
-def nothing_recalled(_: Mapping[str, msgspec.Raw]) -> int:
+def recall_nothing(_: Mapping[str, msgspec.Raw]) -> int:
     """Returns 0, for a planned call."""
     return 0
 
 
 class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
-    """What the channels of one model do to a call, as far as is known when the configuration changes."""
+    """What the channels of one model do to a call, as far as that follows from the configuration."""
 
     offers: tuple[tuple[Channel, ServedModel], ...] = ()
     added_input: int = 0
     """The most tokens that an owner adds: a system prompt, tools."""
     plain: bool = True
-    """Whether no owner changes the output's length: a client's single cap goes out unchanged, except for
+    """Whether no owner changes the output's length: a client's single cap is sent unchanged, except for
     ``max_output``."""
     max_output: int | None = None
-    """The model's own limit, the highest of several; None if it is unknown at some channel."""
+    """The model's own output limit, the highest of several; None if it is unknown at some channel."""
     prices: tuple[Price, ...] = ()
-    """What they charge for it, each price once, without channels that have none."""
+    """The prices of the model at these channels, each once."""
     uncapped: int = 0
-    """The output tokens to hold for each choice without a cap."""
+    """The output tokens to hold for each choice of a request without a cap."""
     minimum: int = 0
-    """The part of these that must be affordable."""
+    """Those of them that must be affordable."""
     effort_counts: bool = False
     """Whether a dialect turns ``reasoning_effort`` into a number of tokens, beside no cap: Gemini's."""
     made_tools: bool = False
@@ -139,7 +147,7 @@ class ChannelEffects(msgspec.Struct, frozen=True, kw_only=True):
     names_results: bool = False
     """Whether a dialect puts a function's name beside each of its results: Gemini's."""
     remembers: bool = False
-    """Whether some channel may add to a request what its vendor wants to see again with tool calls."""
+    """Whether some channel may add to a request what its vendor requires with earlier tool calls."""
 
 
 NO_EFFECTS = ChannelEffects()
@@ -147,24 +155,23 @@ NO_EFFECTS = ChannelEffects()
 
 def effects_of(offers: Iterable[tuple[Channel, ServedModel]]) -> ChannelEffects:
     """Returns what these channels do to calls of one model."""
-    pairs = tuple(offers)
-    limits = [served.max_output for _, served in pairs]
-    known = [limit for limit in limits if limit is not None]
-    edits = [channel.overrides for channel, _ in pairs if channel.overrides is not None]
-    uncapped = [output_limit({}, *offer) for offer in pairs]
-    dialects = {channel.dialect.info for channel, _ in pairs}
+    offers = tuple(offers)
+    limits = [served.max_output for _, served in offers if served.max_output is not None]
+    overrides = [channel.overrides for channel, _ in offers if channel.overrides is not None]
+    uncapped = [output_limit({}, *offer) for offer in offers]
+    dialects = {channel.dialect.info for channel, _ in offers}
     return ChannelEffects(
-        offers=pairs,
-        prices=tuple({id(served.price): served.price for _, served in pairs if served.price is not None}.values()),
-        added_input=max(map(_added_input, edits), default=0),
-        plain=all(map(_is_quiet, edits)),
-        max_output=max(known) if known and len(known) == len(limits) else None,
+        offers=offers,
+        prices=tuple({id(served.price): served.price for _, served in offers if served.price is not None}.values()),
+        added_input=max(map(_added_input, overrides), default=0),
+        plain=all(map(_keeps_output_length, overrides)),
+        max_output=max(limits) if limits and len(limits) == len(offers) else None,
         uncapped=max((limit.expected for limit in uncapped), default=0),
         minimum=max((limit.minimum for limit in uncapped), default=0),
         effort_counts=any(info.effort_counts for info in dialects),
         made_tools=any(info.adds_tools for info in dialects),
         names_results=any(info.names_results for info in dialects),
-        remembers=any(DIALECTS[channel.dialect].remembers(channel) for channel, _ in pairs),
+        remembers=any(DIALECTS[channel.dialect].remembers(channel) for channel, _ in offers),
     )
 
 
@@ -174,7 +181,9 @@ def known_limit(channel: Channel, served: ServedModel) -> int | None:
 
 
 def with_limit(channel: Channel, served: ServedModel, price: Price | None) -> ServedModel:
-    """Returns the model with a bound of its output: its own limit if known, else its context, listed or priced."""
+    """Returns the model with a bound of its output: its own limit if known, else its context in the upstream's list or
+    in the price list.
+    """
     limit = known_limit(channel, served) or served.context or (price.context if price is not None else None)
     return served if limit == served.max_output else msgspec.structs.replace(served, max_output=limit)
 
@@ -184,14 +193,14 @@ def need_of(
     effects: ChannelEffects,
     price: Price | None,
     multiplier: int,
-    recall: Recall = nothing_recalled,
+    recall: Recall = recall_nothing,
     *,
     hold_output: int = 0,
     prices_of: Callable[[str], Iterable[Price]] = lambda _: (),
 ) -> CallNeed:
     """Returns what a call needs at the channels of one model. Raises BadRequest if it has too many caps to read.
 
-    ``hold_output`` is the token's. ``prices_of`` gives the prices that these channels ask for another of their models.
+    ``hold_output`` is the token's. ``prices_of`` returns the prices of another model at these channels.
     """
     tokens = request.input_bound + effects.added_input
     if request.remote_input:
@@ -204,22 +213,22 @@ def need_of(
         tokens += recall(request.conversation)
     if request.media is not NO_MEDIA:
         tokens += max([request.media.bound(served.upstream_name) for _, served in effects.offers], default=0)
-    output = _output(request, effects)
+    output = _output_need(request, effects)
     extras = PLAIN
     if price is not None and (price.extras or price.rules):
         extras = call_extras(request, effects.offers, price)
     tools = request.fields.get("tools")
-    if tools is not None and (advice := advice_cost(tools, tokens + output[2], prices_of, extras.variants)):
+    if tools is not None and (advice := advice_cost(tools, tokens + output.output, prices_of, extras.variants)):
         extras = msgspec.structs.replace(extras, advice=advice)
     if not hold_output:
         return _priced_need(tokens, output, price, multiplier, extras)
-    need = _priced_need(tokens, _held_output(output, hold_output, request.choices, effects), price, multiplier, extras)
+    held = _owner_limited(output, hold_output, request.choices, effects)
+    need = _priced_need(tokens, held, price, multiplier, extras)
     return need if need.capped or not need.output else msgspec.structs.replace(need, owner_limit=True)
 
 
-def _priced_need(
-    tokens: int, output: tuple[int, int, int], price: Price | None, multiplier: int, extras: CallExtras = PLAIN
-) -> CallNeed:
+def _priced_need(tokens: int, output: OutputNeed, price: Price | None, multiplier: int, extras: CallExtras) -> CallNeed:
+    """Returns the need for these input and output tokens, with their costs."""
     capped, minimum, most = output
     if price is None or not multiplier or (not price.input and price.free and not extras.advice):
         nothing = Nanos(0)
@@ -231,32 +240,31 @@ def _priced_need(
     return CallNeed(input=tokens, capped=capped, minimum=minimum, output=most, nanos=nanos, least=least, extras=extras)
 
 
-def _held_output(
-    output: tuple[int, int, int], hold_output: int, choices: int, effects: ChannelEffects
-) -> tuple[int, int, int]:
-    """Returns the output of all choices, given what the token's owner wants held for it.
+def _owner_limited(output: OutputNeed, hold_output: int, choices: int, effects: ChannelEffects) -> OutputNeed:
+    """Returns the output to hold for if the token's owner wants so much held.
 
-    Without a cap it is never less than the smallest one that the gateway chooses, nor more than the model can answer.
+    Without a cap it is never less than the smallest cap that the gateway chooses, nor more than the model can answer.
     """
     capped, minimum, most = output
-    if capped or not most:  # no output, so nothing to hold for it
-        return capped, min(minimum, hold_output), min(most, hold_output)
+    if capped or not most:  # with a cap, or without any output
+        return OutputNeed(capped, min(minimum, hold_output), min(most, hold_output))
     if effects.max_output is not None:
         hold_output = min(hold_output, choices * effects.max_output)
-    return capped, minimum, max(minimum, hold_output)
+    return OutputNeed(capped, minimum, max(minimum, hold_output))
 
 
 def affordable_output(need: CallNeed, held: int, held_tokens: int, price: Price | None, multiplier: int) -> int | None:
-    """Returns the output tokens that a hold pays for at a model of this price; None: all that the call may need."""
+    """Returns the output tokens that a hold pays for at a model of this price; None if all that the call may need."""
     if held >= need.nanos and held_tokens >= need.input + need.output and not need.owner_limit:
         return None
     most = max(0, min(need.output, held_tokens - need.input))
     if price is None or price.free or not multiplier:
         return most
-    steps = range(most + 1)
-    return max(
-        0, bisect_right(steps, held, key=lambda out: highest_cost(price, need.input, out, multiplier, need.extras)) - 1
-    )
+
+    def cost_with(output: int) -> Nanos:
+        return highest_cost(price, need.input, output, multiplier, need.extras)
+
+    return max(0, bisect_right(range(most + 1), held, key=cost_with) - 1)
 
 
 def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
@@ -266,8 +274,9 @@ def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
     """
     if len(models) == 1:
         return models[0].need
-    longest, owner_limit = max(need.need.input for need in models), any(need.need.owner_limit for need in models)
-    needs = [_with_input(need, longest, multiplier) for need in models]
+    longest = max(model.need.input for model in models)
+    owner_limit = any(model.need.owner_limit for model in models)
+    needs = [_need_with_input(model, longest, multiplier) for model in models]
     return CallNeed(
         input=longest,
         capped=max(need.capped for need in needs),
@@ -281,48 +290,54 @@ def most_of(models: Sequence[ModelNeed], multiplier: int) -> CallNeed:
     )
 
 
-def _with_input(model: ModelNeed, tokens: int, multiplier: int) -> CallNeed:
+def _need_with_input(model: ModelNeed, tokens: int, multiplier: int) -> CallNeed:
+    """Returns the need for a model with so many input tokens."""
     need = model.need
     if need.input == tokens:
         return need
-    return _priced_need(tokens, (need.capped, need.minimum, need.output), model.price, multiplier, need.extras)
+    output = OutputNeed(need.capped, need.minimum, need.output)
+    return _priced_need(tokens, output, model.price, multiplier, need.extras)
 
 
-def _output(request: InboundRequest, effects: ChannelEffects) -> tuple[int, int, int]:
-    """Returns the output tokens of all choices: what the caps allow, what must be affordable, and what to hold for."""
+def _output_need(request: InboundRequest, effects: ChannelEffects) -> OutputNeed:
+    """Returns the output that a request needs at the channels of one model."""
     if request.plain and effects.plain:
         cap = request.output_cap
         if cap is not None:
             total = request.choices * (cap if effects.max_output is None else min(cap, effects.max_output))
-            return total, total, total
+            return OutputNeed(total, total, total)
         if not effects.effort_counts or _EFFORTS.isdisjoint(request.fields):
             least = max(effects.minimum, request.least_cap)
-            return 0, request.choices * least, request.choices * effects.uncapped
+            return OutputNeed(0, request.choices * least, request.choices * effects.uncapped)
     rule = request.output_rule or chat_limit
     limits = [rule(request.fields, channel, served) for channel, served in effects.offers]
     capped = max([limit.capped_total for limit in limits], default=0)
     minimum = max([limit.minimum_total for limit in limits], default=0)
     output = max([limit.total for limit in limits], default=0)
-    return capped, max(minimum, min(request.least_cap, output)), output
+    return OutputNeed(capped, max(minimum, min(request.least_cap, output)), output)
 
 
-def _is_quiet(overrides: Overrides) -> bool:
+def _keeps_output_length(overrides: Overrides) -> bool:
     """Returns whether an owner's parameters leave the length of the output alone."""
-    given = [*overrides.set.items(), *overrides.default.items()]
-    return _QUIET.issuperset(overrides.remove) and all(
-        name in _QUIET and (name in CHAT_CONTENT or not _has_names(value)) for name, value in given
+    parameters = [*overrides.set.items(), *overrides.default.items()]
+    return _NO_EFFECT_ON_OUTPUT.issuperset(overrides.remove) and all(
+        name in _NO_EFFECT_ON_OUTPUT and (name in CHAT_CONTENT or not _has_fields(value)) for name, value in parameters
     )
 
 
-def _has_names(value: object) -> bool:
-    return isinstance(value, dict) or (isinstance(value, list) and any(map(_has_names, value)))
+def _has_fields(value: object) -> bool:
+    """Returns whether a JSON value has an object in it, whose fields might change the output's length."""
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_has_fields, value)))
 
 
 def _added_input(overrides: Overrides) -> int:
-    """Returns the tokens of what an owner adds to the input. Numbers and flags count as none."""
-    both = {**overrides.default, **overrides.set}
-    given = {name: value for name, value in both.items() if isinstance(value, str | list | dict)}
-    texts = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in given.items()}
+    """Returns the most tokens of what an owner adds to the input. Numbers and flags count as none."""
+    parameters = {**overrides.default, **overrides.set}
+    texts = {
+        name: msgspec.Raw(msgspec.json.encode(value))
+        for name, value in parameters.items()
+        if isinstance(value, str | list | dict)
+    }
     schemas = [texts.pop(name) for name in SCHEMAS if name in texts]
     bound = bound_of((), schemas, texts.values(), least=0)
     return bound.tokens + bound.media.bound("") - (-len(overrides.system.encode()) // BOUND_BYTES_PER_TOKEN)
@@ -335,13 +350,13 @@ class MoneyBooks(Protocol):
         """Returns granted, minus spent, minus held."""
 
     def spent(self, scope: Scope, since: Millis) -> Amounts:
-        """Returns the sums of settled calls accepted at or after a moment."""
+        """Returns the sums of the settled calls that were accepted at or after a moment."""
 
     def held(self, scope: Scope) -> Amounts:
         """Returns the sums of running calls."""
 
     def running_in(self, scope: Scope) -> Sequence[Running]:
-        """Returns the running calls that are charged to it."""
+        """Returns the running calls that are charged to this party."""
 
     def update(self, call: Running) -> None:
         """Replace what is known of a running call."""
@@ -363,51 +378,53 @@ def plan_hold(
     if account.status is _SUSPENDED:
         msg = "the account is suspended; 'tollkeeper account set --status active' reactivates it"
         raise QuotaExceeded(msg, code="account_suspended")
-    full, free = need.nanos, need.free
-    budgets = account.budgets or group.budgets or token.budgets
-    if not budgets and (free or 0 < full <= books.available()):  # the usual case: there is enough, and nobody budgets
-        return HoldPlan(full, need.input + need.output)
+    has_budgets = account.budgets or group.budgets or token.budgets
+    if not has_budgets and (need.free or 0 < need.nanos <= books.available()):
+        return HoldPlan(need.nanos, need.input + need.output)
     headrooms = list(_headrooms(books, account, group, token, now=now))
+    warning = "; ".join(headroom.warning for headroom in headrooms if headroom.warning)
     try:
-        return HoldPlan(
-            full if free else Nanos(_affordable(headrooms, token, need, books, in_tokens=False)),
-            _affordable(headrooms, token, need, books, in_tokens=True),
-            "; ".join(headroom.warning for headroom in headrooms if headroom.warning),
-        )
+        nanos = 0 if need.free else _amount_to_hold(headrooms, token, need, books, in_tokens=False)
+        tokens = _amount_to_hold(headrooms, token, need, books, in_tokens=True)
     except QuotaExceeded as error:
-        error.left_nanos = min((headroom.nanos for headroom in headrooms if headroom.nanos is not None), default=None)
-        error.left_tokens = min(
-            (headroom.tokens for headroom in headrooms if headroom.tokens is not None), default=None
-        )
+        error.left_nanos = min((room.nanos for room in headrooms if room.nanos is not None), default=None)
+        error.left_tokens = min((room.tokens for room in headrooms if room.tokens is not None), default=None)
         raise
+    return HoldPlan(Nanos(nanos), tokens, warning)
 
 
 def left_to_stop(books: MoneyBooks, account: Account, token: Token, *, now: Millis) -> int | None:
-    """Returns the nano-dollars left before a running stream must end; None if no owner wants that."""
-    lefts = [int(books.available())] if account.stop_when_empty else []
+    """Returns the nano-dollars left before a running stream must end; None if the settings do not end streams."""
+    amounts_left = [int(books.available())] if account.stop_when_empty else []
     if token.stop_when_empty:
         scope: Scope = ("token", token.id)
         for budget in token.budgets:
             if budget.nanos is not None:
                 spent = books.spent(scope, window_start(budget.window, now))
-                lefts.append(budget.nanos - spent.nanos - books.held(scope).nanos)
-    return min(lefts, default=None)
+                amounts_left.append(budget.nanos - spent.nanos - books.held(scope).nanos)
+    return min(amounts_left, default=None)
 
 
-def _affordable(headrooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBooks, *, in_tokens: bool) -> int:
-    """Returns the money or tokens to hold: what the call may need, or all that is left if that is less."""
-    left, least = (need.input + need.output, need.input + need.minimum) if in_tokens else (need.nanos, need.least)
+def _amount_to_hold(
+    headrooms: list[Headroom], token: Token, need: CallNeed, books: MoneyBooks, *, in_tokens: bool
+) -> int:
+    """Returns the money or tokens to hold: what the call may need, or all that is left if that is less.
+
+    Raises QuotaExceeded if the least that it needs is not left.
+    """
+    amount, least = (need.input + need.output, need.input + need.minimum) if in_tokens else (need.nanos, need.least)
     for headroom in headrooms:
-        has = headroom.tokens if in_tokens else headroom.nanos
-        if has is not None:
-            if has <= 0 or least > has:
+        left = headroom.tokens if in_tokens else headroom.nanos
+        if left is not None:
+            if left <= 0 or least > left:
                 shortage = Shortage(token=token, held_output=need.minimum, needs=least, in_tokens=in_tokens)
                 raise quota_exceeded(headroom, shortage, books.running_in(headroom.scope))
-            left = min(left, has)
-    return left
+            amount = min(amount, left)
+    return amount
 
 
 def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, *, now: Millis) -> Iterator[Headroom]:
+    """Yields what is left of the balance and of each budget that a call of this token is charged to."""
     yield Headroom(
         label="the account",
         code="insufficient_quota",
@@ -415,28 +432,28 @@ def _headrooms(books: MoneyBooks, account: Account, group: Group, token: Token, 
         tokens=None,
         resets=None,
     )
-    for scope, budgets, name, code in (
-        (ACCOUNT, account.budgets, "", "insufficient_quota"),
-        (("group", group.id), group.budgets, group.name, "group_quota_exceeded"),
-        (("token", token.id), token.budgets, token.name, "token_quota_exceeded"),
+    for scope, budgets, name in (
+        (ACCOUNT, account.budgets, ""),
+        (("group", group.id), group.budgets, group.name),
+        (("token", token.id), token.budgets, token.name),
     ):
         for budget in budgets:
-            yield _room(books, scope, budget, (name, code), now)
+            yield _headroom(books, scope, budget, name, now)
 
 
-def _room(books: MoneyBooks, scope: Scope, budget: Budget, words: tuple[str, str], now: Millis) -> Headroom:
-    name, code = words
+def _headroom(books: MoneyBooks, scope: Scope, budget: Budget, name: str, now: Millis) -> Headroom:
+    """Returns what a budget leaves in its present window. ``name`` is that of its group or token."""
     owner = f"{scope[0]} '{name}'" if name else "the account"
     spent = books.spent(scope, window_start(budget.window, now))
     held = books.held(scope)
     return Headroom(
         label=f"the {budget_name(budget.window, owner)}",
-        code=code,
+        code=f"{scope[0]}_quota_exceeded" if name else "insufficient_quota",
         nanos=None if budget.nanos is None else budget.nanos - spent.nanos - held.nanos,
         tokens=None if budget.tokens is None else budget.tokens - spent.tokens - held.tokens,
         resets=window_end(budget.window, now),
         scope=scope,
-        whose=scope[0],
+        owner_kind=scope[0],
         name=name,
         window=budget.window.value,
         warning=budget_warning(owner, budget, spent.nanos, spent.tokens),

@@ -4,7 +4,7 @@ to do about it.
 A client learns the ids of all calls that hold the money, but only its own token's models.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -24,35 +24,41 @@ ADVISED_OUTPUT = 8000
 
 
 STATUSES: Final[Mapping[str, int]] = {"ai-sdk": 402, "codex": 400, "continue": 402, "opencode": 402, "qwencode": 402}
-"""The HTTP status at which a program stops and shows the message, by the beginning of its name. At 429 these programs
-make the call again, some for minutes and silently, whatever the answer says; Codex stops, but shows words of its own.
-Programs made with Vercel's AI SDK, such as Cline, have its name."""
+"""The HTTP status at which a program stops and shows the message, by the beginning of its name. After a 429 these
+programs repeat the call, some for minutes and silently, whatever the answer says; Codex stops, but shows a message of
+its own. Programs made with Vercel's AI SDK, such as Cline, have its name."""
 
 WHILE_HELD = "while_held"
-"""In the details of the error: the call would fit once the running calls have ended."""
+"""The detail of an error that says that the call would be affordable once the running calls have ended."""
 
 
 def set_quota_status(error: GatewayError, app: str, *, bundled: bool) -> None:
-    """Give a quota refusal the HTTP status for this program. ``bundled``: the program contains an SDK.
+    """Give a quota refusal the HTTP status for this program. ``bundled``: an SDK is part of the program.
 
     Users of an SDK expect 429, and the SDK obeys ``x-should-retry``; a program around it may retry by itself.
     """
     if isinstance(error, QuotaExceeded):
-        name, usual = app.casefold(), 402 if bundled else QuotaExceeded.status
-        error.status = next((status for known, status in STATUSES.items() if name.startswith(known)), usual)
+        name, default = app.casefold(), 402 if bundled else QuotaExceeded.status
+        error.status = next((status for start, status in STATUSES.items() if name.startswith(start)), default)
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
-    """What one budget leaves."""
+    """What is left of the balance or of one budget."""
 
     label: str
+    """What it is called in messages."""
     code: str
+    """The code of the error if too little is left."""
     nanos: int | None
+    """None if it does not limit money."""
     tokens: int | None
+    """None if it does not limit tokens."""
     resets: Millis | None
-    whose: str = ""
-    """Whose budget it is: ``account``, ``group`` or ``token``."""
+    """When its window ends; None if it never does."""
+    owner_kind: str = ""
+    """Whose budget it is: ``account``, ``group`` or ``token``; empty for the balance."""
     name: str = ""
+    """The name of the group or token."""
     window: str = ""
     warning: str = ""
     """A warning that most of it is spent."""
@@ -66,11 +72,11 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     held_output: int
     """The output tokens that it must hold for."""
     needs: int
-    """What it needs, in nano-dollars or tokens."""
+    """The least that it needs, in nano-dollars or tokens."""
     in_tokens: bool = False
 
     def amount(self, number: int) -> str:
-        """Returns an amount of nano-dollars or tokens in words."""
+        """Returns an amount of nano-dollars or tokens as text."""
         return f"{number} {plural(number, 'token')}" if self.in_tokens else dollars(number)
 
     def held_by(self, call: Running) -> int:
@@ -82,53 +88,59 @@ def quota_exceeded(headroom: Headroom, shortage: Shortage, running: Iterable[Run
     """Returns the error of a call for which this budget is too small. ``running`` are the calls charged to it."""
     left = (headroom.tokens if shortage.in_tokens else headroom.nanos) or 0
     details: dict[str, object] = {} if headroom.resets is None else {"resets_at": iso(headroom.resets)}
-    if headroom.whose:
+    if headroom.owner_kind:
         unit = "tokens" if shortage.in_tokens else "dollars"
-        details |= {"budget_of": headroom.whose, "budget_window": headroom.window, "budget_unit": unit}
+        details |= {"budget_of": headroom.owner_kind, "budget_window": headroom.window, "budget_unit": unit}
     else:
         details["missing_nanos"] = shortage.needs - left
-    fix = advice(QuotaExceeded("", code=headroom.code, details=details), token=headroom.name, group=headroom.name)
+    remedy = advice(QuotaExceeded("", code=headroom.code, details=details), token=headroom.name, group=headroom.name)
     holders = sorted(filter(shortage.held_by, running), key=shortage.held_by, reverse=True)
     if shortage.needs <= left + sum(map(shortage.held_by, holders)):
         details[WHILE_HELD] = True
-    state = _state(headroom, shortage, left, holders)
+    state = _state_text(headroom, shortage, left, holders)
     parts = [state]
     if headroom.resets is not None:
         parts.append(f"it resets at {zoned_time(headroom.resets)}")
-    parts.append(fix)
-    if shortage.held_output > 16_000:  # programs ask for all they can get, and need far fewer
-        edit = f"'tollkeeper token edit {word(shortage.token.name)} --hold-output {ADVISED_OUTPUT}'"
-        if shortage.token.temporary:
-            edit += f", or for the next program 'tollkeeper run --hold-output {ADVISED_OUTPUT} -- PROGRAM'"
-        parts.append(f"or hold less for each call than the {shortage.held_output} output tokens that it allows: {edit}")
-    if shortage.token.temporary and headroom.whose == "token":
-        parts.append("once its program has ended, give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'")
+    parts += [remedy, *_remedies_of_token(headroom, shortage)]
     error = QuotaExceeded("; ".join(parts), code=headroom.code, details=details)
     error.state = state
     return error
 
 
-def _state(headroom: Headroom, shortage: Shortage, left: int, holders: Sequence[Running]) -> str:
+def _remedies_of_token(headroom: Headroom, shortage: Shortage) -> Iterator[str]:
+    """Yields what may be changed for the token, or for the program that uses it."""
+    token = shortage.token
+    if shortage.held_output > 16_000:  # programs ask for all they can get, and need far fewer
+        edit = f"'tollkeeper token edit {word(token.name)} --hold-output {ADVISED_OUTPUT}'"
+        if token.temporary:
+            edit += f", or for the next program 'tollkeeper run --hold-output {ADVISED_OUTPUT} -- PROGRAM'"
+        yield f"or hold less for each call than the {shortage.held_output} output tokens that it allows: {edit}"
+    if token.temporary and headroom.owner_kind == "token":
+        yield "once its program has ended, give the next one more: 'tollkeeper run --budget AMOUNT -- PROGRAM'"
+
+
+def _state_text(headroom: Headroom, shortage: Shortage, left: int, holders: Sequence[Running]) -> str:
+    """Returns what is left, and which running calls hold the rest."""
     held = sum(map(shortage.held_by, holders))
-    named = _holder_names(shortage, holders)
-    if not headroom.whose or left > 0:
-        has = max(0, left) if headroom.whose else left  # only the account may know its debt
+    names = _holder_names(shortage, holders)
+    if not headroom.owner_kind or left > 0:
         needs = shortage.amount(shortage.needs)
-        state = f"{headroom.label} has {shortage.amount(has)} left, and this call may need {needs}"
-        return f"{state}; running calls hold {shortage.amount(held)}: {named}" if holders else state
+        text = f"{headroom.label} has {shortage.amount(left)} left, and this call may need {needs}"
+        return f"{text}; running calls hold {shortage.amount(held)}: {names}" if holders else text
     if left + held <= 0:
         return f"{headroom.label} is used up"
-    return f"running calls hold the rest of {headroom.label}: {named}"
+    return f"running calls hold the rest of {headroom.label}: {names}"
 
 
 def _holder_names(shortage: Shortage, holders: Sequence[Running]) -> str:
+    """Returns the first running calls with what each holds. The models of other tokens are not named."""
     shown = holders[:3]
     models = [plain(call.model, 80) if call.token == shortage.token.id else "another token's" for call in shown]
-    named = ", ".join(
+    names = ", ".join(
         f"{call.id} ({model}) {shortage.amount(shortage.held_by(call))}"
         for call, model in zip(shown, models, strict=True)
     )
-    return f"{named} and {len(holders) - len(shown)} more" if len(holders) > len(shown) else named
+    return f"{names} and {len(holders) - len(shown)} more" if len(holders) > len(shown) else names
 
 
 def budget_warning(owner: str, budget: Budget, nanos: Nanos, tokens: int) -> str:

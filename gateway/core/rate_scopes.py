@@ -1,10 +1,10 @@
-"""What limits a call, prepared when the configuration changes, so that a call only compares.
+"""RateScope: the limits of one party (token, group or channel), prepared when the configuration changes.
 
-A party (token, group or channel) has rates, by the minute and day, and gates, which let through so many calls at a time
-and let others wait for a while.
+A party has rates, by the minute and day, and gates, each of which lets so many calls through at a time and lets others
+wait for a while.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -27,8 +27,9 @@ class ConcurrencyGate(msgspec.Struct, frozen=True, kw_only=True):
     """``calls in flight`` or ``streams``."""
     limit: int
     places: int
-    """How many more calls may wait."""
+    """How many calls may wait."""
     wait_s: float
+    """The most seconds that a call waits."""
 
 
 class RateScope(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,11 +52,12 @@ class RateScope(msgspec.Struct, frozen=True, kw_only=True):
 class CallScopes(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that limits the calls of one token before a channel is chosen."""
 
-    bounds: tuple[RateScope, ...]
+    rated: tuple[RateScope, ...]
     """The parties that have rates."""
     gates: tuple[ConcurrencyGate, ...]
     """The gates of a plain call."""
     stream_gates: tuple[ConcurrencyGate, ...]
+    """The gates of a stream."""
 
 
 def token_scope(token: Token, settings: Settings) -> RateScope:
@@ -77,13 +79,12 @@ def channel_scope(channel: Channel, settings: Settings) -> RateScope:
     return _rate_scope(("channel", channel.id), f"channel '{plain(channel.name)}'", limits, settings)
 
 
-def scopes_of(bounds: Iterable[RateScope]) -> CallScopes:
+def scopes_of(parties: Sequence[RateScope]) -> CallScopes:
     """Returns the combined limits of several parties."""
-    scopes = tuple(bounds)
-    gates = tuple(bound.gate for bound in scopes if bound.gate is not None)
-    streams = tuple(bound.stream_gate for bound in scopes if bound.stream_gate is not None)
-    rated = tuple(bound for bound in scopes if bound.rated)
-    return CallScopes(bounds=rated, gates=gates, stream_gates=gates + streams)
+    gates = tuple(party.gate for party in parties if party.gate is not None)
+    stream_gates = tuple(party.stream_gate for party in parties if party.stream_gate is not None)
+    rated = tuple(party for party in parties if party.rated)
+    return CallScopes(rated=rated, gates=gates, stream_gates=gates + stream_gates)
 
 
 def _rate_scope(key: Scope, label: str, limits: Limits, settings: Settings) -> RateScope:

@@ -22,31 +22,32 @@ MINUTE_S = 60.0
 
 
 class UsedToday(msgspec.Struct, frozen=True):
-    """Requests and tokens since local midnight, and seconds until the next one."""
+    """What a party has used since local midnight."""
 
     requests: int
     tokens: int
     reset_s: float
+    """Seconds until the next midnight."""
 
 
 Today = Callable[[Scope], UsedToday]
-"""Returns what a party used today; called only for limits by the day."""
+"""Returns what a party has used today. It is called only for limits by the day."""
 
 
 class LimitReached(msgspec.Struct, frozen=True, kw_only=True):
     """A limit that stops a call."""
 
     label: str
-    whose: str
+    party: str
     """``token``, ``group`` or ``channel``."""
     name: str
-    """Its name, such as ``requests a minute``."""
+    """The name of the limit, such as ``requests a minute``."""
     limit: int
     used: int
     amount: int
     """The amount that the call needs."""
     wait_s: float | None
-    """Seconds until it fits; None: never."""
+    """Seconds until the amount fits; None if it never does."""
 
     @property
     def reason(self) -> str:
@@ -60,8 +61,8 @@ class LimitReached(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.limit} {plural(self.limit, self.name)}"
 
     def error(self) -> RateLimited:
-        """Returns the error."""
-        details: dict[str, object] = {"limit": self.limit, "limit_name": self.name, "limit_of": self.whose}
+        """Returns the error of a call that is refused for this limit."""
+        details: dict[str, object] = {"limit": self.limit, "limit_name": self.name, "limit_of": self.party}
         if self.wait_s is None:
             msg = (
                 f"this call needs about {self.amount} of {self.name}, more than {self.label} may ever use at once "
@@ -75,141 +76,144 @@ class LimitReached(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ticket(msgspec.Struct, eq=False):
-    """What one admitted call took: places until ``close``, and tokens, corrected at the end."""
+    """What an admitted call takes of the limits: places until ``close``, and tokens, which are corrected at its end."""
 
-    _entries: "list[_Entry]"
-    _lines: ConcurrencyLimiter
+    _counted: "list[_CountedCall]"
+    _concurrency: ConcurrencyLimiter
     _gates: Collection[ConcurrencyGate]
 
     def close(self) -> None:
         """Free the places: the call has ended."""
         if self._gates:
-            self._lines.leave(self._gates)
+            self._concurrency.leave(self._gates)
             self._gates = ()
 
     def correct_tokens(self, tokens: int) -> None:
-        """Replace the estimate by what was used: credit returns, excess becomes debt of the same minute."""
-        for entry in self._entries:
-            if entry.log is not None:
-                entry.log.total += tokens - entry.amount
-                entry.amount = tokens
+        """Replace the estimate by the tokens used. The difference counts in the minute in which the call began."""
+        for counted in self._counted:
+            if counted.log is not None:
+                counted.log.total += tokens - counted.amount
+                counted.amount = tokens
 
 
-class _Entry(msgspec.Struct, eq=False):
+class _CountedCall(msgspec.Struct, eq=False):
+    """A call in a log: one request, or its tokens."""
+
     at: float
     amount: int
-    log: "_Log | None"
+    log: "_MinuteLog | None"
     """None once its minute is over: the call then no longer counts."""
 
 
-class _Log(msgspec.Struct, eq=False):
-    """The amounts of the last minute and their sum."""
+class _MinuteLog(msgspec.Struct, eq=False):
+    """The calls of the last minute and the sum of their amounts."""
 
-    entries: deque[_Entry] = msgspec.field(default_factory=deque)
+    calls: deque[_CountedCall] = msgspec.field(default_factory=deque)
     total: int = 0
 
     def expire(self, now: float) -> None:
-        entries = self.entries
-        while entries and entries[0].at <= now - MINUTE_S:
-            gone = entries.popleft()
-            self.total -= gone.amount
-            gone.log = None
+        """Drop the calls that are older than a minute."""
+        calls = self.calls
+        while calls and calls[0].at <= now - MINUTE_S:
+            expired = calls.popleft()
+            self.total -= expired.amount
+            expired.log = None
 
-    def add(self, now: float, amount: int) -> _Entry:
-        entry = _Entry(now, amount, self)
-        self.entries.append(entry)
+    def add(self, now: float, amount: int) -> _CountedCall:
+        counted = _CountedCall(now, amount, self)
+        self.calls.append(counted)
         self.total += amount
-        return entry
+        return counted
 
-    def wait(self, limit: int, amount: int, now: float) -> float:
+    def wait_s(self, limit: int, amount: int, now: float) -> float:
         """Returns the seconds until ``amount`` more fits below ``limit``; 0 if it does now."""
-        over = self.total + amount - limit
-        if over <= 0:
+        excess = self.total + amount - limit
+        if excess <= 0:
             return 0.0
-        for entry in self.entries:
-            over -= entry.amount
-            if over <= 0:
-                return max(0.0, entry.at + MINUTE_S - now)
+        for counted in self.calls:
+            excess -= counted.amount
+            if excess <= 0:
+                return max(0.0, counted.at + MINUTE_S - now)
         return MINUTE_S
 
 
 class Limiter:
-    """The logs of all parties, and the queues at their gates. ``mono`` returns seconds."""
+    """The rates of all parties, and the queues at their gates. ``mono`` returns seconds."""
 
     def __init__(self, mono: Callable[[], float], today: Today) -> None:
         self._mono = mono
         self._today = today
-        self._requests: dict[Scope, _Log] = {}
-        self._tokens: dict[Scope, _Log] = {}
-        self.lines = ConcurrencyLimiter()
+        self._requests: dict[Scope, _MinuteLog] = {}
+        self._tokens: dict[Scope, _MinuteLog] = {}
+        self.concurrency = ConcurrencyLimiter()
 
-    def check(self, bounds: Iterable[RateScope], tokens: int) -> None:
+    def check(self, scopes: Iterable[RateScope], tokens: int) -> None:
         """Raises RateLimited for the limit that needs the longest wait. Takes nothing.
 
-        ``tokens``: what the call may use, with the output that its caps allow.
+        ``tokens`` is how many the call may use, with the output that its caps allow.
         """
-        over = self.against(bounds, tokens)
-        if over is not None:
-            raise over.error()
+        reached = self.first_reached(scopes, tokens)
+        if reached is not None:
+            raise reached.error()
 
-    def against(self, bounds: Iterable[RateScope], tokens: int) -> LimitReached | None:
-        """Returns the limit that stops the call for the longest time, if any does; of equals, the first."""
+    def first_reached(self, scopes: Iterable[RateScope], tokens: int) -> LimitReached | None:
+        """Returns the limit that stops the call for the longest time, the first of several; None if none does."""
         now = self._mono()
         reached = [
-            use.reached(bound, tokens if use.of_tokens else 1, now)
-            for bound in bounds
-            for use in self._uses(bound, now)
+            use.reached(scope, tokens if use.of_tokens else 1, now)
+            for scope in scopes
+            for use in self._uses(scope, now)
         ]
-        return max(filter(None, reached), key=lambda over: inf if over.wait_s is None else over.wait_s, default=None)
+        return max(filter(None, reached), key=lambda limit: inf if limit.wait_s is None else limit.wait_s, default=None)
 
-    def _uses(self, bound: RateScope, now: float) -> Iterator["_Use"]:
-        """Yields all the limits of a party, with what is used of them."""
-        limits = bound.limits
+    def _uses(self, scope: RateScope, now: float) -> Iterator["_LimitUse"]:
+        """Yields the rate limits of a party, with what is used of each."""
+        limits = scope.limits
         for logs, of_tokens, limit in ((self._requests, False, limits.rpm), (self._tokens, True, limits.tpm)):
             if limit is not None:
-                log = logs.get(bound.key) or _Log()
+                log = logs.get(scope.key) or _MinuteLog()
                 log.expire(now)
-                newest = log.entries[-1].at + MINUTE_S - now if log.entries else 0.0
-                yield _Use("minute", of_tokens, limit, log.total, newest, log)
-        if bound.daily:
-            today = self._today(bound.key)
+                reset_s = log.calls[-1].at + MINUTE_S - now if log.calls else 0.0
+                yield _LimitUse("minute", of_tokens, limit, log.total, reset_s, log)
+        if scope.daily:
+            today = self._today(scope.key)
             for of_tokens, limit, used in ((False, limits.rpd, today.requests), (True, limits.tpd, today.tokens)):
                 if limit is not None:
-                    yield _Use("day", of_tokens, limit, used, today.reset_s, None)
+                    yield _LimitUse("day", of_tokens, limit, used, today.reset_s, None)
 
     def take(
         self,
-        bounds: Iterable[RateScope],
+        scopes: Iterable[RateScope],
         tokens: int,
         gates: Collection[ConcurrencyGate] = (),
         held: Collection[ConcurrencyGate] = (),
     ) -> Ticket:
         """Count one call with an estimate of its tokens against all scopes, and take places at all gates.
 
-        Places at the gates, also those ``held`` before, are freed by ``Ticket.close``.
+        ``Ticket.close`` frees the places, including those that were ``held`` before.
         """
         if gates:
-            self.lines.enter(gates, held)
-        entries: list[_Entry] = []
-        for bound in bounds:
+            self.concurrency.enter(gates, held)
+        counted: list[_CountedCall] = []
+        for scope in scopes:
             now = self._mono()
-            if bound.limits.rpm is not None:
-                _log_of(self._requests, bound.key, now).add(now, 1)
-            if bound.limits.tpm is not None:
-                entries.append(_log_of(self._tokens, bound.key, now).add(now, tokens))
-        return Ticket(entries, self.lines, gates)
+            if scope.limits.rpm is not None:
+                _log_for(self._requests, scope.key, now).add(now, 1)
+            if scope.limits.tpm is not None:
+                counted.append(_log_for(self._tokens, scope.key, now).add(now, tokens))
+        return Ticket(counted, self.concurrency, gates)
 
-    def readings(self, bounds: Iterable[RateScope]) -> Readings:
-        """Returns the tightest limits of requests and of tokens, for ``x-ratelimit-*`` headers."""
+    def readings(self, scopes: Iterable[RateScope]) -> Readings:
+        """Returns the limits of requests and of tokens of which the least is left, for ``x-ratelimit-*`` headers."""
         now = self._mono()
-        uses = [use for bound in bounds for use in self._uses(bound, now)]
+        uses = [use for scope in scopes for use in self._uses(scope, now)]
         return (
             _tightest([use.reading() for use in uses if not use.of_tokens]),
             _tightest([use.reading() for use in uses if use.of_tokens]),
         )
 
 
-class _Use(NamedTuple):
+class _LimitUse(NamedTuple):
     """A limit and what is used of it."""
 
     span: str
@@ -218,37 +222,40 @@ class _Use(NamedTuple):
     limit: int
     used: int
     reset_s: float
-    log: _Log | None
-    """The calls of the minute."""
+    """Seconds until all of it is free again."""
+    log: _MinuteLog | None
+    """The calls of the minute; None for a limit by the day."""
 
-    def reached(self, bound: RateScope, amount: int, now: float) -> LimitReached | None:
-        """Returns why so much more does not fit; None if it does."""
-        wait: float | None = None
+    def reached(self, scope: RateScope, amount: int, now: float) -> LimitReached | None:
+        """Returns the limit if so much more does not fit below it now; None if it does."""
+        wait_s: float | None = None
         if amount <= self.limit:
-            over = self.used + amount > self.limit
-            wait = self.log.wait(self.limit, amount, now) if self.log is not None else self.reset_s * over
-            if wait <= 0:
+            if self.log is not None:
+                wait_s = self.log.wait_s(self.limit, amount, now)
+            else:
+                wait_s = self.reset_s if self.used + amount > self.limit else 0.0
+            if wait_s <= 0:
                 return None
         return LimitReached(
-            label=bound.label,
-            whose=bound.key[0],
+            label=scope.label,
+            party=scope.key[0],
             name=f"{'tokens' if self.of_tokens else 'requests'} a {self.span}",
             limit=self.limit,
             used=self.used,
             amount=amount,
-            wait_s=wait,
+            wait_s=wait_s,
         )
 
     def reading(self) -> LimitReading:
-        """Returns what is left of it."""
+        """Returns the limit and what is left of it, for headers."""
         return LimitReading(self.limit, max(0, self.limit - self.used), self.reset_s)
 
 
-def _log_of(logs: dict[Scope, _Log], key: Scope, now: float) -> _Log:
-    """Returns the log without expired entries: it never grows beyond a minute's calls."""
+def _log_for(logs: dict[Scope, _MinuteLog], key: Scope, now: float) -> _MinuteLog:
+    """Returns a party's log without expired calls, so that it never grows beyond a minute's calls."""
     log = logs.get(key)
     if log is None:
-        log = logs[key] = _Log()
+        log = logs[key] = _MinuteLog()
     else:
         log.expire(now)
     return log
@@ -261,21 +268,20 @@ def _tightest(readings: list[LimitReading]) -> LimitReading | None:
 
 
 def headers_of(readings: Readings) -> dict[str, str]:
-    """Returns ``x-ratelimit-*`` headers of the tightest limits, if any."""
-    out: dict[str, str] = {}
+    """Returns the ``x-ratelimit-*`` headers for these limits."""
+    headers: dict[str, str] = {}
     for kind, reading in zip(("requests", "tokens"), readings, strict=True):
         if reading is not None:
-            out[f"x-ratelimit-limit-{kind}"] = str(reading.limit)
-            out[f"x-ratelimit-remaining-{kind}"] = str(reading.left)
-            out[f"x-ratelimit-reset-{kind}"] = duration(reading.reset_s)
-    return out
+            headers[f"x-ratelimit-limit-{kind}"] = str(reading.limit)
+            headers[f"x-ratelimit-remaining-{kind}"] = str(reading.left)
+            headers[f"x-ratelimit-reset-{kind}"] = duration(reading.reset_s)
+    return headers
 
 
 def duration(seconds: float) -> str:
-    """Returns a span in the form of ``x-ratelimit-reset-*``: ``1.2s``, ``6m0s``, ``23h5m0s``."""
+    """Returns a duration as ``x-ratelimit-reset-*`` has it: ``1.2s``, ``6m0s``, ``23h5m0s``."""
     if seconds < MINUTE_S:
         return f"{max(0.0, seconds):.1f}s"
-    whole = ceil(seconds)
-    hours, rest = divmod(whole, 3600)
-    minutes, secs = divmod(rest, 60)
-    return f"{hours}h{minutes}m{secs}s" if hours else f"{minutes}m{secs}s"
+    minutes, whole_seconds = divmod(ceil(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes}m{whole_seconds}s" if hours else f"{minutes}m{whole_seconds}s"

@@ -1,12 +1,12 @@
-"""Refusals: refused calls are recorded too, but a flood of them only as a trickle.
+"""Refusals: refused calls are recorded too, but of a flood of them only a few a second.
 
 Whatever a client sends, neither the log nor memory grows by more than a little a second: not by one refusal repeated,
-and not by refusals that differ each time in the name of an unknown model or address. What is left out is counted, and a
-record has the count a second later, whether another refusal follows or not. A flood that lasts for minutes is recorded
-more rarely.
+and not by refusals that each name another unknown model or address. Refusals that get no record of their own are
+counted, and a shared record has the count a second later, whether another refusal follows or not. If a flood lasts for
+minutes, its records become rarer.
 
-Counts are kept apart for each token, reason, program, API, and model or address, as long as these are few. The rest
-share a record, which leaves out the fields in which they differ.
+Refusals are counted apart by token, reason, API, program, and model or address, as long as these are few. Others of the
+same token and reason share a record, which leaves out the fields in which they differ.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,42 +27,50 @@ from gateway.domain.units import Millis
 from gateway.inbound.api import InboundRequest
 
 GAP_S = 1.0
-"""Seconds between two records of the same refusal of the same token."""
+"""Seconds between two records of the same kind of refusal."""
 BURST = 20
-"""How many refusals of one token for one reason, with different models, are recorded at once; then one a second."""
+"""How many refusals of one token for one reason, of different kinds, are recorded at once; then one for each gap."""
 LONG_GAP_S = 10.0
+"""Seconds between two records in a long flood."""
+LONG_FLOOD = 600
+"""After how many records a flood counts as long."""
 KINDS_KEPT = 1000
 
 
-_About = tuple[str, ...]
-"""Token, reason, API, program, and address or model."""
-_OTHERS: _About = ()
-"""Stands for those that are too many to be counted apart."""
+_Kind = tuple[str, ...]
+"""What tells refusals apart: token, reason, API, program, and address or model."""
+_MIXED: _Kind = ()
+"""Stands for all kinds that are not counted apart."""
+_VARYING_FIELDS = ("app", "api", "request", "model")
+"""The fields in which refusals of one token for one reason differ."""
 
 
-class _Repeats:
-    """Refusals that were left out and share a record."""
+class _SharedRecord:
+    """Refusals that were not recorded on their own and share a record."""
 
-    __slots__ = ("about", "count", "first", "last")
+    __slots__ = ("count", "first", "kind", "last")
 
-    def __init__(self, about: _About, first: Record) -> None:
-        self.about = about
+    def __init__(self, kind: _Kind, first: Record) -> None:
+        self.kind = kind
+        """The kind of all of them, or ``_MIXED``."""
         self.first = first
-        """The record has its id, its moment and its retry count."""
+        """The first one, of which the record has the id, the time and the retry count."""
         self.last = first
         """The last one, without the fields in which others differ."""
         self.count = 0
 
-    def add(self, record: Record, about: _About) -> None:
+    def add(self, record: Record, kind: _Kind) -> None:
+        """Count one more refusal. What differs from the others is left out of the record."""
         self.count += 1
-        if about == self.about:
+        if kind == self.kind:
             self.last = record
             return
-        self.about, last = _OTHERS, self.last
-        common = {name: value for name in _NAMES if (value := getattr(record, name)) == getattr(last, name)}
+        self.kind, last = _MIXED, self.last
+        fields = {
+            name: value if (value := getattr(record, name)) == getattr(last, name) else "" for name in _VARYING_FIELDS
+        }
         marks = tuple(mark for mark in record.marks if not mark.startswith(SIZE_MARK))
-        names, stream = dict.fromkeys(_NAMES, "") | common, last.stream and record.stream
-        self.last = msgspec.structs.replace(record, marks=marks, stream=stream, **names)
+        self.last = msgspec.structs.replace(record, marks=marks, stream=last.stream and record.stream, **fields)
 
     def record(self) -> Record:
         """Returns the record of all of them."""
@@ -72,41 +80,38 @@ class _Repeats:
         return msgspec.structs.replace(self.last, id=first.id, ts=first.ts, retry=first.retry, marks=marks)
 
 
-_NAMES = ("app", "api", "request", "model")
-"""The fields in which refusals of one token for one reason differ."""
-
-
 class _Flood:
     """The refusals of one token for one reason."""
 
-    __slots__ = ("at", "due", "left", "recorded", "waiting")
+    __slots__ = ("_credit", "_updated", "scheduled", "shared", "written")
 
     def __init__(self, now: float) -> None:
-        self.at, self.left = now, float(BURST)
-        self.waiting: dict[_About, _Repeats] = {}
-        """What was left out since the last record."""
-        self.recorded = 0
-        """How many records were written since it was quiet."""
-        self.due = False
-        """Whether the left-out refusals will be recorded soon."""
+        self._updated, self._credit = now, float(BURST)
+        self.shared: dict[_Kind, _SharedRecord] = {}
+        """The shared records that are not yet written."""
+        self.scheduled = False
+        """Whether they will be written soon."""
+        self.written = 0
+        """How many records were written since the flood began."""
 
     @property
     def gap_s(self) -> float:
-        return GAP_S if self.recorded < 600 else LONG_GAP_S
+        return GAP_S if self.written < LONG_FLOOD else LONG_GAP_S
 
-    def admits(self, now: float) -> bool:
-        self.left = min(BURST, self.left + (now - self.at) / self.gap_s)
-        self.at = now
-        if self.left >= BURST:
-            self.recorded = 0
-        if self.left < 1:
+    def take_credit(self, now: float) -> bool:
+        """Use up one of the records that may be written at once. Returns whether there was one."""
+        self._credit = min(BURST, self._credit + (now - self._updated) / self.gap_s)
+        self._updated = now
+        if self._credit >= BURST:  # it has been quiet for a while
+            self.written = 0
+        if self._credit < 1:
             return False
-        self.left -= 1
+        self._credit -= 1
         return True
 
 
 class Refusals:
-    """Writes one record a second for each kind of refusal, with the number left out before it."""
+    """Writes the records of refused calls."""
 
     def __init__(
         self,
@@ -116,68 +121,70 @@ class Refusals:
         later: Callable[[float, Callable[[], None]], None],
         group_of: Callable[[Token], Group | None],
     ) -> None:
-        """``later`` calls a function after so many seconds."""
+        """``note`` writes a record; ``later`` calls a function after so many seconds."""
         self._note = note
         self._bus = bus
         self._clock = clock
         self._later = later
         self._group_of = group_of
         self._closed = False
-        self._seen: dict[_About, float] = {}
+        self._written_at: dict[_Kind, float] = {}
         """When each kind was last recorded, the oldest first."""
         self._floods: dict[tuple[str, str], _Flood] = {}
+        """By token and reason."""
         self._models: set[str] = set()
         self._apps: set[str] = set()
 
     def note(
         self, origin: CallOrigin, error: GatewayError, token: Token | None, request: InboundRequest | None
     ) -> None:
-        """Record a refusal, which costs and holds nothing."""
+        """Record a refusal, on its own or with others. It costs and holds nothing."""
         error.recorded = True
         now = self._clock.mono()
         record = self._record(origin, error, token, request, now)
-        about = (record.token, record.code, record.api, record.app, record.request or record.model)
+        kind = (record.token, record.code, record.api, record.app, record.request or record.model)
         flood = self._flood(record.token, record.code, now)
-        repeats = flood.waiting.get(about)
-        if repeats is None:
-            known = _OTHERS if _OTHERS in flood.waiting or not flood.admits(now) else about
-            if known == about and now - self._seen.get(about, -LONG_GAP_S) >= flood.gap_s:
-                self._write(record, about, flood)
+        shared = flood.shared.get(kind)
+        if shared is None:
+            counted_apart = _MIXED not in flood.shared and flood.take_credit(now)
+            if counted_apart and now - self._written_at.get(kind, -LONG_GAP_S) >= flood.gap_s:
+                self._write(record, kind, flood)
                 return
-            repeats = flood.waiting.setdefault(known, _Repeats(about, record))
-        repeats.add(record, about)
-        if not flood.due and not self._closed:
-            flood.due = True
-            self._later(flood.gap_s, lambda: self._catch_up(flood))
+            shared = flood.shared.setdefault(kind if counted_apart else _MIXED, _SharedRecord(kind, record))
+        shared.add(record, kind)
+        if not flood.scheduled and not self._closed:
+            flood.scheduled = True
+            self._later(flood.gap_s, lambda: self._write_shared(flood))
 
-    def catch_up(self) -> None:
-        """Record what was left out so far."""
+    def write_shared(self) -> None:
+        """Write the shared records of all refusals so far."""
         for flood in self._floods.values():
-            self._catch_up(flood)
+            self._write_shared(flood)
 
     def close(self) -> None:
-        """Record what was left out so far. Later left-out refusals are not recorded."""
-        self.catch_up()
+        """Write the shared records. Later refusals without a record of their own are not recorded."""
+        self.write_shared()
         self._closed = True
 
-    def _catch_up(self, flood: _Flood) -> None:
-        """Record what was left out."""
-        flood.due = False
-        if not self._closed:
-            waiting, flood.waiting = flood.waiting, {}
-            for known, repeats in waiting.items():
-                if known == _OTHERS:
-                    flood.admits(self._clock.mono())  # it counts as one of those recorded in this second
-                self._write(repeats.record(), repeats.about, flood)
+    def _write_shared(self, flood: _Flood) -> None:
+        flood.scheduled = False
+        if self._closed:
+            return
+        shared_records, flood.shared = flood.shared, {}
+        for kind, shared in shared_records.items():
+            if kind == _MIXED:
+                flood.take_credit(self._clock.mono())  # it counts as one of those recorded in this second
+            self._write(shared.record(), shared.kind, flood)
 
-    def _write(self, record: Record, about: _About, flood: _Flood) -> None:
-        flood.recorded += 1
-        if about != _OTHERS:
-            self._remember(about, self._clock.mono())
-        model = _known_name(self._models, record.model) if record.code == "model_not_found" else record.model
-        record = msgspec.structs.replace(record, model=model, app=_known_name(self._apps, record.app))
+    def _write(self, record: Record, kind: _Kind, flood: _Flood) -> None:
+        """Write a record, without invented names."""
+        flood.written += 1
+        if kind != _MIXED:
+            self._note_written(kind, self._clock.mono())
+        model = _limited_name(self._models, record.model) if record.code == "model_not_found" else record.model
+        record = msgspec.structs.replace(record, model=model, app=_limited_name(self._apps, record.app))
         self._note(record)
-        self._bus.settled(record)
+        self._bus.publish_record(record)
 
     def _record(
         self,
@@ -187,8 +194,9 @@ class Refusals:
         request: InboundRequest | None,
         now: float,
     ) -> Record:
+        """Returns the record of one refusal."""
         group = self._group_of(token) if token is not None else None
-        called = error.code != "unknown_url" and (not origin.request or origin.request.startswith("POST "))
+        is_call = error.code != "unknown_url" and (not origin.request or origin.request.startswith("POST "))
         return Record(
             id=origin.id,
             ts=origin.ts,
@@ -198,60 +206,62 @@ class Refusals:
             group_name=group.changed_name if group is not None else "",
             model="" if request is None else plain(request.model, 80),
             app=origin.app,
-            api=origin.api.name if called else "",
+            api=origin.api.name if is_call else "",
             request=origin.request,
             stream=request is not None and request.stream,
             status=origin.api.status(error),
             outcome=Outcome.REFUSED,
             code=error.code,
-            error=plain(error.record_message, 1200),  # all of a usual one: its end says what to do
+            error=plain(error.record_message, 1200),  # room for the end of a usual one, which says what to do
             ms=Millis(round((now - origin.began) * 1000)),
             retry=origin.retry,
             marks=tuple(_marks(error, token, group)),
         )
 
-    def _flood(self, who: str, code: str, now: float) -> _Flood:
-        flood = self._floods.get((who, code))
+    def _flood(self, token: str, code: str, now: float) -> _Flood:
+        """Returns the flood that a refusal belongs to. Of too many floods the oldest is forgotten."""
+        flood = self._floods.get((token, code))
         if flood is None:
             if len(self._floods) >= KINDS_KEPT:
-                self._catch_up(self._floods.pop(next(iter(self._floods))))
-            flood = self._floods[who, code] = _Flood(now)
+                self._write_shared(self._floods.pop(next(iter(self._floods))))
+            flood = self._floods[token, code] = _Flood(now)
         return flood
 
-    def _remember(self, key: _About, now: float) -> None:
-        self._seen.pop(key, None)
-        if len(self._seen) >= KINDS_KEPT:
-            del self._seen[next(iter(self._seen))]
-        self._seen[key] = now
+    def _note_written(self, kind: _Kind, now: float) -> None:
+        self._written_at.pop(kind, None)
+        if len(self._written_at) >= KINDS_KEPT:
+            del self._written_at[next(iter(self._written_at))]
+        self._written_at[kind] = now
 
 
 def _marks(error: GatewayError, token: Token | None, group: Group | None) -> Iterator[str]:
+    """Yields marks for the paused channels, the budget that is too small, and the size of the request."""
     for channel in error.skipped if isinstance(error, NoChannel) else ():
         yield SKIPPED_MARK + channel
-    if budget := _budget_of(error, token, group):
+    if budget := _exceeded_budget(error, token, group):
         yield EXCEEDED_MARK + budget
     if error.request_size is not None:
         yield error.request_size.mark()
 
 
-def _budget_of(error: GatewayError, token: Token | None, group: Group | None) -> str:
-    """Returns the id of the budget that was too small for the call; empty if it was refused for another reason.
+def _exceeded_budget(error: GatewayError, token: Token | None, group: Group | None) -> str:
+    """Returns the id of the budget that is too small for the call; empty if it was refused for another reason.
 
-    A budget of which running calls hold the rest for a while is not too small.
+    A budget counts as large enough if running calls hold the rest of it.
     """
     if error.details.get(WHILE_HELD):
         return ""
-    window, kind = error.details.get("budget_window"), error.details.get("budget_of")
+    window, owner = error.details.get("budget_window"), error.details.get("budget_of")
     if isinstance(error, QuotaExceeded) and error.code == error.default_code and window is None:
         return BALANCE_ID
-    if token is None or not isinstance(window, str) or not isinstance(kind, str):
+    if token is None or not isinstance(window, str) or not isinstance(owner, str):
         return ""
-    owner = {"token": token.id, "group": group.id if group is not None else ""}
-    return budget_id(window, kind, owner.get(kind, ""))
+    owner_ids = {"token": token.id, "group": group.id if group is not None else ""}
+    return budget_id(window, owner, owner_ids.get(owner, ""))
 
 
-def _known_name(names: set[str], name: str) -> str:
-    """Returns the name unless there are too many: invented names would stay in the sums for ever."""
+def _limited_name(names: set[str], name: str) -> str:
+    """Returns the name, or nothing once there are too many: invented names would stay in the sums for ever."""
     if name not in names:
         if len(names) >= 200:
             return ""

@@ -16,16 +16,16 @@ _Key = tuple[TokenId, str]
 class ResponseMemory:
     """All remembered responses. Each stores only its own input and output; a conversation is a chain of ids."""
 
-    def __init__(self, limit: Callable[[], int], mono: Callable[[], float], room: int = 4) -> None:
+    def __init__(self, limit: Callable[[], int], mono: Callable[[], float], parts: int = 4) -> None:
         """``limit`` returns the most bytes; 0 keeps nothing. A response over ``limit() // room`` is not kept."""
         self._limit = limit
         self._mono = mono
-        self._room = room
-        self._kept: OrderedDict[_Key, tuple[float, KeptResponse]] = OrderedDict()
+        self._parts = parts
+        self._responses: OrderedDict[_Key, tuple[float, KeptResponse]] = OrderedDict()
         self._items: dict[_Key, str] = {}
-        """Maps an item's id to its response's id."""
-        self._unread: list[tuple[TokenId, Callable[[], KeptResponse | None]]] = []
-        self._unread_size = 0
+        """The id of each item's response."""
+        self._lazy: list[tuple[TokenId, Callable[[], KeptResponse | None]]] = []
+        self._lazy_size = 0
         self._size = 0
 
     @property
@@ -36,58 +36,58 @@ class ResponseMemory:
     @property
     def size(self) -> int:
         """Returns how many bytes the responses take."""
-        return self._size + self._unread_size
+        return self._size + self._lazy_size
 
     def keep_lazily(self, token: TokenId, read: Callable[[], KeptResponse | None], size: int) -> None:
-        """Remember the response that ``read`` returns. It is called on the first look-up: most are never looked up.
+        """Remember the response that ``read`` returns, which is called when any response is looked up: most never are.
 
-        ``size`` is how many bytes it holds until then.
+        ``size`` is how many bytes ``read`` keeps in memory until then.
         """
-        self._unread.append((token, read))
-        self._unread_size += size
-        if len(self._unread) >= 64 or self._unread_size > self._limit() // self._room:
-            self._read()
+        self._lazy.append((token, read))
+        self._lazy_size += size
+        if len(self._lazy) >= 64 or self._lazy_size > self._limit() // self._parts:
+            self._load()
 
     def keep(self, token: TokenId, response: KeptResponse) -> None:
         """Remember a response, unless it would take too large a part of the limit."""
-        if response.size > self._limit() // self._room:
+        if response.size > self._limit() // self._parts:
             return
         self._drop(token, response.id)
-        self._kept[token, response.id] = (self._mono(), response)
+        self._responses[token, response.id] = (self._mono(), response)
         self._items |= {(token, item): response.id for item in response.items}
         self._size += response.size
         self._trim()
 
     def find(self, token: TokenId, id: str) -> KeptResponse | None:
-        """Returns a response, and marks it as used."""
-        self._read()
+        """Returns a response, and notes that it was used; None if it is not remembered."""
+        self._load()
         self._trim()
-        _, response = self._kept.get((token, id), (0.0, None))
+        _, response = self._responses.get((token, id), (0.0, None))
         if response is not None:
-            self._kept[token, id] = (self._mono(), response)
-            self._kept.move_to_end((token, id))
+            self._responses[token, id] = (self._mono(), response)
+            self._responses.move_to_end((token, id))
         return response
 
-    def item_of(self, token: TokenId, id: str) -> bytes | None:
-        """Returns an output item of a remembered response as JSON; None if it is not remembered."""
-        self._read()
+    def find_item(self, token: TokenId, id: str) -> bytes | None:
+        """Returns an output item of a remembered response as JSON; None if there is none with this id."""
+        self._load()
         response = self.find(token, self._items.get((token, id), ""))
         return bytes(response.items[id]) if response is not None and id in response.items else None
 
     def forget(self, token: TokenId, id: str) -> bool:
         """Forget a response. Returns whether it was remembered."""
-        self._read()
+        self._load()
         return self._drop(token, id)
 
     def clear(self) -> None:
         """Forget all responses."""
-        self._kept.clear()
+        self._responses.clear()
         self._items.clear()
-        self._unread.clear()
-        self._size = self._unread_size = 0
+        self._lazy.clear()
+        self._size = self._lazy_size = 0
 
     def _drop(self, token: TokenId, id: str) -> bool:
-        _, response = self._kept.pop((token, id), (0.0, None))
+        _, response = self._responses.pop((token, id), (0.0, None))
         if response is None:
             return False
         self._size -= response.size
@@ -97,21 +97,21 @@ class ResponseMemory:
 
     def _trim(self) -> None:
         limit, oldest = self._limit(), self._mono() - 24 * 3600.0
-        while self._kept:
-            key, (used, _) = next(iter(self._kept.items()))
+        while self._responses:
+            key, (used, _) = next(iter(self._responses.items()))
             if self._size <= limit and used >= oldest:
                 return
             self._drop(*key)
 
-    def _read(self) -> None:
-        unread, self._unread, self._unread_size = self._unread, [], 0
+    def _load(self) -> None:
+        unread, self._lazy, self._lazy_size = self._lazy, [], 0
         for token, read in unread:
             if (response := read()) is not None:
                 self.keep(token, response)
 
 
 class TokenMemory:
-    """The remembered responses of one token. Several memories are searched in order."""
+    """The remembered responses of one token, in several memories that are searched in order."""
 
     def __init__(self, token: TokenId, *memories: ResponseMemory) -> None:
         self._token = token
@@ -126,19 +126,19 @@ class TokenMemory:
         """Returns the conversation's responses up to this one, oldest first; empty if not all are remembered."""
         chain: list[KeptResponse] = []
         while response and len(chain) < 2048:
-            kept = self.find(response)
-            if kept is None:
+            remembered = self.find(response)
+            if remembered is None:
                 return []
-            chain.append(kept)
-            response = kept.previous
+            chain.append(remembered)
+            response = remembered.previous
         return chain[::-1] if not response else []
 
     def conversation(self, response: str) -> list[KeptResponse]:
-        """Returns the same responses; empty if the upstream of one may keep the conversation."""
+        """Returns the responses of ``chain``; empty if an upstream may store the conversation of one."""
         chain = self.chain(response)
-        return [] if any(kept.elsewhere for kept in chain) else chain
+        return [] if any(response.elsewhere for response in chain) else chain
 
     def item(self, id: str) -> bytes | None:
-        """Returns an item of a response; None if it is not remembered."""
-        matches = (memory.item_of(self._token, id) for memory in self._memories)
+        """Returns an output item of a remembered response as JSON; None if there is none with this id."""
+        matches = (memory.find_item(self._token, id) for memory in self._memories)
         return next(filter(None, matches), None)

@@ -6,27 +6,23 @@ itself, or says that it will be free in a moment. Then come the channels of the 
 
 The ``RetryBudget`` limits second attempts and attempts at a paused channel, so that broken upstreams are not flooded: a
 fifth of the calls in flight, but at least three, and over time no more than a fifth of the calls and three a second. An
-attempt at another channel that is well does not count: ``channel_health`` limits those, and pauses failing channels.
-After its first attempt, a call may go to a paused channel freely once: for a fallback model that it has not tried, at a
+attempt at another healthy channel does not count: ``channel_health`` limits those, and pauses failing channels. After
+its first attempt, a call may go to a paused channel freely once: for a fallback model that it has not tried, at a
 channel where it has not failed.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
-from copy import copy
-from hashlib import blake2b
 
 import msgspec
 
-from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import KEY_KINDS, ChannelHealth
+from gateway.core.model_entry import ModelEntry, Route
 from gateway.core.rate_scopes import ConcurrencyGate
-from gateway.core.routing import Draw, RouteCapacity, RouteChoice, choose
+from gateway.core.routing import Draw, LimitCheck, RouteChoice, choose
 from gateway.core.settlement import billed_unseen
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import ChannelId
-from gateway.inbound.api import InboundRequest
 
 RETRY_SHARE = 0.2
 LEAST_RETRIES = 3.0
@@ -39,92 +35,20 @@ class RetryBudget:
         self._mono = mono
         self._in_flight = in_flight
         self._credit = LEAST_RETRIES
-        self._then = mono()
+        self._updated = mono()
         self.calls = 0
-        """How many calls there were."""
+        """How many calls came since the credit was updated."""
 
     def take(self) -> bool:
         """Take one retry if it is allowed. Returns whether it is."""
         now = self._mono()
-        earned = RETRY_SHARE * self.calls + LEAST_RETRIES * (now - self._then)
+        earned = RETRY_SHARE * self.calls + LEAST_RETRIES * (now - self._updated)
         self._credit = min(max(LEAST_RETRIES, RETRY_SHARE * self._in_flight()), self._credit + earned)
-        self.calls, self._then = 0, now
+        self.calls, self._updated = 0, now
         if self._credit < 1:
             return False
         self._credit -= 1
         return True
-
-
-KEEP_FAILURE_S = 2.0
-MOST_FAILURES = 256
-
-
-class RecentFailures:
-    """Calls of the last seconds that failed before their answer began, at every channel that could be tried.
-
-    Some clients repeat a failed call at once, up to thirty times. A repetition gets the same failure, without another
-    attempt at the upstreams.
-    """
-
-    def __init__(self, mono: Callable[[], float]) -> None:
-        self._mono = mono
-        self._known: OrderedDict[bytes, tuple[UpstreamError, float]] = OrderedDict()
-
-    def note(self, token: str, body: bytes, error: UpstreamError) -> None:
-        """Remember that the call failed now. A mistake in the request does not count."""
-        if error.http_status < 500:
-            return
-        kept = copy(error).with_traceback(None)
-        self._known[_digest(token, body)] = kept, self._mono()
-        while len(self._known) > MOST_FAILURES:
-            self._known.popitem(last=False)
-
-    def of(self, token: str, body: bytes) -> UpstreamError | None:
-        """Returns the failure of the same call a moment ago."""
-        if not self._known:
-            return None
-        known = _digest(token, body)
-        error, then = self._known.get(known, (None, 0.0))
-        if error is None or self._mono() - then <= KEEP_FAILURE_S:
-            return None if error is None else copy(error)
-        del self._known[known]
-        return None
-
-
-class BrokenStreams:
-    """Streams of the last seconds that broke after part of the answer was sent.
-
-    Claude Code and other programs then make the whole call again, at once and often without a stream. It is paid for
-    twice, so the second call is marked.
-    """
-
-    def __init__(self, mono: Callable[[], float]) -> None:
-        self._mono = mono
-        self.known: OrderedDict[bytes, float] = OrderedDict()
-        """When each conversation's stream broke."""
-
-    def note(self, token: str, request: InboundRequest) -> None:
-        """Remember that the stream broke now."""
-        self.known[_conversation(token, request)] = self._mono()
-        while len(self.known) > MOST_FAILURES:
-            self.known.popitem(last=False)
-
-    def repeated(self, token: str, request: InboundRequest) -> bool:
-        """Returns whether this is the same call again. Only the first repetition of each break counts."""
-        then = self.known.pop(_conversation(token, request), None)
-        return then is not None and self._mono() - then <= 5.0
-
-
-def _conversation(token: str, request: InboundRequest) -> bytes:
-    """Returns a short name of the conversation, the same for a stream and a plain call."""
-    said = request.fields.get(request.turns) or request.fields.get("prompt") or b""
-    about = f"{request.session}\0{request.model}\0".encode("utf-8", "replace")
-    view = memoryview(said)
-    return _digest(token, about + b"%d\0" % len(view) + view[: 64 << 10] + view[-(64 << 10) :])
-
-
-def _digest(token: str, body: bytes) -> bytes:
-    return blake2b(body, key=token.encode()[:64], digest_size=16).digest()
 
 
 MOST_TRIES = 3
@@ -141,7 +65,7 @@ class NextStep(msgspec.Struct, frozen=True):
     choice: RouteChoice
     route: Route
     entry: ModelEntry
-    """The model to call: the one the client named, or one that may answer for it."""
+    """The model to call: the requested one, or one that may answer for it."""
     wait_s: float = 0.0
     """Seconds to wait before."""
 
@@ -149,26 +73,30 @@ class NextStep(msgspec.Struct, frozen=True):
 class RetryState:
     """The failed attempts of one call."""
 
-    def __init__(self, entry: ModelEntry, first: ModelEntry) -> None:
-        """``first`` is the model that is tried first: that of the call, or one that may answer for it."""
-        self._original, self._entry = entry, first
-        self._others = [other for other in entry.fallbacks if other is not first]
-        if first is not entry:
-            self._others.append(entry)
+    def __init__(self, requested: ModelEntry, first: ModelEntry) -> None:
+        """``first`` is the model that is tried first: the requested one, or one that may answer for it."""
+        self._requested, self._entry = requested, first
+        self._other_models = [other for other in requested.fallbacks if other is not first]
+        if first is not requested:
+            self._other_models.append(requested)
         self._tried: set[ChannelId] = set()
-        self._left = MOST_TRIES
+        """Channels and keys that are not tried again with the present model."""
+        self._tries_left = MOST_TRIES
         self._more_keys = MORE_KEYS
         self._last: Route | None = None
+        """The last route that failed with the present model."""
         self._repeated = False
-        self._dead: set[ChannelId] = set()
+        """Whether that route was tried twice."""
+        self._unreachable: set[ChannelId] = set()
         """Channels that could not be reached or did not answer, whichever model was requested."""
-        self._failed_at: dict[str, set[ChannelId]] = {}
-        """The channels where a model failed, by model."""
-        self._put_off: set[str] = set()
-        self._rested = False
-        """Whether it went to a paused channel after its first attempt."""
-        self._failing: set[ChannelId] = set()
-        """Channels where it failed, with any key or model."""
+        self._failed_with: dict[str, set[ChannelId]] = {}
+        """The channels and keys where each model failed."""
+        self._failed_channels: set[ChannelId] = set()
+        """Channels where the call failed, with any key or model."""
+        self._postponed: set[str] = set()
+        """Models whose paused channels wait until the other models were tried."""
+        self._used_paused = False
+        """Whether the call went to a paused channel after its first attempt."""
         self.failures: list[UpstreamError] = []
         self.gates: tuple[ConcurrencyGate, ...] = ()
         """Where a place may come free for a call without a next step."""
@@ -178,86 +106,90 @@ class RetryState:
         at_fault = fault_of(route, failure.kind)
         self._last = route
         self._tried.add(at_fault)
-        self._failing.add(route.channel.id)
-        self._failed_at.setdefault(self._entry.name, set()).add(at_fault)
+        self._failed_channels.add(route.channel.id)
+        self._failed_with.setdefault(self._entry.name, set()).add(at_fault)
         if failure.kind in (FailureKind.NETWORK, FailureKind.SLOW):
-            self._dead.add(at_fault)
+            self._unreachable.add(at_fault)
         self.failures.append(failure)
         if at_fault == route.key_id and self._more_keys:
             self._more_keys -= 1
         else:
-            self._left -= 1
+            self._tries_left -= 1
 
     def next(
-        self, health: ChannelHealth, draw: Draw, retries: RetryBudget, room: RouteCapacity | None = None
+        self, health: ChannelHealth, draw: Draw, retries: RetryBudget, limit_check: LimitCheck | None = None
     ) -> NextStep | None:
         """Returns where to go now; None if the call has failed."""
-        if _spent(self.failures) or len(self.failures) >= 6 + MORE_KEYS - self._more_keys:
+        if _sent_twice(self.failures) or len(self.failures) >= 6 + MORE_KEYS - self._more_keys:
             return None
         self.gates = ()
-        step = None if is_refused(self.failures[-1]) else self._here(health, draw, retries, room)
-        while step is None and self._others:
-            other = self._others.pop(0)
-            if may_help(self.failures[-1], self._original, other):
-                self._turn_to(other)
-                step = self._here(health, draw, retries, room)
+        step = None
+        if not is_refused(self.failures[-1]):
+            step = self._next_with_model(health, draw, retries, limit_check)
+        while step is None and self._other_models:
+            other = self._other_models.pop(0)
+            if may_answer(self.failures[-1], self._requested, other):
+                self._switch_model(other)
+                step = self._next_with_model(health, draw, retries, limit_check)
         return step
 
-    def _turn_to(self, other: ModelEntry) -> None:
-        """Return to a channel that failed with another model, if it can be reached."""
-        self._entry, self._left, self._repeated, self._last = other, MOST_TRIES, False, None
-        self._tried = self._dead | self._failed_at.get(other.name, set())
+    def _switch_model(self, other: ModelEntry) -> None:
+        """Continue with another model. Channels that failed with the former one are tried again if reachable."""
+        self._entry, self._tries_left, self._repeated, self._last = other, MOST_TRIES, False, None
+        self._tried = self._unreachable | self._failed_with.get(other.name, set())
 
-    def _here(
-        self, health: ChannelHealth, draw: Draw, retries: RetryBudget, room: RouteCapacity | None
+    def _next_with_model(
+        self, health: ChannelHealth, draw: Draw, retries: RetryBudget, limit_check: LimitCheck | None
     ) -> NextStep | None:
-        """Returns the next attempt at the same model."""
-        if self._left <= 0:
+        """Returns the next attempt with the present model."""
+        if self._tries_left <= 0:
             return None
-        choice = choose(self._entry.routes, frozenset(self._tried), health, draw, room)
+        choice = choose(self._entry.routes, frozenset(self._tried), health, draw, limit_check)
         self.gates = choice.gates
-        if choice.route is not None and not choice.resting:
+        if choice.route is not None and not choice.paused:
             return self._step(choice, choice.route)
-        if (again := self._again(health, draw)) is not None and retries.take():
+        if (repetition := self._repetition(health, draw)) is not None and retries.take():
             self._repeated = True
-            return again
-        if choice.route is None or self._puts_off() or not (self._is_free(choice.route) or retries.take()):
+            return repetition
+        if choice.route is None or self._postpone() or not (self._may_use_freely(choice.route) or retries.take()):
             return None
-        self._rested = True
+        self._used_paused = True
         return self._step(choice, choice.route)
 
-    def _puts_off(self) -> bool:
-        """Returns whether a paused channel waits until the other models were tried; once for each model."""
-        if not self._others or self._entry.name in self._put_off:
+    def _postpone(self) -> bool:
+        """Let the paused channel wait until the other models were tried, once for each model. Returns whether it
+        waits.
+        """
+        if not self._other_models or self._entry.name in self._postponed:
             return False
-        self._put_off.add(self._entry.name)
-        self._others.append(self._entry)
+        self._postponed.add(self._entry.name)
+        self._other_models.append(self._entry)
         return True
 
-    def _is_free(self, route: Route) -> bool:
-        """Returns whether a paused channel may be called outside of the retry budget, like by a call of the fallback
+    def _may_use_freely(self, route: Route) -> bool:
+        """Returns whether a paused channel may be called outside of the retry budget, as by a call of the fallback
         model itself.
 
         This holds once in a call, for the first attempt of a fallback, and not where the call has already failed.
         """
-        new = self._entry is not self._original and self._entry.name not in self._failed_at
-        return new and not self._rested and route.channel.id not in self._failing
+        is_new_fallback = self._entry is not self._requested and self._entry.name not in self._failed_with
+        return is_new_fallback and not self._used_paused and route.channel.id not in self._failed_channels
 
     def _step(self, choice: RouteChoice, route: Route) -> NextStep:
-        if self._entry is not self._original:
-            choice = as_fallback(choice, self._original)
+        if self._entry is not self._requested:
+            choice = as_fallback(choice, self._requested)
         return NextStep(choice, route, self._entry)
 
-    def _again(self, health: ChannelHealth, draw: Draw) -> NextStep | None:
-        """Returns the same channel again, if it is the only one and may work."""
+    def _repetition(self, health: ChannelHealth, draw: Draw) -> NextStep | None:
+        """Returns another attempt at the same channel, if it is the only one and may work."""
         route, failure = self._last, self.failures[-1]
         if route is None or self._repeated or len(self._tried) > 1:
             return None
-        pause = _pause_s(failure, opened=health.state(route.channel).name == "cooling")
-        if pause is None:
+        pause_s = _pause_s(failure, paused=health.state(route.channel).name == "cooling")
+        if pause_s is None:
             return None
-        wait = pause + draw(PAUSE_MS) / 1000
-        return NextStep(RouteChoice(route, f"retried after {wait:.1f} s", (), None), route, self._entry, wait)
+        wait_s = pause_s + draw(PAUSE_MS) / 1000
+        return NextStep(RouteChoice(route, f"retried after {wait_s:.1f} s", (), None), route, self._entry, wait_s)
 
 
 def fault_of(route: Route, kind: FailureKind) -> ChannelId:
@@ -265,22 +197,25 @@ def fault_of(route: Route, kind: FailureKind) -> ChannelId:
     return route.key_id if route.key_id and kind in KEY_KINDS else route.channel.id
 
 
-def _pause_s(failure: UpstreamError, *, opened: bool) -> float | None:
-    """Returns how long to wait before the same channel is tried again; None if it is not."""
-    retry_after = failure.retry_after_s
-    if retry_after is not None and retry_after > 5.0:  # nobody waits so long
+def _pause_s(failure: UpstreamError, *, paused: bool) -> float | None:
+    """Returns the seconds before the same channel is tried again; None if it is not.
+
+    ``paused``: the failure paused the channel for all calls.
+    """
+    retry_after_s = failure.retry_after_s
+    if retry_after_s is not None and retry_after_s > 5.0:  # too long for a waiting client
         return None
     if failure.kind is FailureKind.RATE:
-        return retry_after
-    # Groq lacks capacity at this moment
+        return retry_after_s
+    # 498: Groq lacks capacity at this moment
     broke = failure.kind is FailureKind.SERVER and (failure.status == 498 or not 300 <= failure.status < 500)
     unreached = failure.kind is FailureKind.NETWORK and not failure.sent
-    return max(PAUSE_MS / 1000, retry_after or 0.0) if (broke or unreached) and not opened else None
+    return max(PAUSE_MS / 1000, retry_after_s or 0.0) if (broke or unreached) and not paused else None
 
 
-def as_fallback(choice: RouteChoice, original: ModelEntry) -> RouteChoice:
+def as_fallback(choice: RouteChoice, requested: ModelEntry) -> RouteChoice:
     """Returns the choice of a channel for a fallback of the requested model, with that in its reason."""
-    return msgspec.structs.replace(choice, why=f"fallback for {original.name}, {choice.why}")
+    return msgspec.structs.replace(choice, reason=f"fallback for {requested.name}, {choice.reason}")
 
 
 def is_refused(failure: UpstreamError) -> bool:
@@ -296,12 +231,12 @@ def is_too_long(failure: UpstreamError) -> bool:
     return failure.code == "context_length_exceeded"
 
 
-def may_help(failure: UpstreamError, original: ModelEntry, other: ModelEntry) -> bool:
-    """Returns whether another model may answer: not if the request is at fault, unless it is too long."""
-    longer = other.context is not None and (original.context is None or other.context > original.context)
-    return not is_refused(failure) or (longer and is_too_long(failure))
+def may_answer(failure: UpstreamError, requested: ModelEntry, other: ModelEntry) -> bool:
+    """Returns whether another model may answer: not if the request is at fault, unless it is only too long."""
+    has_longer_context = other.context is not None and (requested.context is None or other.context > requested.context)
+    return not is_refused(failure) or (has_longer_context and is_too_long(failure))
 
 
-def _spent(failures: list[UpstreamError]) -> bool:
-    """Returns whether the call was sent twice without success: it is not sent again."""
+def _sent_twice(failures: list[UpstreamError]) -> bool:
+    """Returns whether the call was sent twice without success, so that it is not sent again."""
     return sum(billed_unseen(f.kind, sent=f.sent) for f in failures) > 1

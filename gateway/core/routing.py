@@ -1,52 +1,24 @@
-"""Which channel a call goes to next, with which of its keys, and why the others were skipped.
+"""Which channel a call goes to next, with which of its keys, and why other channels were skipped.
 
-Pure: it reads states, gets randomness as a parameter, and changes nothing. Tiers follow priority; within a tier,
-weights decide a draw. Channels already tried, disabled or paused are skipped, each with its reason. If only paused ones
-are left, the one that resumes soonest is the last resort. Of several keys a free one is drawn.
+Pure: it reads states, takes randomness as a parameter, and changes nothing. Tiers follow the group's policy; within a
+tier, a draw by weight decides. Channels that were already tried, are disabled or are paused are skipped, each with its
+reason. If only paused channels are left, the one that resumes soonest is the last resort. If a channel has several
+keys, one of the usable ones is drawn.
 """
 
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from gateway.core.catalog import Route
-from gateway.core.channel_health import TOKENS, ChannelHealth, LatencyStats
+from gateway.core.channel_health import ChannelHealth, HealthState
+from gateway.core.latency import TOKENS, LatencyStats
+from gateway.core.model_entry import Route
 from gateway.core.rate_scopes import ConcurrencyGate
 from gateway.domain.human_values import brief_span, pause_text
 from gateway.domain.units import ChannelId
 
-
-def standing(
-    route: Route, tried: frozenset[ChannelId], health: ChannelHealth
-) -> tuple[list[Route], list[tuple[float, Route]]]:
-    """Returns the free keys, and the paused ones with the seconds left. Tried and refused keys are in neither."""
-    free: list[Route] = []
-    resting: list[tuple[float, Route]] = []
-    for key_route in route.keys:
-        if key_route.key_id in tried:
-            continue
-        state = health.state_of(key_route.key_id)
-        if state.name == "cooling" or (state.name == "half_open" and health.on_trial(key_route.key_id)):
-            resting.append((state.left_s, key_route))
-        elif state.name != "attention":
-            free.append(key_route)
-    return free, resting
-
-
-def pick(route: Route, tried: frozenset[ChannelId], health: ChannelHealth, draw: Callable[[int], int]) -> Route:
-    """Returns a free key, each equally likely; if all are paused, the one that is free soonest.
-
-    One of the two lists must not be empty.
-    """
-    free, resting = standing(route, tried, health)
-    if free:
-        return free[draw(len(free))] if len(free) > 1 else free[0]
-    return min(resting, key=lambda pair: pair[0])[1]
-
-
 Draw = Callable[[int], int]
 """Returns a random number from 0 up to, but not including, its argument."""
-
 
 NOTHING_TRIED: frozenset[ChannelId] = frozenset()
 
@@ -60,37 +32,37 @@ class SkippedRoute(msgspec.Struct, frozen=True):
     channel: str
     reason: str
     rule: str
-    """``tried``, ``attention``, ``missing``, ``cooling``, ``trial`` or ``busy``; for its own limits ``full`` (calls in
-    flight) or ``limit`` (rates)."""
-    left_s: float | None = None
-    """Seconds until it may serve; None if waiting does not help."""
+    """``tried``, ``attention``, ``missing``, ``cooling``, ``trial`` or ``busy``; for the channel's own limits ``full``
+    (calls in flight) or ``limit`` (rates)."""
+    wait_s: float | None = None
+    """Seconds until the channel may serve; None if waiting does not help."""
     model: str = ""
-    """The fallback model that it would have served; empty: the requested model."""
+    """The fallback model that it would have served; empty for the requested model."""
 
 
 class RouteChoice(msgspec.Struct, frozen=True):
-    """The next route, or None, and the reasons against the others."""
+    """The next route, if there is one, and why others were skipped."""
 
     route: Route | None
-    why: str
-    passed: tuple[SkippedRoute, ...]
+    reason: str
+    skipped: tuple[SkippedRoute, ...]
     retry_s: float | None
-    """Without a route: seconds until one may be free; None if waiting does not help."""
-    resting: bool = False
-    """Whether the route is a last resort: its channel is paused."""
+    """If there is no route, the seconds until one may be free; None if waiting does not help."""
+    paused: bool = False
+    """Whether the route is a last resort because its channel is paused."""
     gates: tuple[ConcurrencyGate, ...] = ()
-    """The gates where a place may come free, if only a last resort or nothing is left."""
+    """The gates where a place may come free, if there is no route or only a last resort."""
     tier: tuple[Route, ...] = ()
     """The routes that it was drawn from."""
 
     def chances(self) -> dict[ChannelId, float]:
-        """Returns how likely each channel was drawn, from 0 to 1."""
+        """Returns the probability of each channel in the draw, from 0 to 1."""
         weights = _weights(self.tier)
         return {route.channel.id: weight / sum(weights) for route, weight in zip(self.tier, weights, strict=True)}
 
 
-RouteCapacity = Callable[[Route], SkippedRoute | None]
-"""Returns why a channel's own limits exclude it, if they do."""
+LimitCheck = Callable[[Route], SkippedRoute | None]
+"""Returns why a channel's own limits exclude it, or None if they do not."""
 
 
 def choose(
@@ -98,120 +70,150 @@ def choose(
     tried: frozenset[ChannelId],
     health: ChannelHealth,
     draw: Draw,
-    room: RouteCapacity | None = None,
+    limit_check: LimitCheck | None = None,
 ) -> RouteChoice:
-    """Returns the next channel for a call that already tried some channels, or some of their keys.
+    """Returns the next channel for a call. ``tried`` are the channels and keys that it has already tried.
 
     ``routes`` are in the order of their tiers.
     """
     free: list[Route] = []
-    resting: list[tuple[float, Route, bool]] = []
-    passed: list[SkippedRoute] = []
+    paused: list[tuple[Route, SkippedRoute]] = []
+    skipped: list[SkippedRoute] = []
     gates: list[ConcurrencyGate] = []
     for route in routes:
-        against = _against(route, tried, health)
-        if room is not None and (against is None or against.rule in LAST_RESORTS):
-            against = room(route) or against
-        if against is None:
+        skip = _skip(route, tried, health)
+        if limit_check is not None and (skip is None or skip.rule in LAST_RESORTS):
+            skip = limit_check(route) or skip
+        if skip is None:
             free.append(route)
             continue
-        passed.append(against)
-        if against.rule in LAST_RESORTS and against.left_s is not None:
-            resting.append((against.left_s, route, against.rule != "busy"))
-        elif against.rule == "full" and route.bound is not None and route.bound.gate is not None:
-            gates.append(route.bound.gate)
+        skipped.append(skip)
+        if skip.rule in LAST_RESORTS:
+            paused.append((route, skip))
+        elif skip.rule == "full" and route.scope is not None and route.scope.gate is not None:
+            gates.append(route.scope.gate)
     if free:
-        tier = [route for route in free if route.rank.tier == free[0].rank.tier]
-        if free[0].rank.timed:
-            tier = fastest(tier, health.pace)
-        route = _draw(tier, draw)
-        why = _why(place(route, health.pace), len(tier), tried)
-        chosen = pick(route, tried, health, draw) if route.keys else route
-        return RouteChoice(chosen, why, tuple(passed), None, tier=tuple(tier))
-    if resting:
-        left, route, rests = min(resting, key=lambda entry: entry[0])
-        chosen = pick(route, tried, health, draw) if route.keys else route
-        why = f"last resort, paused for {pause_text(left)}" if rests else f"busy, but the only one: {route.rank.place}"
-        waits = tuple(gates) if rests else ()
-        return RouteChoice(chosen, why, tuple(passed), left, resting=rests, gates=waits, tier=(route,))
-    soon = [entry.left_s for entry in passed if entry.rule in ("full", "limit") and entry.left_s is not None]
-    return RouteChoice(None, "", tuple(passed), min(soon, default=None), gates=tuple(gates))
+        return _draw_choice(free, tried, health, draw, tuple(skipped))
+    if paused:
+        route, skip = min(paused, key=lambda pair: pair[1].wait_s or 0.0)
+        chosen = choose_key(route, tried, health, draw) if route.keys else route
+        if skip.rule == "busy":
+            reason = f"busy, but the only one: {route.rank.place}"
+            return RouteChoice(chosen, reason, tuple(skipped), skip.wait_s, tier=(route,))
+        reason = f"last resort, paused for {pause_text(skip.wait_s or 0.0)}"
+        return RouteChoice(chosen, reason, tuple(skipped), skip.wait_s, paused=True, gates=tuple(gates), tier=(route,))
+    waits = [skip.wait_s for skip in skipped if skip.rule in ("full", "limit") and skip.wait_s is not None]
+    return RouteChoice(None, "", tuple(skipped), min(waits, default=None), gates=tuple(gates))
 
 
-def choose_from(tier: tuple[Route, ...], draw: Draw) -> RouteChoice:
-    """Returns the choice among routes of this first tier, all of which are well (``ModelEntry.first_tier``)."""
-    route = _draw(tier, draw)
-    return RouteChoice(route, _why(route.rank.place, len(tier), NOTHING_TRIED), (), None, tier=tier)
+def choose_in_tier(tier: tuple[Route, ...], draw: Draw) -> RouteChoice:
+    """Returns the choice among these routes, whose channels are all healthy (``ModelEntry.first_tier``)."""
+    route = tier[0] if len(tier) == 1 else _draw_route(tier, draw)
+    return RouteChoice(route, _reason(route.rank.place, len(tier), NOTHING_TRIED), (), None, tier=tier)
 
 
-def _against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> SkippedRoute | None:
-    """Returns the reason to skip a channel, if any."""
+def _draw_choice(
+    free: list[Route], tried: frozenset[ChannelId], health: ChannelHealth, draw: Draw, skipped: tuple[SkippedRoute, ...]
+) -> RouteChoice:
+    """Returns the choice among channels that may serve now."""
+    tier = [route for route in free if route.rank.tier == free[0].rank.tier]
+    if free[0].rank.by_latency:
+        tier = fastest(tier, health.latency)
+    route = _draw_route(tier, draw)
+    reason = _reason(place_text(route, health.latency), len(tier), tried)
+    chosen = choose_key(route, tried, health, draw) if route.keys else route
+    return RouteChoice(chosen, reason, skipped, None, tier=tuple(tier))
+
+
+def usable_keys(
+    route: Route, tried: frozenset[ChannelId], health: ChannelHealth
+) -> tuple[list[Route], list[tuple[float, Route]]]:
+    """Returns the free keys, and the paused ones with the seconds left. Tried and refused keys are in neither list."""
+    free: list[Route] = []
+    paused: list[tuple[float, Route]] = []
+    for key_route in route.keys:
+        if key_route.key_id in tried:
+            continue
+        state = health.state_of(key_route.key_id)
+        if state.name == "cooling" or (state.name == "half_open" and health.on_trial(key_route.key_id)):
+            paused.append((state.left_s, key_route))
+        elif state.name != "attention":
+            free.append(key_route)
+    return free, paused
+
+
+def choose_key(route: Route, tried: frozenset[ChannelId], health: ChannelHealth, draw: Draw) -> Route:
+    """Returns a free key, each equally likely; if all are paused, the one that resumes soonest.
+
+    At least one key must be free or paused.
+    """
+    free, paused = usable_keys(route, tried, health)
+    if free:
+        return free[draw(len(free))] if len(free) > 1 else free[0]
+    return min(paused, key=lambda pair: pair[0])[1]
+
+
+def _skip(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> SkippedRoute | None:
+    """Returns why a channel is skipped for its state or its failures; None if it may serve."""
+    name = route.channel.name
     if route.channel.id in tried:
-        return SkippedRoute(route.channel.name, "tried", "tried")
+        return SkippedRoute(name, "tried", "tried")
     state = health.state(route.channel)
-    missing = health.missing(route.channel.id).get(route.subject, 0.0)
-    if state.name == "ok" and not missing and not (route.keys and tried) and not route.rank.spill:
-        return None
-    name, reason = route.channel.name, state.reason
+    missing_s = health.missing(route.channel.id).get(route.subject, 0.0)
     if state.name == "attention":
-        again = f"tried again in {brief_span(round(state.left_s * 1000))}"
-        return SkippedRoute(name, f"needs attention, {again}: {reason}", "attention")
-    if missing:
-        return SkippedRoute(name, f"does not have the model, retry in {pause_text(missing)}", "missing", missing)
-    on_trial = state.name == "half_open" and health.on_trial(route.channel.id)
-    return (
-        _keys_against(route, tried, health)
-        or (
-            SkippedRoute(name, f"paused for {pause_text(state.left_s)}: {reason}", "cooling", state.left_s)
-            if state.left_s
-            else None
-        )
-        or (SkippedRoute(name, f"retrying: {reason}", "trial", 0.0) if on_trial else None)
-        or (_busy(route, health) if route.rank.spill else None)
-    )
+        retry = brief_span(round(state.left_s * 1000))
+        return SkippedRoute(name, f"needs attention, tried again in {retry}: {state.reason}", "attention")
+    if missing_s:
+        reason = f"does not have the model, retry in {pause_text(missing_s)}"
+        return SkippedRoute(name, reason, "missing", missing_s)
+    if route.keys and tried and (skip := _skip_for_keys(route, tried, health)) is not None:
+        return skip
+    return _skip_paused_or_busy(route, state, health)
 
 
-def _busy(route: Route, health: ChannelHealth) -> SkippedRoute | None:
-    """Returns the reason to skip a busy local server: others are tried first."""
-    running = health.in_flight(route.channel.id)
-    if running < route.rank.spill:
-        return None
-    return SkippedRoute(route.channel.name, f"busy: {running} in flight", "busy", 0.0)
+def _skip_paused_or_busy(route: Route, state: HealthState, health: ChannelHealth) -> SkippedRoute | None:
+    """Returns why a channel is used only as a last resort; None if it may serve."""
+    name = route.channel.name
+    if state.left_s:
+        return SkippedRoute(name, f"paused for {pause_text(state.left_s)}: {state.reason}", "cooling", state.left_s)
+    if state.name == "half_open" and health.on_trial(route.channel.id):
+        return SkippedRoute(name, f"retrying: {state.reason}", "trial", 0.0)
+    if route.rank.busy_from and (running := health.in_flight(route.channel.id)) >= route.rank.busy_from:
+        return SkippedRoute(name, f"busy: {running} in flight", "busy", 0.0)
+    return None
 
 
-def _keys_against(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> SkippedRoute | None:
-    """Returns whether a call that tried some of a channel's keys must wait for the others, or has none left."""
-    if not (route.keys and tried):
-        return None
-    free, waits = standing(route, tried, health)
+def _skip_for_keys(route: Route, tried: frozenset[ChannelId], health: ChannelHealth) -> SkippedRoute | None:
+    """Returns why a call that has tried some of a channel's keys cannot use the others now; None if it can."""
+    free, paused = usable_keys(route, tried, health)
     if free:
         return None
-    if not waits:
+    if not paused:
         return SkippedRoute(route.channel.name, "tried", "tried")
-    left = min(left for left, _ in waits)
-    return SkippedRoute(route.channel.name, f"its other keys are paused, one for {pause_text(left)}", "cooling", left)
+    left_s = min(left_s for left_s, _ in paused)
+    reason = f"its other keys are paused, one for {pause_text(left_s)}"
+    return SkippedRoute(route.channel.name, reason, "cooling", left_s)
 
 
-def fastest(tier: list[Route], pace: LatencyStats) -> list[Route]:
-    """Returns the routes without a recent measurement, else those whose answers come about as fast as any."""
-    times = [(pace.expected_s(route.channel.id, route.served.name), route) for route in tier]
-    if new := [route for seconds, route in times if seconds is None]:
-        return new
-    limit = 1.1 * min(seconds for seconds, _ in times if seconds is not None)  # about as fast
-    return [route for seconds, route in times if seconds is not None and seconds <= limit]
+def fastest(tier: list[Route], latency: LatencyStats) -> list[Route]:
+    """Returns the routes without a recent measurement; if all are measured, those within 10% of the fastest."""
+    times = [(latency.expected_s(route.channel.id, route.served.name), route) for route in tier]
+    if unmeasured := [route for seconds, route in times if seconds is None]:
+        return unmeasured
+    limit_s = 1.1 * min(seconds for seconds, _ in times if seconds is not None)
+    return [route for seconds, route in times if seconds is not None and seconds <= limit_s]
 
 
-def place(route: Route, pace: LatencyStats) -> str:
+def place_text(route: Route, latency: LatencyStats) -> str:
     """Returns, in words, why a channel has its place among the others."""
-    if not route.rank.timed:
+    if not route.rank.by_latency:
         return route.rank.place
-    seconds = pace.expected_s(route.channel.id, route.served.name)
-    return route.rank.place + (
-        ", not measured recently" if seconds is None else f", {TOKENS} tokens in {seconds:.1f} s"
-    )
+    seconds = latency.expected_s(route.channel.id, route.served.name)
+    measured = "not measured recently" if seconds is None else f"{TOKENS} tokens in {seconds:.1f} s"
+    return f"{route.rank.place}, {measured}"
 
 
-def _draw(tier: Sequence[Route], draw: Draw) -> Route:
+def _draw_route(tier: Sequence[Route], draw: Draw) -> Route:
     if len(tier) == 1:
         return tier[0]
     weights = _weights(tier)
@@ -224,10 +226,11 @@ def _draw(tier: Sequence[Route], draw: Draw) -> Route:
 
 
 def _weights(tier: Sequence[Route]) -> list[int]:
+    """Returns the weight of each route in the draw. If all weights are 0, all routes are equally likely."""
     weights = [route.channel.weight for route in tier]
     return weights if any(weights) else [1] * len(tier)
 
 
-def _why(place: str, share: int, tried: frozenset[ChannelId]) -> str:
-    drawn = f", drawn from {share}" if share > 1 else ""
+def _reason(place: str, tier_size: int, tried: frozenset[ChannelId]) -> str:
+    drawn = f", drawn from {tier_size}" if tier_size > 1 else ""
     return place + drawn + (f", after {len(tried)} failed" if tried else "")

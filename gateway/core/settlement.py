@@ -18,79 +18,95 @@ from gateway.domain.call import FailureKind, Outcome, Record
 from gateway.domain.cost import cost, highest_cost
 from gateway.domain.errors import UpstreamError, UpstreamTimeout
 from gateway.domain.estimate import Calibration
-from gateway.domain.price import Price, Rates, rates
+from gateway.domain.price import Rates, rates
 from gateway.domain.text import plain
 from gateway.domain.units import Millis, Nanos
 from gateway.domain.usage import NOTHING, OTHER_PARTS, PICTURES, Usage, UsageSource, canonical
 from gateway.inbound.api import InboundRequest
 from gateway.upstream.adapter import AnswerStream, WholeAnswer
 from gateway.upstream.redaction import quotes
-from gateway.upstream.usage_marks import without_charged
+from gateway.upstream.usage_marks import SUSPECT, without_charged
 
 _NOT_USED: Final = UsageSource.NONE
 _PARTIAL: Final = UsageSource.PARTIAL
 
 
 class Meter:
-    """Determines the usage of calls. Remembers, for each channel and model, how far its estimates are off."""
+    """Determines the usage of calls. Remembers for each channel and model how far its estimates are off."""
 
     def __init__(self) -> None:
         self.calibration = Calibration()
-        self._seen = 0
+        self._answered = 0
 
     def usage(self, call: Call, answer: WholeAnswer | AnswerStream) -> Usage:
-        """Returns the usage of a complete answer. All zeros count as not reported if there is output, and so does an
-        output of zero; see ``had_output``.
+        """Returns the usage of a complete answer.
+
+        If the answer has output (``had_output``), a reported output of zero counts as not reported.
         """
         reported = answer.reported
         if reported is not None and (reported.input or reported.output or answer.tally.empty):
-            self._seen += 1
-            if self._seen <= 8 or self._seen % 256 == 0:
-                self._learn(call, reported)
+            self._answered += 1
+            if self._answered <= 8 or self._answered % 256 == 0:
+                self._calibrate(call, reported)
             if reported.source is _PARTIAL and not reported.input:
-                return canonical(msgspec.structs.replace(reported, input=self.prompt(call)))
+                return canonical(msgspec.structs.replace(reported, input=self.prompt_tokens(call)))
             if reported.source is _PARTIAL or (not reported.output and had_output(call, answer)):
-                output = self._output(call, answer)
+                output = self._output_tokens(call, answer)
                 return canonical(msgspec.structs.replace(reported, output=output, source=UsageSource.PARTIAL))
             return reported
-        output = self._output(call, answer)
-        return canonical(Usage(input=self.prompt(call), output=output, source=UsageSource.ESTIMATED))
+        output = self._output_tokens(call, answer)
+        return canonical(Usage(input=self.prompt_tokens(call), output=output, source=UsageSource.ESTIMATED))
 
-    def broken(self, call: Call) -> Usage:
-        """Returns the usage of an incomplete call: zero, unless the client got some of the answer."""
+    def note_answer(self, call: Call, answer: WholeAnswer | AnswerStream) -> None:
+        """Set what a complete answer used and how it ended."""
+        result = call.result
+        result.usage = self.usage(call, answer)
+        result.finish, result.upstream_id, result.marks = answer.finish, answer.upstream_id, answer.marks
+        if (reported := answer.reported) is not None and not reported.output and had_output(call, answer):
+            result.marks = tuple(dict.fromkeys((*result.marks, SUSPECT)))
+        if call.context.client.gone:
+            result.outcome = Outcome.CLIENT_CLOSED
+
+    def partial_usage(self, call: Call) -> Usage:
+        """Returns the usage of a call that failed: zero, unless the client got part of the answer."""
         stream = call.attempt.stream
         if stream is None or not call.delivery.content_sent:
             return NOTHING
-        output = self._output(call, stream)
+        output = self._output_tokens(call, stream)
         reported = stream.reported
         if reported is None:
-            return canonical(Usage(input=self.prompt(call), output=output, source=UsageSource.ESTIMATED))
-        known = {"input": reported.input or self.prompt(call), "output": max(reported.output, output)}
-        return canonical(msgspec.structs.replace(reported, **known, source=UsageSource.PARTIAL))
+            return canonical(Usage(input=self.prompt_tokens(call), output=output, source=UsageSource.ESTIMATED))
+        input_tokens = reported.input or self.prompt_tokens(call)
+        return canonical(
+            msgspec.structs.replace(
+                reported, input=input_tokens, output=max(reported.output, output), source=UsageSource.PARTIAL
+            )
+        )
 
-    def unanswered(self, call: Call) -> Usage:
-        """Returns the usage of a plain call that was cancelled while its upstream worked: the prompt was read there."""
-        return canonical(Usage(input=self.prompt(call), source=UsageSource.ESTIMATED))
+    def prompt_only(self, call: Call) -> Usage:
+        """Returns the usage of a plain call that was cancelled while its upstream worked, which had read the prompt."""
+        return canonical(Usage(input=self.prompt_tokens(call), source=UsageSource.ESTIMATED))
 
-    def prompt(self, call: Call) -> int:
+    def prompt_tokens(self, call: Call) -> int:
         """Returns the estimated input tokens."""
         estimated = call.context.origin.api.prompt_tokens(call.context.request)
-        return min(call.need.input, self._corrected(call, estimated))
+        return min(call.need.input, self._calibrated(call, estimated))
 
-    def _output(self, call: Call, answer: WholeAnswer | AnswerStream) -> int:
-        """Returns the estimated output tokens."""
-        tokens = self._corrected(call, answer.tally.tokens())
+    def _output_tokens(self, call: Call, answer: WholeAnswer | AnswerStream) -> int:
+        """Returns the estimated output tokens, at most those that the request's caps allow."""
+        tokens = self._calibrated(call, answer.tally.tokens())
         need = call.need
         return min(tokens, need.capped) if need.capped == need.output else tokens
 
-    def _learn(self, call: Call, reported: Usage) -> None:
+    def _calibrate(self, call: Call, reported: Usage) -> None:
+        """Compare the estimate of a call's input with what its upstream reported."""
         route = call.attempt.route
         if route is None or call.context.request.input_bound > 8000:
             return
         estimated = call.context.origin.api.prompt_tokens(call.context.request)
         self.calibration.learn(route.channel.id, route.served.name, reported=reported.input, estimated=estimated)
 
-    def _corrected(self, call: Call, estimated: int) -> int:
+    def _calibrated(self, call: Call, estimated: int) -> int:
         route = call.attempt.route
         return estimated if route is None else self.calibration.apply(route.channel.id, route.served.name, estimated)
 
@@ -104,17 +120,12 @@ GONE = 499
 """The status of a call whose client left: nginx's convention, never sent."""
 
 
-NEAR = 8 * 1024
-"""How many bytes at each end of a request are compared with an upstream's id."""
-_UPSTREAM_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
-
-
 def record_of(call: Call, status: int, *, mono: float) -> Record:
     """Returns the record of an ended call, its cost computed with one rounding."""
     running, result, first_byte = call.running, call.result, call.delivery.first_byte
     origin, request, error = call.context.origin, call.context.request, result.error
-    usage, priced, marks = _priced_usage(call)
-    possible = _possible(call, charged=usage.source is not _NOT_USED) if result.billed else {}
+    usage, charged_rates, marks = _charge(call)
+    possible = _possible_costs(call, charged=usage.source is not _NOT_USED) if result.billed else {}
     return Record(
         id=running.id,
         ts=running.ts,
@@ -134,7 +145,7 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         outcome=result.outcome,
         code=error.code if error is not None else "",
         error=plain(error.record_message, 300) if error is not None else "",
-        finish=_finish(result.finish),
+        finish=_finish_word(result.finish),
         ms=Millis(max(0, round((mono - origin.began) * 1000))),
         ttft=Millis(max(0, round((first_byte - origin.began) * 1000))) if first_byte is not None else None,
         overhead=result.overhead_us,
@@ -147,50 +158,50 @@ def record_of(call: Call, status: int, *, mono: float) -> Record:
         parts=usage.parts,
         variant=usage.variant,
         source=usage.source,
-        cost=cost(usage, priced) if priced is not None else Nanos(0),
-        rates=priced,
+        cost=cost(usage, charged_rates) if charged_rates is not None else Nanos(0),
+        rates=charged_rates,
         held=call.held,
         possible=possible.pop(running.channel, Nanos(0)),
         possible_elsewhere=possible,
         attempts=tuple(result.attempts),
-        upstream_id=kept_id(result.upstream_id, request.body or _gather_text(request)) if result.upstream_id else "",
+        upstream_id=recorded_id(result.upstream_id, request.body or _request_text(request))
+        if result.upstream_id
+        else "",
         retry=origin.retry,
-        marks=marks + _marks(call),
+        marks=marks + _request_marks(call),
     )
 
 
-def _priced_usage(call: Call) -> tuple[Usage, Rates | None, tuple[str, ...]]:
-    """Returns what is charged, at which rates, and the answer's marks without what the price covers."""
+def _charge(call: Call) -> tuple[Usage, Rates | None, tuple[str, ...]]:
+    """Returns what is charged, at which rates (None if nothing is), and the answer's marks without those that the price
+    covers.
+    """
     usage, marks, price = call.result.usage, call.result.marks, call.attempt.price
     if usage.source is _NOT_USED or price is None:
         return usage, None, marks
-    at = _rates_of(usage, call, price)
-    return _with_pictures(usage, call, at), at, without_charged(marks, usage, price, at) if marks else marks
+    charged_rates = rates(price, usage.input, call.context.group.multiplier, usage.variant)
+    if usage.other_model:
+        charged_rates = _with_other_model(charged_rates, usage, call)
+    pictures = call.context.request.media.pictures
+    if pictures and charged_rates.extras and PICTURES in charged_rates.extras:  # they cost more than their tokens
+        usage = msgspec.structs.replace(usage, parts={**usage.parts, PICTURES: pictures})
+    return usage, charged_rates, without_charged(marks, usage, price, charged_rates) if marks else marks
 
 
-def _rates_of(usage: Usage, call: Call, price: Price) -> Rates:
-    """Returns the rates of a usage, with those of another model that worked on the answer, if its price is known."""
+def _with_other_model(own: Rates, usage: Usage, call: Call) -> Rates:
+    """Returns the rates of a call with those of another model that worked on the answer, if its price is known."""
     route, context = call.attempt.route, call.context
-    at = rates(price, usage.input, context.group.multiplier, usage.variant)
-    if route is None or not usage.other_model:
-        return at
-    others = upstream_model_price(route.channel, usage.other_model, context.catalog.registry, context.origin.ts)
-    if others is None:
-        return at
+    if route is None:
+        return own
+    other_price = upstream_model_price(route.channel, usage.other_model, context.catalog.registry, context.origin.ts)
+    if other_price is None:
+        return own
     tokens = sum(count for name, count in usage.parts.items() if name in OTHER_PARTS and name != "other_output")
-    text = rates(others, tokens, at.multiplier, usage.variant).text
-    return msgspec.structs.replace(at, extras={**(at.extras or {}), **dict(zip(OTHER_PARTS, text, strict=True))})
+    text = rates(other_price, tokens, own.multiplier, usage.variant).text
+    return msgspec.structs.replace(own, extras={**(own.extras or {}), **dict(zip(OTHER_PARTS, text, strict=True))})
 
 
-def _with_pictures(usage: Usage, call: Call, at: Rates) -> Usage:
-    """Returns the usage with the request's pictures, if they cost something beside their tokens."""
-    count = call.context.request.media.pictures
-    if not (count and at.extras and PICTURES in at.extras):
-        return usage
-    return msgspec.structs.replace(usage, parts={**usage.parts, PICTURES: count})
-
-
-def _possible(call: Call, *, charged: bool) -> dict[str, Nanos]:
+def _possible_costs(call: Call, *, charged: bool) -> dict[str, Nanos]:
     """Returns the most that upstreams may have billed for attempts without success, by channel id.
 
     The hold is for the most expensive model that might have answered, so the price of the model that was tried counts.
@@ -199,30 +210,35 @@ def _possible(call: Call, *, charged: bool) -> dict[str, Nanos]:
     if charged and billed and call.result.attempts[-1].billed:
         billed = billed[:-1]
     for channel, price in billed:
-        most = call.held
+        highest = call.held
         if price is not None:
             need, multiplier = call.need, call.context.group.multiplier
-            most = min(most, highest_cost(price, need.input, need.output, multiplier, need.extras))
-        costs[channel] = Nanos(costs.get(channel, 0) + most)
+            highest = min(highest, highest_cost(price, need.input, need.output, multiplier, need.extras))
+        costs[channel] = Nanos(costs.get(channel, 0) + highest)
     return costs
 
 
 @lru_cache(maxsize=256)
-def _finish(reason: str) -> str:
-    """Returns a finish reason as it is kept. Only a few are known."""
+def _finish_word(reason: str) -> str:
+    """Returns a finish reason for the record. There are only a few."""
     return plain(reason, 32)
 
 
-def kept_id(id: str, body: bytes) -> str:
-    """Returns the upstream's id for the record of a successful call; empty if it is none, or quotes the request.
+COMPARED_BYTES = 8 * 1024
+"""How many bytes at each end of a request are compared with an upstream's id."""
+_UPSTREAM_ID = re.compile(r"[\w.:+/=-]{1,80}", re.ASCII)
+
+
+def recorded_id(id: str, body: bytes) -> str:
+    """Returns the upstream's id for the record; empty if it is not an id, or quotes the request.
 
     This must be fast, because every call has an id: of each run of ``quotes.LONG`` characters one block is searched
     for, and only in the two ends of a long request.
     """
     if not _UPSTREAM_ID.fullmatch(id):
         return ""
-    if len(body) > 2 * NEAR:
-        body = body[:NEAR] + b"\0" + body[-NEAR:]
+    if len(body) > 2 * COMPARED_BYTES:
+        body = body[:COMPARED_BYTES] + b"\0" + body[-COMPARED_BYTES:]
     size = len(id)
     if size < quotes.LONG:
         blocks = [id] if size >= 2 * quotes.SHORT else []
@@ -237,13 +253,13 @@ def kept_id(id: str, body: bytes) -> str:
     return id
 
 
-def _gather_text(request: InboundRequest) -> bytes:
+def _request_text(request: InboundRequest) -> bytes:
     """Returns the text of a request without a body."""
     return b" ".join(request.fields.values())
 
 
-def _marks(call: Call) -> tuple[str, ...]:
-    """Returns marks for what happened to the request."""
+def _request_marks(call: Call) -> tuple[str, ...]:
+    """Returns marks for what the gateway changed in the request, and for what happened to the call."""
     attempt, route = call.attempt, call.attempt.route
     marks: tuple[str, ...] = ("dropped=" + ",".join(attempt.dropped),) if attempt.dropped else ()
     if attempt.lowered is not None:
@@ -259,7 +275,7 @@ def _marks(call: Call) -> tuple[str, ...]:
 
 
 def outcome_of(call: Call) -> Outcome:
-    """Returns how a failed call ended: as the one who ended it says, else by its error and how far it got."""
+    """Returns how a failed call ended: why it was ended from outside, else by its error and how far it got."""
     error = call.result.error
     if call.result.ended_by is not None:
         return call.result.ended_by
@@ -274,5 +290,5 @@ def outcome_of(call: Call) -> Outcome:
 
 
 def billed_unseen(kind: FailureKind, *, sent: bool) -> bool:
-    """Returns whether an upstream may have billed an attempt without success: it had the request and fell silent."""
+    """Returns whether an upstream may have billed an attempt that failed: it had the request and fell silent."""
     return sent and kind in (FailureKind.NETWORK, FailureKind.SLOW, FailureKind.CUT)

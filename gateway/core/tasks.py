@@ -1,4 +1,4 @@
-"""Tasks: the one place that starts background tasks, so that none is lost, nameless or silent."""
+"""Tasks: starts all background tasks, so that each has a name and none fails silently."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ class Tasks:
         self._running: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
-        """Start a task. Its exception, if it ends in one, goes to the log."""
+        """Start a task. If it ends in an exception, that is logged."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
         task.add_done_callback(self._ended)
@@ -26,7 +26,7 @@ class Tasks:
             _log.error("task %s ended in %r", task.get_name(), error)
 
     async def close(self) -> None:
-        """Cancel what still runs and wait until it has ended."""
+        """Cancel all running tasks, and wait until they have ended."""
         running = list(self._running)
         for task in running:
             task.cancel()

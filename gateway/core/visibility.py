@@ -1,11 +1,11 @@
-"""Visibility: the rule that shows a model to a token or hides it, found with the catalog that calls use."""
+"""Visibility: which rule shows a model to a token or hides it, found with the catalog that calls use."""
 
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from gateway.core.catalog import Catalog
-from gateway.core.group_policy import models_after
+from gateway.core.group_policy import fallback_models
 from gateway.domain.channel import Channel
 from gateway.domain.diagnosis import UnusedFallback
 from gateway.domain.group import Group
@@ -15,38 +15,42 @@ from gateway.domain.token import Token
 
 
 class Visibility(msgspec.Struct, frozen=True, kw_only=True):
-    """The rule, and what to do if the model is hidden."""
+    """Whether a token sees a model, and why."""
 
     visible: bool
     rule: str
     fix: str = ""
+    """What makes a hidden model visible."""
 
 
 def visibility_of(model: str, token: Token, group: Group, catalog: Catalog) -> Visibility:
-    """Returns why a token sees a model, or the first rule that hides it."""
+    """Returns whether a token sees a model, with the rule that shows it or the rules that hide it."""
     entry = catalog.visible(token).get(model)
     if entry is not None:
-        return Visibility(visible=True, rule=_visible_text(model, token, group, [r.channel.name for r in entry.routes]))
-    own = [channel for channel in catalog.registry.channels.values() if group.name in channel.groups]
-    if own and not any(channel.enabled for channel in own):
-        rule = f"every channel of group '{plain(group.name)}' is switched off: {', '.join(plain(c.name) for c in own)}"
-        return Visibility(visible=False, rule=rule, fix=f"'tollkeeper channel enable {word(own[0].name)}'")
+        channels = [route.channel.name for route in entry.routes]
+        return Visibility(visible=True, rule=_visible_text(model, token, group, channels))
+    channels_of_group = [channel for channel in catalog.registry.channels.values() if group.name in channel.groups]
+    if channels_of_group and not any(channel.enabled for channel in channels_of_group):
+        names = ", ".join(plain(channel.name) for channel in channels_of_group)
+        rule = f"every channel of group '{plain(group.name)}' is switched off: {names}"
+        fix = f"'tollkeeper channel enable {word(channels_of_group[0].name)}'"
+        return Visibility(visible=False, rule=rule, fix=fix)
     offering = [c for c in catalog.registry.channels.values() if any(s.name == model for s in c.models)]
     if not offering and any(rule.model == model for rule in group.fallbacks):
         return _hidden_alias(plain(model, 80), token, group)
-    seen = catalog.visible(token)
-    return _hidden_by(plain(model, 80), token, group, sorted(offering, key=lambda c: (-c.priority, c.name)), seen)
+    visible = catalog.visible(token)
+    return _hidden_model(plain(model, 80), token, group, sorted(offering, key=lambda c: (-c.priority, c.name)), visible)
 
 
 def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -> list[UnusedFallback]:
-    """Returns the group's fallbacks for this model that may not answer this token, and the rule that excludes each."""
+    """Returns the group's fallbacks for a model that may not answer this token, each with the rule that excludes it."""
     entry = catalog.visible(token).get(model)
     used = {other.name for other in entry.fallbacks} if entry is not None else set()
     unused = []
-    for name in models_after(model, group.fallbacks):
-        seen = visibility_of(name, token, group, catalog)
-        if name not in used and not seen.visible:
-            unused.append(UnusedFallback(model=name, rule=seen.rule, fix=seen.fix))
+    for name in fallback_models(model, group.fallbacks):
+        visibility = visibility_of(name, token, group, catalog)
+        if name not in used and not visibility.visible:
+            unused.append(UnusedFallback(model=name, rule=visibility.rule, fix=visibility.fix))
         elif name not in used and entry is not None:
             rule = "it has no price, and models without a price are refused"
             unused.append(UnusedFallback(model=name, rule=rule, fix=f"'tollkeeper price set {word(name)}'"))
@@ -54,8 +58,13 @@ def unused_fallbacks(model: str, token: Token, group: Group, catalog: Catalog) -
 
 
 def _visible_text(model: str, token: Token, group: Group, channels: list[str]) -> str:
-    by = ", ".join(plain(name) for name in channels)
-    rules = [f"group '{plain(group.name)}' has it from {by}" if channels else "no channel has it, others answer for it"]
+    """Returns the rules that show a model to a token."""
+    channel_names = ", ".join(plain(name) for name in channels)
+    rules = [
+        f"group '{plain(group.name)}' has it from {channel_names}"
+        if channels
+        else "no channel has it, others answer for it"
+    ]
     if group.models:
         rules.append(f"the group shows {_pattern(model, group.models)}")
     if token.models:
@@ -68,51 +77,58 @@ def _pattern(model: str, patterns: tuple[str, ...]) -> str:
 
 
 def _hidden_alias(model: str, token: Token, group: Group) -> Visibility:
-    """Returns why a name that exists only in the group's fallbacks is hidden: it must match all patterns too."""
+    """Returns why a name that exists only in the group's fallbacks is hidden. It too must match all patterns."""
     alias = f"'{model}' is another name for its fallbacks"
-    if unfit := _unfit(model, token, group):
-        rules = " and ".join(rule for rule, _ in unfit)
-        return Visibility(visible=False, rule=f"{alias}, and {rules}, which it does not fit", fix=_fix_all(unfit))
+    if excluding := _excluding_patterns(model, token, group):
+        rules = " and ".join(rule for rule, _ in excluding)
+        return Visibility(
+            visible=False, rule=f"{alias}, and {rules}, which it does not fit", fix=_join_fixes(excluding)
+        )
     rule = f"{alias}, and none of them may answer this token"
     return Visibility(visible=False, rule=rule, fix="see the fallbacks below")
 
 
-def _hidden_by(model: str, token: Token, group: Group, offering: list[Channel], seen: Iterable[str]) -> Visibility:
-    """Returns all rules that hide the model, in the order in which the catalog applies them. ``seen`` are the models
+def _hidden_model(
+    model: str, token: Token, group: Group, offering: list[Channel], visible: Iterable[str]
+) -> Visibility:
+    """Returns all rules that hide the model, in the order in which the catalog applies them. ``visible`` are the models
     that the token sees.
     """
     if not offering:
         fix = "choose one from 'tollkeeper model list', or add it: 'tollkeeper channel edit NAME --models ...'"
-        near = " or ".join(f"'{plain(name)}'" for name in near_names(model, seen))
+        near = " or ".join(f"'{plain(name)}'" for name in near_names(model, visible))
         rule = f"no channel offers a model named '{model}'" + (f"; did you mean {near}?" if near else "")
         return Visibility(visible=False, rule=rule, fix=fix)
-    unfit = _unfit(model, token, group)
+    excluding = _excluding_patterns(model, token, group)
     reasons = [
         *_missing_channel(model, token, group, offering),
-        *((f"{rule}; '{model}' does not fit", fix) for rule, fix in unfit),
+        *((f"{rule}; '{model}' does not fit", fix) for rule, fix in excluding),
     ]
-    return Visibility(visible=False, rule="; and ".join(rule for rule, _ in reasons), fix=_fix_all(reasons))
+    return Visibility(visible=False, rule="; and ".join(rule for rule, _ in reasons), fix=_join_fixes(reasons))
 
 
 def _missing_channel(model: str, token: Token, group: Group, offering: list[Channel]) -> Iterator[tuple[str, str]]:
-    """Yields why no channel serves the model to the group, and what to do."""
-    inside = [channel for channel in offering if group.name in channel.groups]
-    first, group_name = word((inside or offering)[0].name), plain(group.name)
-    if not inside:
-        by = ", ".join(plain(channel.name) for channel in offering)
+    """Yields why no channel serves the model to the group, and what to do about it."""
+    channels_in_group = [channel for channel in offering if group.name in channel.groups]
+    first, group_name = word((channels_in_group or offering)[0].name), plain(group.name)
+    if not channels_in_group:
+        channel_names = ", ".join(plain(channel.name) for channel in offering)
         fix = f"'tollkeeper channel edit {first} --add-group {word(group.name)}'"
         if offering[0].groups:
             command = f"token edit {word(token.name)} --group {word(offering[0].groups[0])}"
             fix += f", or move the token: 'tollkeeper {command}'"
         name = plain(token.name)
-        yield f"token '{name}' is in group '{group_name}', for which no channel offers '{model}'; {by} does", fix
-    elif not any(channel.enabled for channel in inside):
+        yield (
+            f"token '{name}' is in group '{group_name}', for which no channel offers '{model}'; {channel_names} does",
+            fix,
+        )
+    elif not any(channel.enabled for channel in channels_in_group):
         rule = f"every channel that offers '{model}' to group '{group_name}' is switched off"
         yield rule, f"'tollkeeper channel enable {first}'"
 
 
-def _unfit(model: str, token: Token, group: Group) -> list[tuple[str, str]]:
-    """Returns the patterns of group and token that exclude a name, and how to change them."""
+def _excluding_patterns(model: str, token: Token, group: Group) -> list[tuple[str, str]]:
+    """Returns the rules of group and token whose patterns exclude a name, each with the command that changes them."""
     owners = (
         (group.models, f"group '{plain(group.name)}' shows", f"group edit {word(group.name)}"),
         (token.models, f"token '{plain(token.name)}' may use", f"token edit {word(token.name)}"),
@@ -127,5 +143,5 @@ def _unfit(model: str, token: Token, group: Group) -> list[tuple[str, str]]:
     ]
 
 
-def _fix_all(reasons: Iterable[tuple[str, str]]) -> str:
+def _join_fixes(reasons: Iterable[tuple[str, str]]) -> str:
     return "; and ".join(fix for _, fix in reasons)

@@ -21,10 +21,10 @@ from gateway.domain.settings import Settings
 from gateway.domain.text import plain
 from gateway.domain.units import CallId, Millis
 from gateway.inbound.api import InboundApi
-from gateway.v1.endpoints import EXACT, EndpointRow, Handler, api_of, existing, find, methods_of
+from gateway.v1.endpoints import EXACT, EndpointRow, Handler, api_of, documented_requests, find_endpoint, methods_of
 from gateway.web import error_responses
 from gateway.web.auth_throttle import AuthThrottle
-from gateway.web.connection import is_own
+from gateway.web.connection_limits import is_own
 from gateway.web.origins import check_host, check_origin, preflight, readable_by
 from gateway.web.request import check_head, keys_of
 from gateway.web.response import Response
@@ -41,7 +41,7 @@ class PublicApp:
     """Answers requests on the public port."""
 
     def __init__(self, engine: Engine, host: str, *, keyless: bool = False) -> None:
-        """``keyless``: no request needs a key (``Settings.ollama_token``), and the front page is Ollama's."""
+        """``keyless``: no request needs a key (``Settings.ollama_token``), and the front page is that of Ollama."""
         self._engine = engine
         self._host = host
         self._keyless = keyless
@@ -50,21 +50,21 @@ class PublicApp:
         """The listening port; 0 until the server listens."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse | Response:
-        """Handle any request of the public port."""
+        """Returns the answer to any request. Errors become error responses."""
         engine = self._engine
         began, ts = engine.clock.mono(), engine.clock.wall()
         call = new_call_id(ts)
         path, model = request.path, ""
         endpoint = EXACT.get(path)
         if endpoint is None:
-            endpoint, path, model = find(_without_key(path))
+            endpoint, path, model = find_endpoint(_without_key(path))
         api = (endpoint and endpoint.api) or api_of(endpoint, request.headers)
         origin = _origin(request, api, call, path=path, model=model, ts=ts, began=began)
         try:
             handler = self._handler_of(request, endpoint, path)
             key = self._key(request) if endpoint is not None and endpoint.keyed else ""
-            trusted = self._trusted(request, path) if engine.catalog.registry.settings.ollama_token else ""
-            origin = msgspec.structs.replace(origin, key=key, trusted=trusted)
+            keyless_token = self._keyless_token(request, path) if engine.catalog.registry.settings.ollama_token else ""
+            origin = msgspec.structs.replace(origin, key=key, keyless_token=keyless_token)
             response = await handler(engine, request, origin)
         except GatewayError as error:
             if isinstance(error, InvalidToken):
@@ -102,10 +102,11 @@ class PublicApp:
         other = "" if self._keyless else keys[0]
         return next((key for key in keys if token_of(key, engine.catalog, engine.passes, engine.now())), other)
 
-    def _trusted(self, request: web.BaseRequest, path: str) -> str:
+    def _keyless_token(self, request: web.BaseRequest, path: str) -> str:
         """Returns the name of the token that pays for a request without a key; empty if the request needs a key.
 
-        Any web page can call with the origin ``null``, which may be permitted for apps: it always needs a key.
+        A request with the origin ``null`` always needs a key: that origin may be permitted for apps, but any web page
+        can send it.
         """
         token = self._engine.catalog.registry.settings.ollama_token
         exempt = (self._keyless or path.startswith(OLLAMA_ROOT)) and is_own(request.remote or "")
@@ -133,7 +134,7 @@ class PublicApp:
     def _no_handler_error(self, method: str, endpoint: EndpointRow | None, path: str) -> GatewayError:
         """Returns the error for an unknown path or a method that the path does not allow, with advice."""
         advice, _ = address_advice(path, self._engine.address)
-        msg = f"there is no {method} {plain(path, 80)} here: {advice}. The paths are: {existing()}"
+        msg = f"there is no {method} {plain(path, 80)} here: {advice}. The paths are: {documented_requests()}"
         if endpoint is None or not endpoint.handlers or is_foreign(path):
             return NotFound(msg, code="unknown_url")
         if path != "/":
@@ -144,9 +145,9 @@ class PublicApp:
         """Record a failed request that is not a call: most client programs say little about a failure."""
         engine, token = self._engine, None
         with suppress(GatewayError):
-            was_read = origin.key or error.code not in ("unknown_url", "method_not_allowed")
+            key_was_read = origin.key or error.code not in ("unknown_url", "method_not_allowed")
             token = token_of(
-                origin.key if was_read else self._key(request), engine.catalog, engine.passes, engine.now()
+                origin.key if key_was_read else self._key(request), engine.catalog, engine.passes, engine.now()
             )
         request_line = request_text(request.method, origin.path)
         engine.pipeline.refuse(msgspec.structs.replace(origin, request=request_line), error, token)
@@ -178,14 +179,14 @@ def _origin(
         key="",
         app=app,
         bundled=bundled,
-        retry=_retry(count) if (count := headers.get(_RETRY_COUNT)) else 0,
+        retry=_retry_count(count) if (count := headers.get(_RETRY_COUNT)) else 0,
         ts=ts,
         began=began,
     )
 
 
 def _without_key(path: str) -> str:
-    """Returns the path without a leading ``/k/KEY``: programs without a field for a key have it in the base URL."""
+    """Returns the path without a leading ``/k/KEY``: programs that cannot send a key have it in the base URL."""
     return "/" + path.removeprefix(KEY_PATH).partition("/")[2] if path.startswith(KEY_PATH) else path
 
 
@@ -213,20 +214,20 @@ def _reject_body(request: web.BaseRequest) -> None:
 
 
 def _app_of(headers: Mapping[str, str]) -> tuple[str, bool]:
-    """Returns the client program's name, and whether a bundler shortened its User-Agent (see ``_agent``).
+    """Returns the client program's name, and whether a bundler shortened its User-Agent (see ``_agent_name``).
 
-    It comes from what programs tell gateways (``X-App``, ``X-Title``, the host of ``HTTP-Referer``), or is the first
-    word of the User-Agent, without the version.
+    The name is what the program sends for gateways (``X-App``, ``X-Title``, the host of ``HTTP-Referer``), or else the
+    first word of the User-Agent, without the version.
     """
-    name, bundled = _agent(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
-    if (_X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers) and (given := _given_name(headers)):
-        return given, bundled
+    name, bundled = _agent_name(headers.get(hdrs.USER_AGENT, "")[:APP_LIMIT])
+    if (_X_APP in headers or _X_TITLE in headers or _HTTP_REFERER in headers) and (client_name := _sent_name(headers)):
+        return client_name, bundled
     if bundled:
         return "Anthropic" if "anthropic-version" in headers else "OpenAI", True
     return name, False
 
 
-def _given_name(headers: Mapping[str, str]) -> str:
+def _sent_name(headers: Mapping[str, str]) -> str:
     """Returns the name that the client sent. ``X-App`` of Anthropic's clients is ignored: Claude Code's says only how
     the program was started.
     """
@@ -238,7 +239,7 @@ def _given_name(headers: Mapping[str, str]) -> str:
 _X_APP, _X_TITLE, _HTTP_REFERER, _RETRY_COUNT = map(
     type(hdrs.USER_AGENT), ("X-App", "X-Title", "HTTP-Referer", "x-stainless-retry-count")
 )
-"""Of aiohttp's own type ``istr``, which is looked up in half the time."""
+"""Names of aiohttp's own type ``istr``, which are looked up in half the time."""
 _REFERER = re.compile(r"^[a-z]+://(?:[^/?#]*@)?(?:www\.)?|[/?#].*", re.DOTALL)
 """Matches all of a URL but the host."""
 
@@ -248,17 +249,17 @@ def _app_name(text: str) -> str:
     return plain(text.strip(), 40)
 
 
-_SHORT = 3
-"""The most characters of a name that a bundler shortened."""
+_MOST_SHORTENED = 3
+"""The most characters of a name that counts as shortened by a bundler."""
 
 
 @lru_cache(maxsize=256)
-def _agent(agent: str) -> tuple[str, bool]:
-    """Returns the first word of a User-Agent, and whether it is the name of a class of OpenAI's or Anthropic's SDK that
-    a bundler shortened, as in ``ls/JS 5.23.2``: such a program has the name of the SDK.
+def _agent_name(user_agent: str) -> tuple[str, bool]:
+    """Returns the first word of a User-Agent, and whether that is the class name of OpenAI's or Anthropic's SDK as a
+    bundler shortened it, as in ``ls/JS 5.23.2``.
     """
-    return _app_name(agent.partition("/")[0]), agent.find("/JS ", 1, _SHORT + len("/JS ")) > 0
+    return _app_name(user_agent.partition("/")[0]), user_agent.find("/JS ", 1, _MOST_SHORTENED + 4) > 0
 
 
-def _retry(count: str) -> int:
+def _retry_count(count: str) -> int:
     return int(count) if count.isascii() and count.isdecimal() and len(count) < 4 else 0

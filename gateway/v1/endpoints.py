@@ -1,9 +1,9 @@
 """The table of paths on the public port: which handler answers a request, and whose errors it gets.
 
 ``ENDPOINTS`` has one row for each path. A row whose path ends with a slash stands for every path below it without a row
-of its own. ``find`` accepts many spellings of a path, because programs are configured with all kinds of base URLs: with
-and without ``/v1``, with it twice, with doubled and trailing slashes, in Azure's forms. Such requests are served in
-place and never redirected: clients that look for models take a redirect for a failure.
+of its own. ``find_endpoint`` accepts many spellings of a path, because programs are configured with all kinds of base
+URLs: with and without ``/v1``, with it twice, with doubled and trailing slashes, in Azure's forms. Such requests are
+served in place and never redirected: clients that look for models take a redirect for a failure.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -47,14 +47,14 @@ class EndpointRow(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """The path in ``CallOrigin.path``, however the client spelled it; below a prefix row that is the whole path."""
     handlers: Mapping[str, Handler] = {}
-    """Handlers by method; that of GET also answers HEAD. Other methods get a 405. Without any handler the path is as
-    unknown as one without a row, but its error is that of ``api``."""
+    """Handlers by method; that of GET also answers HEAD. Other methods get a 405. A path without handlers is unknown,
+    like one without a row, but its error is that of ``api``."""
     api: InboundApi | None = None
-    """The API whose errors it answers with. None: the request's headers decide (``HEADER_APIS``)."""
+    """The API whose errors it answers with; None if the request's headers decide (``HEADER_APIS``)."""
     keyed: bool = True
     """Whether the client's key is read."""
     hidden: frozenset[str] = frozenset()
-    """Methods whose handler only explains, better than a plain 404 or 405, why there is nothing."""
+    """Methods whose handler only explains why there is nothing, and which error messages do not list."""
     label: str = ""
     """The path in error messages, if it differs from ``path``."""
 
@@ -99,7 +99,7 @@ ENDPOINTS: tuple[EndpointRow, ...] = (
 )
 
 HEADER_APIS: tuple[tuple[str, InboundApi], ...] = (("anthropic-version", MESSAGES),)
-"""If the path does not decide the API: that of the first of these headers that is sent, else ``CHAT``."""
+"""If the path does not decide the API, it is that of the first of these headers that is sent, else ``CHAT``."""
 
 PREFIXES: tuple[EndpointRow, ...] = tuple(
     sorted((row for row in ENDPOINTS if row.path.endswith("/") and row.path != "/"), key=lambda row: -len(row.path))
@@ -112,7 +112,7 @@ APIS: dict[str, InboundApi] = {
 EXACT: dict[str, EndpointRow] = {row.path: row for row in ENDPOINTS if row not in PREFIXES}
 
 
-def find(path: str) -> tuple[EndpointRow | None, str, str]:
+def find_endpoint(path: str) -> tuple[EndpointRow | None, str, str]:
     """Returns the endpoint of a path, the path as ``EndpointRow.path`` spells it, and the model in it, as in Azure's.
 
     Returns None and the unchanged path if there is no endpoint.
@@ -133,7 +133,7 @@ def find(path: str) -> tuple[EndpointRow | None, str, str]:
 
 
 def methods_of(endpoint: EndpointRow) -> tuple[str, ...]:
-    """Returns the methods that are answered there."""
+    """Returns the methods that a path allows."""
     return tuple(name for method in endpoint.handlers for name in ((method, "HEAD") if method == "GET" else (method,)))
 
 
@@ -144,8 +144,8 @@ def api_of(endpoint: EndpointRow | None, headers: Mapping[str, str]) -> InboundA
     return next((api for name, api in HEADER_APIS if name in headers), CHAT)
 
 
-def existing() -> str:
-    """Returns the possible requests, for an error message."""
+def documented_requests() -> str:
+    """Returns the requests that an error message lists."""
     return ", ".join(
         f"{method} {row.label or row.path}"
         for row in ENDPOINTS
@@ -155,7 +155,7 @@ def existing() -> str:
 
 
 def _spellings(path: str) -> Iterator[str]:
-    """Yields how the table may spell this path."""
+    """Yields the path in the forms in which the table may have it."""
     clean = path.rstrip("/") or "/"
     while clean.startswith("/v1/v1/") or clean == "/v1/v1":
         clean = clean[3:]

@@ -1,7 +1,7 @@
 """GET /v1/health, /health and /: whether the gateway can be reached. They call no upstream and need no token.
 
-A passing health check proves only that; only a real request proves token, group, model and route. A new counter comes
-from ``Engine.status`` and is also a row in ``docs/http.md``.
+A passing health check proves only that the gateway can be reached; only a real call proves that token, group, model and
+route work. A new counter comes from ``Engine.status`` and is also a row in ``docs/http.md``.
 """
 
 import msgspec
@@ -28,9 +28,9 @@ async def answer_front_page(engine: Engine, _request: web.BaseRequest, _origin: 
 
 
 def health(engine: Engine) -> tuple[int, bytes]:
-    """Returns status and JSON body, without names; 503 while calls are rejected."""
+    """Returns HTTP status and JSON body. The body names no channels; the status is 503 while calls are rejected."""
     status = engine.status()
-    well = status.state == "serving"
+    serving = status.state == "serving"
     body = {
         "status": {"serving": "ok", "draining": "stopping"}.get(status.state, status.state),
         "version": __version__,
@@ -40,11 +40,11 @@ def health(engine: Engine) -> tuple[int, bytes]:
         "store": "failed" if status.store_error else "ok",
         "store_error": status.store_error,
     }
-    return (200 if well else 503), msgspec.json.encode(body)
+    return (200 if serving else 503), msgspec.json.encode(body)
 
 
 def front_page(address: str) -> bytes:
-    """Returns a plain page for a browser."""
+    """Returns a page of plain text for browsers."""
     return (
         f"Tollkeeper {__version__}: a personal gateway to language models.\n\n"
         f"Base URL for your SDKs and tools:  {address}\n"

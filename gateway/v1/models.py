@@ -1,7 +1,7 @@
-"""GET /v1/models and /v1/models/{id}: what this token may see, and nothing else.
+"""GET /v1/models and /v1/models/{id}: the models that the token sees, and nothing else.
 
-One body serves clients of OpenAI's and of Anthropic's family: each ignores what it does not know. Only clients that
-send ``anthropic-version`` get the list in pages, because the others do not know pages.
+One body serves clients of OpenAI's and of Anthropic's API: each ignores the other's fields. Only clients that send
+``anthropic-version`` get the list in pages, because the others do not know pages.
 
 Claude Code offers its user only models whose names begin with ``claude`` or ``anthropic``. With the setting
 ``list_for_claude`` Anthropic's clients find every other model a second time, as ``claude/NAME``.
@@ -15,8 +15,9 @@ from aiohttp import web
 
 from gateway.core.admission import visible_entry
 from gateway.core.call import CallOrigin
-from gateway.core.catalog import Catalog, ModelEntry, answering
+from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
+from gateway.core.model_entry import ModelEntry, answering
 from gateway.core.model_prices import different_prices
 from gateway.domain.account import AccountStatus
 from gateway.domain.channel import UpstreamPrices
@@ -30,12 +31,12 @@ PATH = "/v1/models"
 
 
 class Pricing(msgspec.Struct, frozen=True):
-    """Dollars per million tokens, exact, as text."""
+    """The price of a model, in dollars per million tokens, as exact decimal text."""
 
     input: str
     output: str
     min_input: str | msgspec.UnsetType = msgspec.UNSET
-    """The lowest and the highest of its channels' prices, if they differ."""
+    """This and the next three: the lowest and the highest prices of the model's channels, if they differ."""
     min_output: str | msgspec.UnsetType = msgspec.UNSET
     max_input: str | msgspec.UnsetType = msgspec.UNSET
     max_output: str | msgspec.UnsetType = msgspec.UNSET
@@ -84,15 +85,15 @@ class ModelListPage(msgspec.Struct, frozen=True):
 WHOLE_LIST = ModelListPage()
 MOST_MODELS = 1000
 """The most models of one page."""
-FOR_CLAUDE = ("claude", "anthropic")
-"""The starts of names that Claude Code offers."""
-ALIAS = "claude/"
-"""The prefix of any other name; the Messages API knows the model by it."""
+CLAUDE_PREFIXES = ("claude", "anthropic")
+"""How the names begin that Claude Code offers its user."""
+ALIAS_PREFIX = "claude/"
+"""The prefix of any other name; the Messages API accepts a name with it."""
 
 
 def _token(engine: Engine, origin: CallOrigin) -> Token:
-    """Returns the token of the client's key. Raises InvalidToken; its record names the request, because no model was
-    called.
+    """Returns the token of the client's key. Raises InvalidToken, whose record names the request, because it has no
+    model.
     """
     return engine.pipeline.identify(msgspec.structs.replace(origin, request=f"GET {PATH}"))
 
@@ -102,8 +103,8 @@ async def answer_models(engine: Engine, request: web.BaseRequest, origin: CallOr
     page, aliases = WHOLE_LIST, False
     if "anthropic-version" in request.headers:
         query, aliases = request.query, engine.catalog.registry.settings.list_for_claude
-        page = ModelListPage(_limit(query.get("limit", "")), query.get("after_id", ""), query.get("before_id", ""))
-    body = listing(_token(engine, origin), engine.catalog, origin.ts, page, aliases=aliases)
+        page = ModelListPage(_page_limit(query.get("limit", "")), query.get("after_id", ""), query.get("before_id", ""))
+    body = list_json(_token(engine, origin), engine.catalog, origin.ts, page, aliases=aliases)
     return Response(body, headers=_account_note(engine.catalog))
 
 
@@ -111,7 +112,7 @@ async def answer_model(engine: Engine, request: web.BaseRequest, origin: CallOri
     """Answer GET /v1/models/{id}; the id may have slashes."""
     aliases = "anthropic-version" in request.headers and engine.catalog.registry.settings.list_for_claude
     name = origin.path[len(PATH) + 1 :]
-    return Response(one(name, _token(engine, origin), engine.catalog, origin.ts, aliases=aliases))
+    return Response(model_json(name, _token(engine, origin), engine.catalog, origin.ts, aliases=aliases))
 
 
 def _account_note(catalog: Catalog) -> dict[str, str]:
@@ -120,27 +121,28 @@ def _account_note(catalog: Catalog) -> dict[str, str]:
     return {"x-gateway-account": "suspended; calls are rejected until it is active again"} if suspended else {}
 
 
-def listing(
+def list_json(
     token: Token, catalog: Catalog, now: Millis, page: ModelListPage = WHOLE_LIST, *, aliases: bool = False
 ) -> bytes:
-    """Returns the list as JSON, sorted by id; with ``aliases`` also models as ``claude/NAME``."""
-    seen = catalog.visible(token)
-    ids = sorted((*seen, *_aliases(seen))) if aliases else list(seen)
+    """Returns the list as JSON, sorted by id; with ``aliases`` also every other model as ``claude/NAME``."""
+    visible = catalog.visible(token)
+    ids = sorted((*visible, *_aliases(visible))) if aliases else list(visible)
     names = _page(ids, page)
     has_more = bool(names) and (ids[0] != names[0] if page.before else ids[-1] != names[-1])
-    models = [_model(name, seen[_bare(name, seen)], token, catalog, now) for name in names]
+    models = [_entry_of(name, visible[_model_name(name, visible)], token, catalog, now) for name in names]
     first, last = (names[0], names[-1]) if names else (None, None)
     return msgspec.json.encode(ModelsResponse("list", models, has_more, first, last))
 
 
-def _aliases(seen: Collection[str]) -> Iterator[str]:
-    names = (ALIAS + name for name in seen if not name.startswith(FOR_CLAUDE))
-    return (name for name in names if name not in seen)
+def _aliases(visible: Collection[str]) -> Iterator[str]:
+    """Yields ``claude/NAME`` for each model that Claude Code would not offer, unless another model has that name."""
+    names = (ALIAS_PREFIX + name for name in visible if not name.startswith(CLAUDE_PREFIXES))
+    return (name for name in names if name not in visible)
 
 
-def _bare(name: str, seen: Collection[str]) -> str:
-    """Returns the model of that name or alias."""
-    return name if name in seen else name.removeprefix(ALIAS)
+def _model_name(name: str, visible: Collection[str]) -> str:
+    """Returns the name of the model with this name or alias."""
+    return name if name in visible else name.removeprefix(ALIAS_PREFIX)
 
 
 def _page(ids: Sequence[str], page: ModelListPage) -> Sequence[str]:
@@ -152,31 +154,31 @@ def _page(ids: Sequence[str], page: ModelListPage) -> Sequence[str]:
     return ids[: page.limit]
 
 
-def _limit(text: str) -> int | None:
-    """Returns the size of a page; None: everything."""
+def _page_limit(text: str) -> int | None:
+    """Returns the number of models on a page; None for all of them."""
     return min(max(1, int(text)), MOST_MODELS) if text.isascii() and text.isdecimal() and len(text) < 5 else None
 
 
-def one(name: str, token: Token, catalog: Catalog, now: Millis, *, aliases: bool = False) -> bytes:
-    """Returns one entry as JSON. Raises NotFound if this token does not see it."""
-    bare = _bare(name, catalog.visible(token)) if aliases else name
-    return msgspec.json.encode(_model(name, visible_entry(bare, token, catalog), token, catalog, now))
+def model_json(name: str, token: Token, catalog: Catalog, now: Millis, *, aliases: bool = False) -> bytes:
+    """Returns one entry as JSON. Raises NotFound if the token does not see the model."""
+    model_name = _model_name(name, catalog.visible(token)) if aliases else name
+    return msgspec.json.encode(_entry_of(name, visible_entry(model_name, token, catalog), token, catalog, now))
 
 
 def _pricing(price: Price | UpstreamPrices, others: Sequence[Price]) -> Pricing:
-    """Returns the price at the channel tried first, and the lowest and highest if others charge another."""
+    """Returns the price at the channel tried first, and the lowest and highest prices if there are ``others``."""
     amounts = [price.input, price.output]
-    for pick in (min, max) if others else ():
-        amounts += [pick(other.input for other in others), pick(other.output for other in others)]
+    for extreme in (min, max) if others else ():
+        amounts += [extreme(other.input for other in others), extreme(other.output for other in others)]
     return Pricing(*map(number, amounts))
 
 
-def _model(name: str, entry: ModelEntry, token: Token, catalog: Catalog, now: Millis) -> Model:
+def _entry_of(name: str, entry: ModelEntry, token: Token, catalog: Catalog, now: Millis) -> Model:
     target = answering(entry)
     price = catalog.price_for(entry, token)
-    shown = target.told if price is None else in_force(price, now)
-    asked = [in_force(listed, now) for listed in target.effects.prices]
-    others = different_prices(asked, catalog.registry.groups.get(token.group))
+    shown = target.published_price if price is None else in_force(price, now)
+    prices = [in_force(listed, now) for listed in target.effects.prices]
+    others = different_prices(prices, catalog.registry.groups.get(token.group))
     context = catalog.context(target.name, target.context)
     return Model(
         id=name,

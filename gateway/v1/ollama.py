@@ -1,4 +1,4 @@
-"""Ollama's API apart from its calls: lists of models in its format. All of it is free."""
+"""Ollama's API except for its calls: lists of models in its format. All of it is free."""
 
 import hashlib
 import re
@@ -9,31 +9,31 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gateway.core.admission import visible_entry
+from gateway.core.admission import visible_entry, visible_name
 from gateway.core.call import CallOrigin
-from gateway.core.catalog import Catalog, ModelEntry, answering
+from gateway.core.catalog import Catalog
 from gateway.core.engine import Engine
-from gateway.core.memory import Share
+from gateway.core.memory import BodyShare
+from gateway.core.model_entry import ModelEntry, answering
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest, NotFound
 from gateway.domain.patterns import is_embedding_model
 from gateway.domain.token import Token
 from gateway.domain.units import Millis
-from gateway.inbound.ollama.api import LATEST, OLLAMA_GENERATE
+from gateway.inbound.ollama.api import OLLAMA_GENERATE
 from gateway.inbound.ollama.render import load_answer
 from gateway.v1.call import answer_call
 from gateway.web.request import check_json, read_body
 from gateway.web.response import Response
 
 VERSION = "0.18.3"
-"""The version of Ollama whose API this is. Clients compare it as numbers, and refuse older ones than they need. Raised
-on 2026-11-22."""
+"""The version of Ollama whose API this is, as of 2026-11-22. Clients refuse a version that is older than they need."""
 SMALL = 4 << 10
 """The most bytes of a body without a prompt."""
-_SEES = re.compile(
+_VISION = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-[5-9]|^o[134]|claude|gemini|llava|vision|pixtral|[-_.]vl|vl[-_.:]|gemma-?3|llama-?4|grok-[4-9]"
 )
-_THINKS = re.compile(
+_THINKING = re.compile(
     r"gpt-[5-9]|gpt-oss|^o[134]|deepseek-r|reasoner|qwq|qwen-?3|claude-(?:opus|sonnet|haiku)-[4-9]|gemini-(?:2\.5|[3-9])"
     r"|magistral|think|grok-[4-9]"
 )
@@ -60,7 +60,7 @@ async def answer_ps(engine: Engine, _: web.BaseRequest, origin: CallOrigin) -> R
 async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
     """Answer POST /api/show: what one model can do."""
     token = engine.pipeline.identify(origin)
-    entry = entry_named(_model_of(await _body(engine, request)), token, engine.catalog)
+    entry = _visible_model(_model_of(await _body(engine, request)), token, engine.catalog)
     target = answering(entry)
     context = engine.catalog.context(target.name, target.context)
     return _json(
@@ -81,45 +81,44 @@ async def answer_show(engine: Engine, request: web.BaseRequest, origin: CallOrig
 
 
 async def answer_pull(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """Answer POST /api/pull: an offered model is here already; others are unknown."""
+    """Answer POST /api/pull: a visible model is present already; others are unknown."""
     token = engine.pipeline.identify(origin)
-    entry_named(_model_of(await _body(engine, request)), token, engine.catalog)
+    _visible_model(_model_of(await _body(engine, request)), token, engine.catalog)
     return Response(b'{"status":"success"}\n', content_type="application/x-ndjson")
 
 
 async def answer_generation(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """Answer POST /api/chat and /api/generate. Without a prompt the model is to be loaded, which is free."""
+    """Answer POST /api/chat and /api/generate. A request without a prompt asks to load the model, which is free."""
 
-    def load(token: Token, body: bytes) -> Response | None:
+    def answer_load(token: Token, body: bytes) -> Response | None:
+        """Returns the answer to a request to load a model; None if it is a call."""
         fields = rawjson.maybe(body) if len(body) <= SMALL else None
         if not isinstance(fields, dict) or any(fields.get(name) for name in ("messages", "prompt", "images", "suffix")):
             return None
         if not isinstance(fields.get("messages", []), list) or not isinstance(fields.get("prompt", ""), str):
             return None
         name = _model_of(fields)
-        entry_named(name, token, engine.catalog)
+        _visible_model(name, token, engine.catalog)
         return _json(load_answer(name, origin.ts, chat=origin.api is not OLLAMA_GENERATE))
 
-    return await answer_call(engine, request, origin, load)
+    return await answer_call(engine, request, origin, answer_load)
 
 
-def entry_named(name: str, token: Token, catalog: Catalog) -> ModelEntry:
+def _visible_model(name: str, token: Token, catalog: Catalog) -> ModelEntry:
     """Returns a model by its name, with or without ``:latest``. Raises NotFound."""
-    offered = catalog.visible(token)
-    other = name.removesuffix(LATEST) if name.endswith(LATEST) else name + LATEST
-    return visible_entry(other if name not in offered and other in offered else name, token, catalog)
+    return visible_entry(visible_name(name, OLLAMA_GENERATE, token, catalog), token, catalog)
 
 
 def capabilities(model: str) -> list[str]:
-    """Returns what a model can do, by its name: clients hide one without tools. Nothing is blocked by it."""
+    """Returns what a model can do, guessed from its name. Clients hide models without tools; nothing is refused."""
     if is_embedding_model(model):
         return ["embedding"]
-    low = model.lower()
+    lowered = model.lower()
     return [
         "completion",
         "tools",
-        *(["vision"] if _SEES.search(low) else []),
-        *(["thinking"] if _THINKS.search(low) else []),
+        *(["vision"] if _VISION.search(lowered) else []),
+        *(["thinking"] if _THINKING.search(lowered) else []),
     ]
 
 
@@ -150,8 +149,9 @@ def _moment(ts: Millis) -> str:
 
 
 async def _body(engine: Engine, request: web.BaseRequest) -> dict[str, Any]:
+    """Returns the request's JSON object. Raises BadRequest if the body is something else."""
     check_json(request)
-    with closing(Share(engine.pressure)) as share:
+    with closing(BodyShare(engine.pressure)) as share:
         fields = rawjson.maybe(await read_body(request, share))
     if not isinstance(fields, dict):
         raise BadRequest("the body must be one JSON object", code="invalid_type")

@@ -1,6 +1,6 @@
-"""Responses that are remembered, at ``/v1/responses`` and below, and the size of a request."""
+"""Remembered responses, at ``/v1/responses`` and below; and the number of a request's input tokens."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from aiohttp import web
 from gateway.core.admission import visible_entry
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
-from gateway.core.memory import Share
+from gateway.core.memory import BodyShare
 from gateway.core.response_memory import TokenMemory
 from gateway.domain import rawjson
 from gateway.domain.errors import BadRequest, NotFound, TooLarge
@@ -21,39 +21,39 @@ from gateway.domain.units import TokenId
 from gateway.inbound.api import LARGE, HttpRequest
 from gateway.inbound.responses.api import RESPONSES
 from gateway.inbound.responses.recall import RecalledRequest, input_items, kept_of, recall
-from gateway.v1.call import MOST_SEEN, answer_call
+from gateway.v1.call import MOST_OBSERVED, CompletedBody, answer_call
 from gateway.web.request import MAX_BODY, check_json, read_body
 from gateway.web.response import Response
 
 
 class InputTokens(msgspec.Struct, frozen=True):
-    """What a request would be billed for before its answer begins."""
+    """The answer to POST /v1/responses/input_tokens."""
 
     input_tokens: int
     object: str = "response.input_tokens"
 
 
 async def answer_response(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """POST /v1/responses and /v1/responses/compact, which may go on from what is remembered."""
-    recall_here = partial(_recall, engine, origin) if engine.responses.on else None
-    return await answer_call(engine, request, origin, recall=recall_here)
+    """Answer POST /v1/responses and /v1/responses/compact, which may continue a remembered response."""
+    complete = partial(_complete, engine, origin) if engine.responses.on else None
+    return await answer_call(engine, request, origin, complete=complete)
 
 
-async def _recall(
-    engine: Engine, origin: CallOrigin, token: Token, body: bytes
-) -> tuple[bytes, Mapping[str, msgspec.Raw], Callable[[bytes], None] | None]:
+async def _complete(engine: Engine, origin: CallOrigin, token: Token, body: bytes) -> CompletedBody:
+    """Returns the body with the remembered responses that it continues. The answer is remembered if it may be."""
     recalled = await recall_request(engine, body, TokenMemory(token.id, engine.responses))
-    if len(recalled.body) > MOST_SEEN:
-        recalled = msgspec.structs.replace(recalled, stored=False)
-    return (
-        recalled.body,
-        recalled.repeats,
-        partial(_keep, engine, token.id, recalled, origin.id[-24:]) if recalled.stored else None,
+    if not recalled.stored or len(recalled.body) > MOST_OBSERVED:
+        return CompletedBody(recalled.body, recalled.repeats)
+    return CompletedBody(
+        recalled.body, recalled.repeats, partial(_remember_answer, engine, token.id, recalled, origin.id[-24:])
     )
 
 
 async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> RecalledRequest:
-    """The request with what is remembered in it. A large one is read beside the event loop. Raises BadRequest."""
+    """Returns the request with the remembered responses that it continues. Raises BadRequest and TooLarge.
+
+    A large request is read in the worker.
+    """
     work = partial(recall, body, memory)
     recalled = await engine.worker.run(work) if len(body) > LARGE else work()
     if len(recalled.body) > MAX_BODY:
@@ -61,54 +61,55 @@ async def recall_request(engine: Engine, body: bytes, memory: TokenMemory) -> Re
     return recalled
 
 
-def _keep(engine: Engine, token: TokenId, request: RecalledRequest, call: str, data: bytes) -> None:
+def _remember_answer(engine: Engine, token: TokenId, request: RecalledRequest, call: str, data: bytes) -> None:
+    """Remember an answer. ``data`` is the whole answer, or the last event of a stream."""
     request = msgspec.structs.replace(request, body=b"")
     engine.responses.keep_lazily(token, partial(kept_of, request, data, call), len(request.input) + len(data))
 
 
 async def answer_kept(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """GET /v1/responses/{id} and /v1/responses/{id}/input_items: what is remembered."""
-    token, id, rest = _kept_at(engine, origin)
-    kept = engine.responses.find(token, id)
-    if kept is None:
-        raise _not_kept(id)
-    if rest == "input_items":
-        chain = TokenMemory(token, engine.responses).chain(id) or [kept]
+    """Answer GET /v1/responses/{id} and /v1/responses/{id}/input_items: a remembered response, and its input."""
+    token, id, subpath = _addressed_response(engine, origin)
+    response = engine.responses.find(token, id)
+    if response is None:
+        raise _not_remembered(id)
+    if subpath == "input_items":
+        chain = TokenMemory(token, engine.responses).chain(id) or [response]
         return Response(rawjson.encode(_page(input_items(chain), request.query)))
-    if rest:
-        raise NotFound(f"of a response there is no '{plain(rest, 40)}'", code="unknown_url")
+    if subpath:
+        raise NotFound(f"of a response there is no '{plain(subpath, 40)}'", code="unknown_url")
     if request.query.get("stream", "").lower() == "true":
         raise BadRequest("stream: a response that is kept is answered whole", param="stream")
-    return Response(kept.body)
+    return Response(response.body)
 
 
 async def delete_kept(engine: Engine, _request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """DELETE /v1/responses/{id}."""
-    token, id, rest = _kept_at(engine, origin)
-    if rest or not engine.responses.forget(token, id):
-        raise _not_kept(id)
+    """Answer DELETE /v1/responses/{id}."""
+    token, id, subpath = _addressed_response(engine, origin)
+    if subpath or not engine.responses.forget(token, id):
+        raise _not_remembered(id)
     return Response(rawjson.encode({"id": id, "object": "response", "deleted": True}))
 
 
 async def cancel_kept(engine: Engine, _request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """POST /v1/responses/{id}/cancel: no response here runs in the background."""
-    token, id, rest = _kept_at(engine, origin)
-    if rest != "cancel":
+    """Answer POST /v1/responses/{id}/cancel with an error: no response here runs in the background."""
+    token, id, subpath = _addressed_response(engine, origin)
+    if subpath != "cancel":
         raise NotFound(f"no POST {plain(origin.path, 80)}", code="unknown_url")
     if engine.responses.find(token, id) is None:
-        raise _not_kept(id)
+        raise _not_remembered(id)
     msg = "only a response in the background can be cancelled, and there are none here; close the connection instead"
     raise BadRequest(msg, code="unsupported_parameter")
 
 
-def _kept_at(engine: Engine, origin: CallOrigin) -> tuple[TokenId, str, str]:
-    """The token, the response's id, and what follows it in the path."""
+def _addressed_response(engine: Engine, origin: CallOrigin) -> tuple[TokenId, str, str]:
+    """Returns the token, the response's id, and what follows it in the path."""
     token = engine.pipeline.identify(origin)
-    id, _, rest = origin.path.removeprefix("/v1/responses/").partition("/")
-    return token.id, id, rest
+    id, _, subpath = origin.path.removeprefix("/v1/responses/").partition("/")
+    return token.id, id, subpath
 
 
-def _not_kept(id: str) -> NotFound:
+def _not_remembered(id: str) -> NotFound:
     return NotFound(
         f"the response '{plain(id, 80)}' is not kept here: those of this token are, in memory and for a while, unless "
         "they were requested with store: false",
@@ -117,31 +118,31 @@ def _not_kept(id: str) -> NotFound:
 
 
 def _page(items: list[dict[str, Any]], query: Mapping[str, str]) -> dict[str, Any]:
-    """A page of a list, the newest first unless ``order`` is ``asc``."""
+    """Returns a page of a list, the newest item first unless ``order`` is ``asc``."""
     ordered = items if query.get("order") == "asc" else items[::-1]
     ids = [rawjson.maybe(rawjson.raw(item["id"])) for item in ordered]
     start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
-    given = query.get("limit", "")
-    limit = min(100, max(1, int(given))) if given.isascii() and given.isdecimal() else 20
-    page, names = ordered[start : start + limit], ids[start : start + limit]
+    limit_text = query.get("limit", "")
+    limit = min(100, max(1, int(limit_text))) if limit_text.isascii() and limit_text.isdecimal() else 20
+    page_ids = ids[start : start + limit]
     return {
         "object": "list",
-        "data": page,
-        "first_id": names[0] if names else None,
-        "last_id": names[-1] if names else None,
+        "data": ordered[start : start + limit],
+        "first_id": page_ids[0] if page_ids else None,
+        "last_id": page_ids[-1] if page_ids else None,
         "has_more": start + limit < len(ordered),
     }
 
 
 async def answer_input_tokens(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> Response:
-    """POST /v1/responses/input_tokens: an estimate. It costs nothing and counts against no limit."""
+    """Answer POST /v1/responses/input_tokens with an estimate. It costs nothing and counts against no limit."""
     token = engine.pipeline.identify(origin)
-    with closing(Share(engine.pressure)) as share:
+    with closing(BodyShare(engine.pressure)) as share:
         check_json(request)
         engine.pressure.check(origin.began)
         body = await read_body(request, share)
         if engine.responses.on:
-            body, _, _ = await _recall(engine, origin, token, body)
+            body = (await recall_request(engine, body, TokenMemory(token.id, engine.responses))).body
         received = HttpRequest(body=body, target=request.raw_path, headers=request.headers)
         large = len(received.body) > LARGE
         count = partial(_count, received)
@@ -151,5 +152,6 @@ async def answer_input_tokens(engine: Engine, request: web.BaseRequest, origin: 
 
 
 def _count(received: HttpRequest) -> tuple[str, int]:
+    """Returns the model of a request, and its estimated input tokens."""
     request = RESPONSES.parse(received)
     return request.model, RESPONSES.prompt_tokens(request)

@@ -1,8 +1,8 @@
 """WebSocket on ``/v1/responses``: a connection over which calls of the Responses API are made one after another.
 
-Each frame from the client is a request, and each event of its answer a frame. A call runs in the task of its
-connection, through the same pipeline as over HTTP: its key is looked up again, it is held, limited and recorded
-alike, and ends when its client leaves. Beside it a second task reads what the client sends meanwhile: it waits.
+Each frame from the client is a request, and each event of its answer is a frame. A call runs in the task of its
+connection, through the same pipeline as over HTTP: its key is looked up again, it is held, limited and recorded like
+any other, and it ends when its client leaves. A second task reads the frames that come meanwhile, which wait.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from gateway.core.admission import visible_entry
 from gateway.core.auth import new_call_id
 from gateway.core.call import CallOrigin
 from gateway.core.engine import Engine
-from gateway.core.memory import Share
+from gateway.core.memory import BodyShare
 from gateway.core.response_memory import ResponseMemory, TokenMemory
 from gateway.domain.answer import Buffer
 from gateway.domain.errors import (
@@ -56,17 +56,17 @@ from gateway.web.response import Response
 _log = logging.getLogger("tollkeeper")
 
 IDLE_S = 600.0
-"""A connection without a request is closed after this. Its conversations are forgotten; clients connect again."""
+"""Seconds without a request after which a connection is closed. Its responses are forgotten; clients connect again."""
 LIFE_S = 3600.0
-"""No connection is older when a request begins, as at OpenAI's own."""
+"""The age in seconds from which a connection accepts no more requests, as at OpenAI."""
 PING_S = 30.0
-"""Between two pings of a silent client, which has half of this to answer."""
+"""Seconds between two pings of a silent client, which has half of that to answer."""
 CLOSE_S = 0.25
-"""How long the closing of the client is waited for."""
-REMEMBERED_BYTES = 16 << 20
-"""Bytes of the responses of a connection that can be gone on from."""
-WAITING = 16
-"""Requests that may wait on a connection for the one before them: clients have as many streams at OpenAI."""
+"""Seconds for the client to close its side."""
+MOST_REMEMBERED = 16 << 20
+"""The most bytes of responses that a connection remembers."""
+MOST_WAITING = 16
+"""The most requests that may wait on a connection: OpenAI allows as many streams."""
 VERSION = hdrs.SEC_WEBSOCKET_VERSION
 _BETA = "openai-beta"
 
@@ -74,7 +74,7 @@ Socket = web.WebSocketResponse[Literal[False]]
 
 
 async def answer_socket(engine: Engine, request: web.BaseRequest, origin: CallOrigin) -> web.StreamResponse | Response:
-    """GET /v1/responses: only a WebSocket begins so. Raises GatewayError as long as it has not begun."""
+    """Answer GET /v1/responses, which begins a WebSocket. Raises GatewayError before it has begun."""
     if request.method != "GET" or request.headers.get(hdrs.UPGRADE, "").strip().lower() != "websocket":
         raise BadRequest("GET is not allowed here; use POST", code="method_not_allowed", details={"allow": "POST"})
     token = engine.pipeline.identify(origin)
@@ -90,7 +90,7 @@ async def answer_socket(engine: Engine, request: web.BaseRequest, origin: CallOr
 
 
 class SocketClient:
-    """The answering side of one request, as the pipeline sees it."""
+    """The client of one request, as the pipeline sees it. See ``core.call.Client``."""
 
     may_wait = False
 
@@ -104,13 +104,13 @@ class SocketClient:
         self.on_gone: Callable[[], None] | None = None
 
     async def begin(self, headers: dict[str, str], *, more: bool = False) -> None:
-        """From here on the answer is events. There is no head to send."""
+        """See ``Client``. There is no head to send."""
         if self.gone:
             raise ConnectionResetError("the client is gone")
         self.begun = True
 
     async def write(self, data: Buffer) -> None:
-        """Send each event as a frame, and a ping for a comment. Waits while the client reads slowly.
+        """Send each event as a frame, and a ping for a comment. Waits while the client reads too slowly.
 
         Raises ConnectionResetError.
         """
@@ -120,26 +120,26 @@ class SocketClient:
             await self._socket.ping()
 
     async def finish(self, data: Buffer) -> None:
-        """See ``write``. The connection stays."""
+        """Send the last events. The connection stays open."""
         await self.write(data)
 
     async def fail(self, error: GatewayError, before: bytes = b"", stream: AnswerStream | None = None) -> None:
-        """The event that ends a broken answer."""
+        """Send the event that ends a broken answer."""
         with suppress(ConnectionError):
             await self.write(before + self._origin.api.broken_end(error, self._origin.id, stream))
 
     def answer(self, headers: dict[str, str], parts: tuple[Buffer, ...], *, soon: bool = False) -> None:
-        """Every request is for a stream, so there are no whole answers."""
+        """Raises InternalError: every request is for a stream, so there are no whole answers."""
         raise InternalError("a WebSocket was given a whole answer")
 
     def withhold(self, error: GatewayError) -> None:
-        """See ``answer``."""
+        """See ``Client``. There are no whole answers."""
 
     async def delivered(self) -> None:
-        """See ``answer``."""
+        """See ``Client``. There are no whole answers."""
 
     def interrupt(self, response: str, engine: Engine) -> None:
-        """End the call if this is its response. One that has ended meanwhile has its end."""
+        """End the call if this is its response and it has not ended."""
         if self._events.interrupt(response):
             engine.cancel(self._origin.id)
 
@@ -148,8 +148,8 @@ class SocketClient:
         if self._request.transport is not None:
             self._request.transport.abort()
 
-    def lose(self) -> None:
-        """The connection is lost."""
+    def note_gone(self) -> None:
+        """Note that the connection is lost."""
         if self.gone:
             return
         self.gone = True
@@ -157,7 +157,7 @@ class SocketClient:
             self.on_gone()
 
     async def _send(self, frames: bytes) -> None:
-        """All frames in one write: aiohttp's way of sending each by itself costs more than making them."""
+        """Send all frames in one write. Sending each frame by aiohttp costs more than making it."""
         transport = self._request.transport
         if self.gone or self._socket.closed or transport is None or transport.is_closing():
             raise ConnectionResetError("the client is gone")
@@ -167,7 +167,7 @@ class SocketClient:
 
 
 class SocketSession:
-    """One connection: the requests that wait on it, the one that runs, and what is remembered."""
+    """One connection: the requests that wait on it, the one that runs, and the responses that it remembers."""
 
     def __init__(
         self, engine: Engine, request: web.BaseRequest, origin: CallOrigin, token: Token, socket: Socket
@@ -178,58 +178,59 @@ class SocketSession:
         self._token = token
         self._socket = socket
         self._headers = request.headers.copy()
-        self._headers.popall(_BETA, None)  # it is about the connection
-        self._frames: deque[tuple[bytes, Share]] = deque()
+        self._headers.popall(_BETA, None)  # it concerns the connection, not its calls
+        self._waiting_frames: deque[tuple[bytes, BodyShare]] = deque()
         self._wake = asyncio.Event()
         self._client: SocketClient | None = None
         self._gone = False
-        self._code: WSCloseCode | None = None
-        """Why it is to be closed once no request waits."""
+        self._close_code: WSCloseCode | None = None
+        """Set if the connection is to be closed once no request waits."""
         self._began = engine.clock.mono()
-        self._memory = ResponseMemory(lambda: REMEMBERED_BYTES, engine.clock.mono, room=1)
-        self._remembered = Share(engine.pressure)
+        self._memory = ResponseMemory(lambda: MOST_REMEMBERED, engine.clock.mono, parts=1)
+        self._remembered = BodyShare(engine.pressure)
 
     async def run(self) -> None:
         """Answer requests until one side closes the connection."""
         connection = self._request.protocol
         if isinstance(connection, Connection):
-            connection.on_lost, connection.on_leave = self._lose, self._leave
+            connection.on_lost, connection.on_close = self._drop_client, self._close_soon
         try:
             async with asyncio.TaskGroup() as group:
-                reader = group.create_task(self._read())
-                while (frame := await self._next()) is not None:
+                reader = group.create_task(self._read_frames())
+                while (frame := await self._next_frame()) is not None:
                     data, share = frame
                     with closing(share):
                         await self._answer(data, share)
-                await self._socket.close(code=self._code or WSCloseCode.OK)
+                await self._socket.close(code=self._close_code or WSCloseCode.OK)
                 reader.cancel()
         except Exception as error:  # noqa: BLE001 - the outermost frame of a connection that speaks HTTP no more
             _log.exception("a WebSocket failed by a bug", exc_info=error)
             await self._socket.close(code=WSCloseCode.INTERNAL_ERROR)
         finally:
-            self._lose()
+            self._drop_client()
             self._remembered.close()
             if isinstance(connection, Connection):
-                connection.on_lost = connection.on_leave = None
+                connection.on_lost = connection.on_close = None
 
-    async def _read(self) -> None:
-        """Take what the client sends. Pings are answered by the library."""
+    async def _read_frames(self) -> None:
+        """Read what the client sends, until it closes. Pings are answered by aiohttp."""
         while True:
             message = await self._socket.receive()
             match message.type:
                 case WSMsgType.TEXT:
-                    await self._take(bytes(message.data))
+                    await self._receive(bytes(message.data))
                 case WSMsgType.BINARY:
                     msg = "send each request as a text frame"
                     await self._refuse(RequestRefused(msg, code="unsupported_media_type"))
                 case _:
                     if self._socket.close_code == WSCloseCode.MESSAGE_TOO_BIG:
                         error = TooLarge(f"the frame is larger than {MAX_BODY >> 20} MiB")
-                        self._engine.pipeline.refuse(self._next_visit(), error, self._token)
-                    self._lose()
+                        self._engine.pipeline.refuse(self._next_origin(), error, self._token)
+                    self._drop_client()
                     return
 
-    async def _take(self, data: bytes) -> None:
+    async def _receive(self, data: bytes) -> None:
+        """Queue a request, or interrupt the running one. Other messages about a running response are answered here."""
         if failed := steering_failed(data):
             with suppress(ConnectionError):
                 await self._socket.send_frame(failed, WSMsgType.TEXT)
@@ -238,70 +239,73 @@ class SocketSession:
             if self._client is not None:
                 self._client.interrupt(interrupted, self._engine)
             return
-        share = Share(self._engine.pressure)
+        share = BodyShare(self._engine.pressure)
         try:
-            if len(self._frames) >= WAITING:
-                raise RateLimited(f"{WAITING} requests wait on this connection already; read their answers first")
+            if len(self._waiting_frames) >= MOST_WAITING:
+                raise RateLimited(f"{MOST_WAITING} requests wait on this connection already; read their answers first")
             share.grow(len(data))
         except GatewayError as error:
             await self._refuse(error)
             return
-        self._frames.append((data, share))
+        self._waiting_frames.append((data, share))
         self._wake.set()
 
     async def _refuse(self, error: GatewayError) -> None:
-        origin = self._next_visit()
+        """Record a refused request, and send its error."""
+        origin = self._next_origin()
         self._engine.pipeline.refuse(origin, error, self._token)
         with suppress(ConnectionError):
             await self._send_error(error, origin.id)
 
-    async def _next(self) -> tuple[bytes, Share] | None:
-        """The next request; None if the connection is to be closed, or is."""
+    async def _next_frame(self) -> tuple[bytes, BodyShare] | None:
+        """Returns the next request; None if the connection is, or is to be, closed."""
         while not self._gone:
-            left = self._began + LIFE_S - self._engine.clock.mono()
-            if left <= 0:
+            remaining_s = self._began + LIFE_S - self._engine.clock.mono()
+            if remaining_s <= 0:
                 msg = f"this connection is {LIFE_S / 60:.0f} minutes old: open another one"
                 await self._refuse(BadRequest(msg, code="websocket_connection_limit_reached"))
                 return None
-            if self._frames:
-                return self._frames.popleft()
-            if self._code is not None:
+            if self._waiting_frames:
+                return self._waiting_frames.popleft()
+            if self._close_code is not None:
                 return None
             self._wake.clear()
-            timer = asyncio.get_running_loop().call_later(min(IDLE_S, left), self._wake.set)
+            timer = asyncio.get_running_loop().call_later(min(IDLE_S, remaining_s), self._wake.set)
             try:
                 await self._wake.wait()
             finally:
                 timer.cancel()
-            if not self._frames and left > IDLE_S:
+            if not self._waiting_frames and remaining_s > IDLE_S:
                 return None
         return None
 
-    async def _answer(self, data: bytes, share: Share) -> None:
-        origin, turn = self._next_visit(), None
+    async def _answer(self, data: bytes, share: BodyShare) -> None:
+        """Answer one request. Errors are sent to the client."""
+        origin, turn = self._next_origin(), None
         pipeline = self._engine.pipeline
         try:
             token = pipeline.identify(origin)
             try:
                 self._engine.pressure.check(origin.began)
                 turn = await self._engine.worker.run(partial(read_turn, data)) if len(data) > LARGE else read_turn(data)
-                recalled = await self._recalled(turn, token)
+                recalled = await self._recall(turn, token)
                 share.grow(len(recalled.body) - len(turn.body))
             except GatewayError as error:
                 pipeline.refuse(origin, error, token)
                 raise
-            await (self._run if turn.generate else self._warm)(origin, token, turn, recalled)
+            await (self._run if turn.generate else self._warm_up)(origin, token, turn, recalled)
         except GatewayError as error:
             if turn is not None:
                 self._memory.forget(self._token.id, turn.previous)
             with suppress(ConnectionError):
                 await self._send_error(error, origin.id, "" if turn is None else turn.stream_id)
             if isinstance(error, InvalidToken):
-                self._code = WSCloseCode.POLICY_VIOLATION
+                self._close_code = WSCloseCode.POLICY_VIOLATION
         except ConnectionError:
-            self._lose()
+            self._drop_client()
 
-    async def _recalled(self, turn: SocketTurn, token: Token) -> RecalledRequest:
+    async def _recall(self, turn: SocketTurn, token: Token) -> RecalledRequest:
+        """Returns the request with the remembered responses that it continues. Raises BadRequest."""
         recalled = await recall_request(
             self._engine, turn.body, TokenMemory(token.id, self._memory, self._engine.responses)
         )
@@ -311,7 +315,7 @@ class SocketSession:
         return recalled
 
     async def _run(self, origin: CallOrigin, token: Token, turn: SocketTurn, recalled: RecalledRequest) -> None:
-        """One call."""
+        """Run one call."""
         events = TurnEvents(turn.stream_id)
         client = self._client = SocketClient(self._socket, self._request, origin, events)
         client.gone = self._gone
@@ -322,10 +326,10 @@ class SocketSession:
             await self._engine.pipeline.run(origin, token, received, client)
         finally:
             self._client = client.on_gone = None
-        self._note(origin, turn, recalled, events)
+        self._remember(origin, turn, recalled, events)
 
-    async def _warm(self, origin: CallOrigin, token: Token, turn: SocketTurn, recalled: RecalledRequest) -> None:
-        """A request that is only to be remembered. It reaches no upstream, and costs nothing."""
+    async def _warm_up(self, origin: CallOrigin, token: Token, turn: SocketTurn, recalled: RecalledRequest) -> None:
+        """Answer a request that is only to be remembered. It reaches no upstream, and costs nothing."""
         engine = self._engine
         try:
             if engine.pipeline.closed is not None:
@@ -337,11 +341,13 @@ class SocketSession:
             raise
         events = TurnEvents(turn.stream_id)
         await SocketClient(self._socket, self._request, origin, events).write(answer)
-        self._note(origin, turn, recalled, events)
+        self._remember(origin, turn, recalled, events)
 
-    def _note(self, origin: CallOrigin, turn: SocketTurn, recalled: RecalledRequest, events: TurnEvents) -> None:
-        """Remember the answer. What all connections remember is at most half of the memory for requests, so that there
-        is room for these.
+    def _remember(self, origin: CallOrigin, turn: SocketTurn, recalled: RecalledRequest, events: TurnEvents) -> None:
+        """Remember an answer, and count its size like that of a request body.
+
+        If the bodies and this connection's memory would take more than half of the memory for bodies, the connection
+        forgets all it remembers.
         """
         engine, token = self._engine, self._token.id
         if not events.last:
@@ -361,7 +367,7 @@ class SocketSession:
             engine.responses.keep_lazily(token, read, size)
         pressure = engine.pressure
         self._remembered.close()
-        if pressure.most and pressure.bodies + self._memory.size > pressure.most // 2:
+        if pressure.most_body_bytes and pressure.body_bytes + self._memory.size > pressure.most_body_bytes // 2:
             self._memory.clear()
         self._remembered.grow(self._memory.size)
 
@@ -370,21 +376,21 @@ class SocketSession:
         frame = error_frame(status, {**headers, "x-request-id": call}, body, stream_id)
         await self._socket.send_frame(frame, WSMsgType.TEXT)
 
-    def _next_visit(self) -> CallOrigin:
+    def _next_origin(self) -> CallOrigin:
         clock = self._engine.clock
         ts = clock.wall()
         return msgspec.structs.replace(self._origin, id=new_call_id(ts), ts=ts, began=clock.mono())
 
-    def _leave(self) -> None:
-        """The gateway is about to stop."""
-        self._code = WSCloseCode.GOING_AWAY
+    def _close_soon(self) -> None:
+        """Close the connection once no request waits: the gateway is about to stop."""
+        self._close_code = WSCloseCode.GOING_AWAY
         self._wake.set()
 
-    def _lose(self) -> None:
-        """The client is gone: what waits for it is dropped, and what runs ends."""
+    def _drop_client(self) -> None:
+        """Drop the requests that wait, and end the one that runs: the client is gone."""
         self._gone = True
-        while self._frames:
-            self._frames.popleft()[1].close()
+        while self._waiting_frames:
+            self._waiting_frames.popleft()[1].close()
         self._wake.set()
         if self._client is not None:
-            self._client.lose()
+            self._client.note_gone()

@@ -1,4 +1,4 @@
-"""Other machines that send wrong tokens must wait.
+"""AuthThrottle: other machines that send invalid tokens must wait.
 
 A 256-bit token cannot be guessed; this only saves work and log entries. This machine's own programs are not counted:
 one with an old token must not lock the others out.
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import ceil
 
 from gateway.domain.errors import RateLimited
-from gateway.web.connection import is_own
+from gateway.web.connection_limits import is_own
 
 MOST = 10
 """How many failures of one address within ``SPAN_S`` seconds make it wait."""

@@ -8,7 +8,7 @@ from gateway.inbound.api import InboundApi
 from gateway.inbound.chat.api import CHAT
 
 NEVER_RETRY = frozenset({"answer_memory_full", "call_cancelled", "internal_error", "request_too_large_for_limit"})
-"""Codes that SDKs must not retry. For some an upstream has worked: clients would pay for it again and again."""
+"""Codes that SDKs must not retry. For some of them an upstream has worked, and each retry would be paid for again."""
 
 
 def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
@@ -17,22 +17,22 @@ def retry_headers(error: GatewayError, status: int) -> dict[str, str]:
     After an upstream's failure the gateway made its own attempts, which a client's SDK must not multiply.
     """
     wait = error.retry_after_s
-    soon = wait is not None and isfinite(wait) and wait <= 60  # official SDKs ignore a longer one
-    out: dict[str, str] = {}
-    if wait is not None and soon:
-        out["retry-after"] = str(max(1, ceil(wait)))
-    spent = isinstance(error, UpstreamError) and status in (502, 504)
-    if spent or isinstance(error, (InvalidToken, QuotaExceeded)) or error.code in NEVER_RETRY:
-        out["x-should-retry"] = "false"
+    waits_briefly = wait is not None and isfinite(wait) and wait <= 60  # official SDKs ignore a longer one
+    headers: dict[str, str] = {}
+    if wait is not None and waits_briefly:
+        headers["retry-after"] = str(max(1, ceil(wait)))
+    failed_upstream = isinstance(error, UpstreamError) and status in (502, 504)
+    if failed_upstream or isinstance(error, (InvalidToken, QuotaExceeded)) or error.code in NEVER_RETRY:
+        headers["x-should-retry"] = "false"
     elif status in (429, 503):
-        out["x-should-retry"] = "true" if soon else "false"
-    return out
+        headers["x-should-retry"] = "true" if waits_briefly else "false"
+    return headers
 
 
 def answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body for a request that failed before its answer began."""
     status = api.status(error)
-    headers = {**_facts(error, status), **headers_of(error.readings), **_limit_headers(error)}
+    headers = {**_fact_headers(error, status), **headers_of(error.readings), **_limit_headers(error)}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if allow := error.details.get("allow"):
@@ -40,11 +40,11 @@ def answer(error: GatewayError, call: str = "", api: InboundApi = CHAT) -> tuple
     return status, headers, api.error_body(error, call)
 
 
-def _facts(error: GatewayError, status: int) -> dict[str, str]:
-    """Returns the facts about the call. A ``retry-after`` that SDKs obey is in milliseconds only."""
-    when = retry_headers(error, status)
-    left_out = {"retry-after"} if "retry-after" in when else {"retry-after", "retry-after-ms"}
-    return {**{name: value for name, value in error.facts.items() if name not in left_out}, **when}
+def _fact_headers(error: GatewayError, status: int) -> dict[str, str]:
+    """Returns the facts about the call, with retry headers. ``retry-after-ms`` is kept only if SDKs obey it."""
+    advice = retry_headers(error, status)
+    omitted = {"retry-after"} if "retry-after" in advice else {"retry-after", "retry-after-ms"}
+    return {**{name: value for name, value in error.facts.items() if name not in omitted}, **advice}
 
 
 def _limit_headers(error: GatewayError) -> dict[str, str]:

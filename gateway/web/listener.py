@@ -1,7 +1,7 @@
-"""The public port: connections are accepted, counted, and closed when the server stops.
+"""Listener and Acceptor: connections are accepted, counted, and closed when the server stops.
 
-The event loop's own server accepts all waiting connections at once, before anything can count them. Without a free file
-it closes new connections silently, or itself. Here every connection is counted before the next one is accepted, and one
+The event loop's own server accepts all waiting connections at once, before anything can count them. If no file is free,
+it closes new connections silently, or stops. Here every connection is counted before the next one is accepted, and one
 too many gets an answer.
 """
 
@@ -18,7 +18,8 @@ from aiohttp import web
 
 from gateway.domain.errors import Unavailable
 from gateway.domain.units import CallId
-from gateway.web.connection import MAX_HEADERS, MAX_LINE, Connection, ConnectionLimits, GatewayRequest
+from gateway.web.connection import MAX_HEADERS, MAX_LINE, Connection, GatewayRequest
+from gateway.web.connection_limits import ConnectionLimits
 from gateway.web.error_responses import answer
 from gateway.web.response import Response
 
@@ -26,12 +27,13 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse | Response]]
 
 
 class Listener(web.Server):
-    """Makes our connections, without an access log: the call log is one, and writing both costs a fifth of the
-    throughput.
+    """Makes the connections and keeps them until they close.
+
+    There is no access log: the records of calls are one, and writing both costs a fifth of the throughput.
     """
 
     def __init__(self, handler: Handler, limits: ConnectionLimits, new_id: Callable[[], CallId]) -> None:
-        """``new_id`` returns an id for what is answered without the handler."""
+        """``new_id`` returns an id for an answer that is not the handler's."""
         # aiohttp names StreamResponse, and uses only what Response has
         super().__init__(handler, handler_cancellation=False)  # type: ignore[arg-type]
         self.request_factory = partial(GatewayRequest, loop=self._loop)
@@ -39,7 +41,7 @@ class Listener(web.Server):
         self.new_id = new_id
 
     def connection(self, address: str) -> Connection:
-        """Returns a new connection, from this address, which was counted."""
+        """Returns a new connection from this address, which is already counted."""
         return Connection(
             self,
             self.limits,
@@ -57,67 +59,66 @@ class Listener(web.Server):
         )
 
     async def emptied(self) -> None:
-        """Close every connection, idle ones at once and the others after their answer, and wait for the last one.
+        """Close every connection, idle ones at once and the others after their answer. Returns when all are closed.
 
-        Idle ones are found by polling: a connection gives no notice when it becomes idle.
+        It polls, because a connection does not report that it has become idle.
         """
         while self._connections:
             for connection in self.connections:
                 if isinstance(connection, Connection):
-                    connection.leave()
+                    connection.close_when_idle()
             await asyncio.sleep(0.02)
 
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - aiohttp's
-        """Cancel the handlers that still run, give them so long to end, and abort what was not sent."""
-        left = dict(self._connections)
-        tasks = [task for connection in left if (task := connection._task_handler) is not None]  # noqa: SLF001 - aiohttp's
+        """Cancel the handlers that still run, wait so many seconds for them, and abort what was not sent."""
+        connections = dict(self._connections)
+        tasks = [task for connection in connections if (task := connection._task_handler) is not None]  # noqa: SLF001 - aiohttp's
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=timeout)
-        for transport in left.values():
+        for transport in connections.values():
             transport.abort()
 
 
 _log = logging.getLogger("tollkeeper")
 
 
-_NOT_HERE = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
+_ADDRESS_MISSING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 """``localhost`` may have an IPv6 address although this machine has no IPv6."""
-_SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 def listening(host: str, port: int) -> list[socket.socket]:
-    """Returns sockets that listen at all addresses of a host; the empty one means all of this machine. Raises
-    OSError.
+    """Returns sockets that listen at all addresses of a host; an empty host means all addresses of this machine.
 
-    It waits for the name of the host to be looked up. Only a starting server has one that is not an address.
+    Raises OSError. Looking up the host's name blocks; only a starting server has a name that is not an address.
     """
     infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
-    missing: OSError | None = None
+    failure: OSError | None = None
     for family, kind, proto, _, address in dict.fromkeys(infos):
         try:
-            sockets.append(_listening(socket.socket(family, kind, proto), address))
+            sockets.append(_bound_socket(socket.socket(family, kind, proto), address))
         except OSError as error:
-            missing = error
-            if error.errno not in _NOT_HERE:
+            failure = error
+            if error.errno not in _ADDRESS_MISSING:
                 break
-    if missing is not None and (missing.errno not in _NOT_HERE or not sockets):
+    if failure is not None and (failure.errno not in _ADDRESS_MISSING or not sockets):
         for sock in sockets:
             sock.close()
-        raise missing
+        raise failure
     return sockets
 
 
-def _listening(sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
+def _bound_socket(sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
     try:
         if sys.platform not in ("win32", "cygwin"):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if sock.family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(address)
-        sock.listen(1024)  # so many the system holds for us while we are busy
+        sock.listen(1024)  # how many connections the system holds while we are busy
         sock.setblocking(False)
     except BaseException:
         sock.close()
@@ -144,36 +145,37 @@ class Acceptor:
             self._accepting = [group.create_task(self._accept(sock, group)) for sock in self._sockets]
 
     def close(self) -> None:
-        """Accept no more. Accepted connections stay."""
+        """Accept no more connections. Accepted ones stay open."""
         for task in self._accepting:
             task.cancel()
         for sock in self._sockets:
             self._loop.call_soon(sock.close)  # when the loop has released it
 
     async def _accept(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
+        """Accept connections from one socket until that is closed."""
         while listener.fileno() != -1:
             try:
-                self._take(*await self._loop.sock_accept(listener), group)
-                self._take_more(listener, group)
+                self._admit(*await self._loop.sock_accept(listener), group)
+                self._accept_waiting(listener, group)
             except OSError as error:
-                if error.errno in _SHORT:
+                if error.errno in _NO_RESOURCES:
                     self._warn(f"the system has no room for more connections: {error.strerror}")
                 await asyncio.sleep(0.1)
 
-    def _take_more(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
-        """Accept the connections that wait."""
-        for _ in range(63):  # then other work has its turn
+    def _accept_waiting(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
+        """Accept the connections that wait, at most 63 of them before other work has its turn."""
+        for _ in range(63):
             try:
                 sock, peer = listener.accept()
             except (BlockingIOError, ConnectionError):
                 return
             sock.setblocking(False)
-            self._take(sock, peer, group)
+            self._admit(sock, peer, group)
 
-    def _take(self, sock: socket.socket, peer: object, group: asyncio.TaskGroup) -> None:
+    def _admit(self, sock: socket.socket, peer: object, group: asyncio.TaskGroup) -> None:
         address = str(peer[0]) if isinstance(peer, tuple) else ""
         if reason := self._listener.limits.enter(address):
-            self._turn_away(sock, reason, group)
+            self._refuse(sock, reason, group)
         else:
             group.create_task(self._connect(sock, address))
 
@@ -181,17 +183,18 @@ class Acceptor:
         connection = self._listener.connection(address)
         try:
             await self._loop.connect_accepted_socket(lambda: connection, sock)
-        except OSError:  # it is lost already
-            connection.forget()
+        except OSError:  # the client has already closed it
+            connection.uncount()
             sock.close()
 
-    def _turn_away(self, sock: socket.socket, reason: str, group: asyncio.TaskGroup) -> None:
-        """Answer without waiting for a request. Closing a connection with an unread request would discard the
-        answer.
+    def _refuse(self, sock: socket.socket, reason: str, group: asyncio.TaskGroup) -> None:
+        """Answer that there are too many connections, without waiting for a request.
+
+        The socket stays open for a moment: closing it with an unread request would discard the answer.
         """
         self._warn(f"connections are turned away: {reason}")
         with suppress(OSError):
-            sock.send(_refusal(reason, self._listener.new_id()))
+            sock.send(_refusal_bytes(reason, self._listener.new_id()))
             sock.shutdown(socket.SHUT_WR)
         if self._lingering < 32:  # they are part of the reserve of open files
             self._lingering += 1
@@ -200,8 +203,9 @@ class Acceptor:
             sock.close()
 
     async def _linger(self, sock: socket.socket) -> None:
+        """Drop what a client sends until it closes, for a second at most, then close the socket."""
         try:
-            async with asyncio.timeout(1.0):  # so that its client can read why
+            async with asyncio.timeout(1.0):
                 while await self._loop.sock_recv(sock, 1 << 16):
                     pass
         except (OSError, TimeoutError):
@@ -211,14 +215,14 @@ class Acceptor:
             sock.close()
 
     def _warn(self, text: str) -> None:
-        """Log each message once in a while: it may happen thousands of times a second."""
+        """Log a message, each at most once a minute: it may happen thousands of times a second."""
         if (now := self._loop.time()) - self._logged.get(text, -60.0) >= 60.0:
             self._logged[text] = now
             _log.warning("%s", text)
 
 
-def _refusal(reason: str, call: CallId) -> bytes:
-    """Returns the whole answer to a connection that is one too many."""
+def _refusal_bytes(reason: str, call: CallId) -> bytes:
+    """Returns the whole response to a connection that is one too many, as bytes."""
     _, headers, body = answer(Unavailable(reason, retry_after_s=1), call)
     fields = "".join(f"{name}: {value}\r\n" for name, value in {**headers, "x-request-id": call}.items())
     head = (

@@ -1,9 +1,9 @@
 """Whether a request was meant for this gateway, and which web pages and apps may make one (CORS).
 
-The Host header must name this machine or a host the owner added: a DNS name that a web page rebound does not (DNS
-rebinding). Browsers, and apps built on one, name the page in Origin. None is accepted by default. The owner permits
-single origins, all apps and extensions, or all web pages of this machine; a request still needs a token's key. An error
-names the command that permits what was refused.
+The Host header must name this machine or a host that the owner added. That stops a web page whose own DNS name leads to
+this machine (DNS rebinding). Browsers, and apps built on one, name the page in the Origin header. None is accepted by
+default. The owner permits single origins, all apps and extensions, or all web pages of this machine; a request still
+needs a token's key. An error names the command that permits what was refused.
 """
 
 import ipaddress
@@ -34,9 +34,9 @@ def check_host(header: str, bound: str, allowed: tuple[str, ...], port: int) -> 
     """Raises RequestRefused (``wrong_host``) unless the header names loopback, the bound address or an allowed host.
 
     A loopback name may have any port: tunnels and containers listen on one of their own. Other names must have the
-    listening port, if any; an owner's host may name its own port as ``host:port``. Accepted hosts are remembered.
+    listening port, if any; an owner's host may name its own port as ``host:port``. Accepted headers are cached.
     """
-    if not _names_us(header, bound, allowed, port):
+    if not _names_gateway(header, bound, allowed, port):
         msg = (
             f"the Host header '{plain(header, 80)}' does not name this gateway; use http://127.0.0.1:{port}/v1, or "
             f"accept the name with {command_for_host(header)}"
@@ -49,21 +49,22 @@ def command_for_host(header: str) -> str:
     return f"'tollkeeper settings set --add-host {_argument(header.strip().lower())}'"
 
 
-def _names_us(header: str, bound: str, allowed: tuple[str, ...], port: int) -> bool:
-    name, given_port = split_host(header)
+def _names_gateway(header: str, bound: str, allowed: tuple[str, ...], port: int) -> bool:
+    name, header_port = split_host(header)
     if name in LOOPBACK:
-        return _PORT.fullmatch(given_port) is not None
-    full = f"{name}:{given_port}" if given_port else name
+        return _PORT.fullmatch(header_port) is not None
+    full = f"{name}:{header_port}" if header_port else name
     if full in allowed:
         return True
-    any_address = _any_address(bound)
-    ours = name in allowed or (_address(name) if any_address else name == bound)
-    return bool(name) and ours and given_port in ("", str(port))
+    any_address = _is_any_address(bound)
+    ours = name in allowed or (_is_address(name) if any_address else name == bound)
+    return bool(name) and ours and header_port in ("", str(port))
 
 
 def split_host(header: str) -> tuple[str, str]:
-    """Returns the name in lower case without brackets, and the port or empty. An empty name means a malformed
-    header.
+    """Returns the name in a Host header, in lower case and without brackets, and the port, which may be empty.
+
+    The name is empty if the header is malformed.
     """
     text = header.strip().lower()
     if text.startswith("["):
@@ -76,8 +77,8 @@ def split_host(header: str) -> tuple[str, str]:
 
 
 def check_origin(header: str | None, settings: Settings) -> None:
-    """Raises RequestRefused (``origin_not_allowed``) if a page or an app sent this without the owner's permission."""
-    if header is not None and not _permitted(
+    """Raises RequestRefused (``origin_not_allowed``) if the owner does not permit the page or app with this origin."""
+    if header is not None and not _is_permitted(
         header, settings.origins, apps=settings.app_origins, pages=settings.loopback_origins
     ):
         who = "the app or extension" if APP_ORIGIN.fullmatch(header) else "the web page"
@@ -96,7 +97,7 @@ def command_for_origin(origin: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _permitted(origin: str, listed: tuple[str, ...], *, apps: bool, pages: bool) -> bool:
+def _is_permitted(origin: str, listed: tuple[str, ...], *, apps: bool, pages: bool) -> bool:
     if origin in listed:
         return True
     if apps and APP_ORIGIN.fullmatch(origin):
@@ -105,7 +106,7 @@ def _permitted(origin: str, listed: tuple[str, ...], *, apps: bool, pages: bool)
 
 
 def _argument(text: str) -> str:
-    """Returns it quoted for a command line, because it may be pasted into a shell."""
+    """Returns a text from outside as an argument of a command, quoted because it may be pasted into a shell."""
     return word(plain(text, 80))
 
 
@@ -114,14 +115,15 @@ def readable_by(origin: str) -> dict[str, str]:
     return {"Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": "*", "Vary": "Origin"}
 
 
-def preflight(wanted: str, *, private: bool = False) -> dict[str, str]:
-    """Returns the headers of the answer to a preflight request of a permitted page: it may send all the headers it
-    wants.
+def preflight(requested_headers: str, *, private: bool = False) -> dict[str, str]:
+    """Returns the headers of the answer to a preflight request: the page may send all headers that it requested.
 
-    ``wanted`` are the names it wants to send; anything but a list of names is not repeated. ``private``: the page is on
-    a public network, and the browser asks whether it may call a private one.
+    ``requested_headers`` is the list of their names; if it is not a list of names, it is not repeated. ``private``: the
+    page is on a public network, and the browser asks whether it may call a private one.
     """
-    names = wanted if _NAMES.fullmatch(wanted) else "authorization, content-type, api-key, x-api-key"
+    names = (
+        requested_headers if _NAMES.fullmatch(requested_headers) else "authorization, content-type, api-key, x-api-key"
+    )
     headers = {
         "Access-Control-Allow-Methods": "GET, POST",
         "Access-Control-Allow-Headers": names,
@@ -131,12 +133,12 @@ def preflight(wanted: str, *, private: bool = False) -> dict[str, str]:
     return {**headers, "Access-Control-Allow-Private-Network": "true"} if private else headers
 
 
-def _any_address(bound: str) -> bool:
+def _is_any_address(bound: str) -> bool:
     return bound in ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 
 
-def _address(name: str) -> bool:
-    """Returns whether it is a literal address: bound to all interfaces, any of them may be named, but no DNS name."""
+def _is_address(name: str) -> bool:
+    """Returns whether a name is an IP address. A gateway that listens at all addresses accepts any, but no DNS name."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

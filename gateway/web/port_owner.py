@@ -1,7 +1,7 @@
-"""Who listens at a TCP port of this machine, and which port is free: helps when the wanted port is in use.
+"""Which program listens at a TCP port of this machine, and which port is free, for a server whose port is in use.
 
 Linux shows it in /proc, other systems through lsof. Neither shows the processes of other users, and Windows has
-neither. Only the program of a command line is shown: the rest may hold secrets.
+neither. Of a command line only the program is shown: its arguments may be secrets.
 """
 
 import os
@@ -27,12 +27,12 @@ def port_owner(port: int) -> str:
 
 
 def free_port(host: str, port: int) -> int | None:
-    """Returns the first free one of the next ports; None if all of them are in use."""
+    """Returns the first free port of the next 20; None if all of them are in use."""
     for other in range(port + 1, min(port + 20, 65_535) + 1):
         with suppress(OSError):
             family, kind, proto, _, address = socket.getaddrinfo(host or None, other, type=socket.SOCK_STREAM)[0]
-            with socket.socket(family, kind, proto) as tried:
-                tried.bind(address)
+            with socket.socket(family, kind, proto) as probe:
+                probe.bind(address)
                 return other
     return None
 
@@ -42,9 +42,9 @@ def owner_by_proc(port: int) -> str:
     owners = dict(_listeners(port))
     if not owners:
         return ""
-    wanted = {f"socket:[{inode}]" for inode in owners}
+    sockets = {f"socket:[{inode}]" for inode in owners}
     for process in Path("/proc").iterdir():
-        if process.name.isdigit() and _holds(process, wanted):
+        if process.name.isdigit() and _has_socket(process, sockets):
             return f"{program_of(process)} (pid {process.name})"
     return f"a process of user {_user(next(iter(owners.values())))}"
 
@@ -59,18 +59,18 @@ def _listeners(port: int) -> Iterator[tuple[str, int]]:
                     yield fields[9], int(fields[7])
 
 
-def _holds(process: Path, wanted: set[str]) -> bool:
+def _has_socket(process: Path, sockets: set[str]) -> bool:
     """Returns whether the process has one of these sockets open. Other users' processes cannot be seen."""
     with suppress(OSError):
         for handle in (process / "fd").iterdir():
             with suppress(OSError):
-                if os.readlink(handle) in wanted:  # noqa: PTH115 - a socket, not a path
+                if os.readlink(handle) in sockets:  # noqa: PTH115 - a socket, not a path
                     return True
     return False
 
 
 def program_of(process: Path) -> str:
-    """Returns the program's name, for a script also the script's."""
+    """Returns the name of a process's program, followed by that of the script or module that it runs."""
     words: list[str] = []
     name = "a process"
     with suppress(OSError):
@@ -91,7 +91,7 @@ def _user(number: int) -> str:
 
 
 def owner_by_lsof(port: int) -> str:
-    """Returns the same, from lsof."""
+    """Returns the listener as ``port_owner`` does, found by lsof."""
     program = shutil.which("lsof")
     if program is None:
         return ""

@@ -1,19 +1,19 @@
-"""Checks a request's head, finds its keys, and reads its body within limits."""
+"""Checks the head of a request, finds its keys, and reads its body within limits."""
 
 import asyncio
 
 from aiohttp import hdrs, web
 
-from gateway.core.memory import Share
+from gateway.core.memory import BodyShare
 from gateway.domain.errors import BadRequest, InvalidToken, RequestRefused, TooLarge
 from gateway.web.connection import CONTINUE
 
 MAX_BODY = 32 << 20
 """The most bytes of a request body."""
 BODY_S = 60.0
-"""Seconds within which a body must be complete, however steadily it trickles."""
+"""Seconds within which a body must be complete."""
 LEAST_RATE = 1024
-"""The bytes a second that a body must bring on average once the grace is over."""
+"""The bytes a second that a body must bring on average, after its first five seconds."""
 
 _VERSIONS = ((1, 0), (1, 1))
 _API_KEY, _X_API_KEY = map(type(hdrs.HOST), ("api-key", "x-api-key"))
@@ -21,9 +21,8 @@ _API_KEY, _X_API_KEY = map(type(hdrs.HOST), ("api-key", "x-api-key"))
 
 
 def check_head(request: web.BaseRequest) -> None:
-    """Checks what the parser accepts although RFC 9112 forbids it, or a gateway should not accept.
-
-    Raises BadRequest or RequestRefused.
+    """Raises BadRequest or RequestRefused for a head that the parser accepts, but RFC 9112 forbids or a gateway should
+    not accept.
     """
     if request.version not in _VERSIONS:
         raise BadRequest("only HTTP/1.0 and HTTP/1.1 are supported", code="http_version")
@@ -33,17 +32,17 @@ def check_head(request: web.BaseRequest) -> None:
     coding = headers.get(hdrs.TRANSFER_ENCODING)
     if coding is not None and coding.strip().lower() != "chunked":
         raise BadRequest("the only supported transfer coding is 'chunked'", code="transfer_encoding")
-    if coding is not None and request.version < (1, 1):  # an HTTP/1.0 client sees the end of the body elsewhere
+    if coding is not None and request.version < (1, 1):  # a proxy may see the end of an HTTP/1.0 body elsewhere
         raise BadRequest("HTTP/1.0 has no Transfer-Encoding: send a Content-Length", code="transfer_encoding")
     if len(headers.getall(hdrs.HOST, ())) > 1:
         raise BadRequest("there is more than one Host header", code="wrong_host")
 
 
 def keys_of(request: web.BaseRequest) -> list[str]:
-    """Returns the client's keys, each once: ``Authorization: Bearer``, ``api-key`` and ``x-api-key``.
+    """Returns the client's keys, each once, from ``Authorization: Bearer``, ``api-key`` and ``x-api-key``.
 
-    Programs send more than one, of which some may belong to another service. Raises InvalidToken for an ambiguous or
-    malformed one, unless another key is beside it.
+    Programs may send several, of which some belong to another service. Raises InvalidToken for several Authorization
+    headers, and for a malformed one if there is no other key.
     """
     headers = request.headers
     authorization = headers.getall(hdrs.AUTHORIZATION, [])
@@ -54,8 +53,8 @@ def keys_of(request: web.BaseRequest) -> list[str]:
     bearer = "" if malformed else bearer.strip()
     if bearer and _API_KEY not in headers and _X_API_KEY not in headers:
         return [bearer]
-    given = (bearer, headers.get("api-key", "").strip(), headers.get("x-api-key", "").strip())
-    keys = list(dict.fromkeys(filter(None, given)))
+    candidates = (bearer, headers.get("api-key", "").strip(), headers.get("x-api-key", "").strip())
+    keys = list(dict.fromkeys(filter(None, candidates)))
     if malformed and not keys:
         raise InvalidToken("the Authorization header must be 'Bearer <token>'")
     return keys
@@ -64,8 +63,8 @@ def keys_of(request: web.BaseRequest) -> list[str]:
 def check_json(request: web.BaseRequest) -> None:
     """Raises RequestRefused (``unsupported_media_type``) unless the body is plain JSON.
 
-    Tools sometimes omit the content type; a browser's simple request, which needs no permission of ours, never says
-    JSON. So a missing one passes only without an Origin.
+    Tools sometimes omit the content type. A browser's simple request, which needs no permission of ours, never has that
+    of JSON. So a missing content type is accepted only without an Origin.
     """
     headers = request.headers
     if hdrs.CONTENT_ENCODING in headers:
@@ -84,11 +83,11 @@ def check_json(request: web.BaseRequest) -> None:
         raise RequestRefused(msg, code="unsupported_media_type")
 
 
-async def read_body(request: web.BaseRequest, share: Share) -> bytes:
-    """Reads the whole body, counted into its share of the memory while it arrives.
+async def read_body(request: web.BaseRequest, share: BodyShare) -> bytes:
+    """Returns the whole body, which is counted into its share of the memory while it arrives.
 
-    Raises TooLarge before reading what is declared too big, BadRequest (408) when it trickles, and Unavailable when all
-    bodies together are too large.
+    Raises TooLarge, before anything is read if the declared length is too large; BadRequest (408) if the body comes too
+    slowly; and Unavailable if all bodies together are too large.
     """
     declared = request.content_length
     if declared is not None and declared > MAX_BODY:
@@ -96,14 +95,14 @@ async def read_body(request: web.BaseRequest, share: Share) -> bytes:
     expected = request.headers.get(hdrs.EXPECT)
     if expected is not None and expected.strip().lower() != "100-continue":
         raise BadRequest("the only supported expectation is '100-continue'", code="expectation_failed")
-    if request.content.is_eof():  # it came with the head, as most do
+    if request.content.is_eof():  # the body came with the head, as most do
         body = request.content.read_nowait()
         if len(body) > MAX_BODY:
             raise _too_large()
         share.grow(len(body))
         return body
     if expected is not None:
-        await _continue(request)
+        await _send_continue(request)
     try:
         return await _gather(request, share)
     except TimeoutError as error:
@@ -111,15 +110,15 @@ async def read_body(request: web.BaseRequest, share: Share) -> bytes:
         raise BadRequest(msg, code="request_timeout") from error
 
 
-async def _gather(request: web.BaseRequest, share: Share) -> bytes:
-    """Reads the body in parts. One timer is extended as they arrive; one for each part would cost more than
+async def _gather(request: web.BaseRequest, share: BodyShare) -> bytes:
+    """Returns the body, read in parts. One timer is extended as they arrive; a timer for each part would cost more than
     reading it.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
     parts: list[bytes] = []
     size = 0
-    async with asyncio.timeout_at(_deadline(began, size)) as limit:
+    async with asyncio.timeout_at(_deadline(began, size)) as timeout:
         while part := await request.content.readany():
             parts.append(part)
             size += len(part)
@@ -127,17 +126,18 @@ async def _gather(request: web.BaseRequest, share: Share) -> bytes:
                 raise _too_large()
             share.grow(len(part))
             deadline = _deadline(began, size)
-            if deadline - (limit.when() or 0) > 1.0:
-                limit.reschedule(deadline)
+            if deadline - (timeout.when() or 0) > 1.0:
+                timeout.reschedule(deadline)
     return b"".join(parts)
 
 
 def _deadline(began: float, size: int) -> float:
-    """Returns when the average rate falls below the least if nothing more comes, at latest when the time is over."""
+    """Returns when the body is too slow: when its average rate falls below the least, or after ``BODY_S``."""
     return began + min(BODY_S, 5.0 + size / LEAST_RATE)
 
 
-async def _continue(request: web.BaseRequest) -> None:
+async def _send_continue(request: web.BaseRequest) -> None:
+    """Send the interim answer. The answer itself has not begun by that."""
     await request.writer.write(CONTINUE)
     request.writer.output_size = 0
 

@@ -1,11 +1,12 @@
-"""A whole answer, sent with its head in one write, and the closing of a connection on which a client still sends.
+"""Response: an answer that is sent with its head in one write; and the end of a connection whose client still sends.
 
 aiohttp's own response costs three times as much: for each call it builds a case-insensitive dictionary of headers,
-completes it and turns it into bytes. Here the head is text. What RFC 9110 requires for an answer of known length is
-done: Date, Content-Length, Connection as the request's version wants it, and no body to HEAD or with 204.
+completes it and turns it into bytes. Here the head is text. It has what RFC 9110 requires for an answer of known
+length: Date, Content-Length, and Connection if the request's version needs it. HEAD and 204 have no body.
 
 Closing a socket with unread bytes resets the connection, and the reset takes the answer from a client that has not read
-it yet. So the rest is read and dropped, within bounds of time and size, while our own direction is already closed.
+it yet. So what still comes is read and dropped, within bounds of time and size, while our own direction is already
+closed.
 """
 
 import asyncio
@@ -22,54 +23,54 @@ from aiohttp.web_protocol import RequestHandler
 from gateway.domain.answer import Buffer
 
 LINGER_S = 30.0
-"""Seconds that the rest of a body may take in total."""
+"""The most seconds in which what the client still sends is read and dropped."""
 QUIET_S = 5.0
-"""Seconds of silence after which the client has stopped sending."""
+"""Seconds of silence after which the client counts as having stopped sending."""
 LINGER_BYTES = 256 << 20
 """The most bytes that are read and dropped."""
 
 
 async def linger(connection: RequestHandler) -> None:
-    """Drop what still comes until the client closes, stops or exceeds the bounds; then close the connection."""
+    """Drop what the client sends until it closes, stops or exceeds the bounds; then close the connection."""
     transport = connection.transport
     if transport is None or transport.is_closing():
         return
-    rest = _Rest(connection)
-    transport.set_protocol(rest)
+    discarder = _Discarder(connection)
+    transport.set_protocol(discarder)
     with suppress(OSError, RuntimeError, NotImplementedError):  # the client may be gone in this very moment
         transport.write_eof()
         transport.resume_reading()
     with suppress(TimeoutError):
         async with asyncio.timeout(LINGER_S):
-            while not rest.over.done():
-                before = rest.size
-                await asyncio.wait([rest.over], timeout=QUIET_S)
-                if rest.size == before:
+            while not discarder.ended.done():
+                before = discarder.size
+                await asyncio.wait([discarder.ended], timeout=QUIET_S)
+                if discarder.size == before:
                     break
     connection.force_close()
 
 
-class _Rest(asyncio.Protocol):
-    """Reads instead of the connection. Everything else stays the connection's."""
+class _Discarder(asyncio.Protocol):
+    """Takes the place of the connection as the reader of its transport, and drops what it reads."""
 
     def __init__(self, connection: RequestHandler) -> None:
         self._connection = connection
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.size = 0
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
         self.size += len(data)
         if self.size > LINGER_BYTES:
-            self._end()
+            self._finish()
 
     def eof_received(self) -> None:
         """See asyncio: the client has read its answer, or will send no more."""
-        self._end()
+        self._finish()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
-        self._end()
+        self._finish()
         self._connection.connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -80,31 +81,31 @@ class _Rest(asyncio.Protocol):
         """See asyncio."""
         self._connection.resume_writing()
 
-    def _end(self) -> None:
-        if not self.over.done():
-            self.over.set_result(None)
+    def _finish(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
 
 
 JSON: Final = "application/json"
 JOINED: Final = 64 << 10
-"""Bytes of a body that are copied after their head to go out in one write; a longer body goes in pieces of this size.
+"""The most bytes of a body that are sent with the head in one write; a longer body is sent in pieces of this size.
 ``writelines`` is not used: in Python 3.12.1 it continues although the client does not read (CVE-2024-12254)."""
 
 
 _ENDLESS: Final = frozenset({"CONNECT", "UNKNOWN"})
-"""What follows a CONNECT is neither its body nor a request: its tunnel is never opened. UNKNOWN is aiohttp's name for
-bytes that are not HTTP."""
+"""Methods after which nothing on the connection can be read: what follows a CONNECT is neither its body nor a request,
+because its tunnel is never opened, and UNKNOWN is aiohttp's name for bytes that are not HTTP."""
 _NO_CONTENT: Final = HTTPStatus.NO_CONTENT.value
 _REASONS = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
 class Response:
-    """What a handler returns to aiohttp, which uses only these three members.
+    """What a handler returns to aiohttp, which uses only ``prepare``, ``write_eof`` and ``keep_alive``.
 
     Names and values of ``headers`` must be printable ASCII: text from outside has passed ``text.plain`` before.
     """
 
-    __slots__ = ("_body", "_due", "_request", "_size", "_start", "_status", "headers", "keep_alive", "sent")
+    __slots__ = ("_body", "_head_start", "_request", "_size", "_status", "_unsent", "headers", "keep_alive", "sent")
 
     def __init__(
         self,
@@ -115,48 +116,48 @@ class Response:
     ) -> None:
         self.headers = {} if headers is None else headers
         self.keep_alive: bool | None = None
-        """None: as the request wants it. False closes the connection after the answer."""
+        """Whether the connection stays open after the answer; None if the request decides."""
         self.sent = False
         self._size = sum(map(len, body))
-        self._start = _start(status, content_type if self._size else "")
+        self._head_start = _head_start(status, content_type if self._size else "")
         self._status = status
         self._body = body
         """The part of the body that is still to be sent."""
-        self._due = b""
-        """What goes out in the loop's next turn: the head, and the body unless it is long."""
+        self._unsent = b""
+        """What will be sent in the loop's next turn: the head, and the body unless it is long."""
         self._request: web.BaseRequest | None = None
 
     def send(self, request: web.BaseRequest, *, soon: bool = False) -> None:
-        """Send it now, except for a long body, which is left to ``deliver``. Raises ConnectionResetError.
+        """Send the answer now, except for a long body, which is left to ``deliver``. Raises ConnectionResetError.
 
-        ``soon``: in the loop's next turn with other answers, so that a receiver is woken once for all of them. Not for
-        an answer after which the connection closes. Until then ``replace`` can exchange it.
+        ``soon``: send it in the loop's next turn with other answers, so that a receiver is woken once for all of them.
+        Until then ``replace`` can exchange it. Not for an answer after which the connection closes.
         """
         transport = request.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client is gone")
         if self.keep_alive is None:
-            self.keep_alive = request.keep_alive and not _has_more(request)
+            self.keep_alive = request.keep_alive and not _may_send_more(request)
         if soon:
-            self._due = self._begin(request)
+            self._unsent = self._head_and_body(request)
             asyncio.get_running_loop().call_soon(self._flush, transport)
         else:
-            transport.write(self._begin(request))
+            transport.write(self._head_and_body(request))
         self.sent = True
-        request.writer.output_size += self._size or 1  # so that nothing else goes out before it
+        request.writer.output_size += self._size or 1  # so that nothing else is sent before it
 
     def replace(self, request: web.BaseRequest, body: bytes, *, status: int, headers: dict[str, str]) -> None:
-        """Send this in the loop's next turn, in one piece, instead of what was to be sent then."""
-        self.headers, self._status, self._size, self._start = headers, status, len(body), _start(status, JSON)
+        """Send this answer in the loop's next turn, in one piece, instead of the one that would be sent then."""
+        self.headers, self._status, self._size, self._head_start = headers, status, len(body), _head_start(status, JSON)
         self._body = ()
-        self._due = self._begin(request) + body
+        self._unsent = self._head_and_body(request) + body
 
     async def deliver(self, request: web.BaseRequest) -> None:
-        """Send the rest piece by piece, as the client takes it: the transport never holds the whole.
+        """Send a long body piece by piece, as the client reads it, so that the transport never holds all of it.
 
         Raises ConnectionResetError if the client is gone.
         """
-        if self._due:  # the head goes out in the loop's next turn
+        if self._unsent:  # the head is sent in the loop's next turn
             await asyncio.sleep(0)
         body, self._body = self._body, ()
         for part in body:
@@ -168,32 +169,33 @@ class Response:
                 await request.writer.drain()
 
     def _flush(self, transport: asyncio.WriteTransport) -> None:
-        due, self._due = self._due, b""
-        transport.write(due)
+        unsent, self._unsent = self._unsent, b""
+        transport.write(unsent)
 
-    def _begin(self, request: web.BaseRequest) -> bytes:
+    def _head_and_body(self, request: web.BaseRequest) -> bytes:
         """Returns the head, and the body after it unless it is long."""
         old = request.version < (1, 1)
         connection = "" if old is not self.keep_alive else f"Connection: {'keep-alive' if old else 'close'}\r\n"
         fields = "\r\n".join([*map(": ".join, self.headers.items()), ""])
         length = "" if self._status == _NO_CONTENT else f"Content-Length: {self._size}\r\n"
+        date = rfc822_formatted_time()
         head = (
-            f"HTTP/1.{0 if old else 1}{self._start}{length}Server: tollkeeper\r\nDate: {rfc822_formatted_time()}\r\n"
+            f"HTTP/1.{0 if old else 1}{self._head_start}{length}Server: tollkeeper\r\nDate: {date}\r\n"
             f"{connection}{fields}\r\n"
         ).encode()
         if request.method == "HEAD":
             self._body = ()
         if self._size > JOINED:
             return head
-        body, self._body = self._body, ()  # aiohttp keeps us until the next request: the transport alone has it now
+        body, self._body = self._body, ()  # aiohttp keeps this object until the next request, but not the body
         return b"".join((head, *body))
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """Aiohttp's hook: sets the request."""
+        """See aiohttp: called before ``write_eof``, with the request."""
         self._request = request
 
     async def write_eof(self) -> None:
-        """Aiohttp's hook: send, unless done, and wait while the client reads more slowly than we write."""
+        """See aiohttp: sends the answer, unless that was done, and waits until the client has read most of it."""
         request, self._request = self._request, None
         if request is not None:
             if not self.sent:
@@ -201,12 +203,12 @@ class Response:
             if self._body:
                 await self.deliver(request)
             await request.writer.drain()
-            if not self.keep_alive and _has_more(request):
+            if not self.keep_alive and _may_send_more(request):
                 await linger(request.protocol)
 
 
 class StreamedResponse(Response):
-    """An answer whose length is not known before its end. Its head goes out with the first bytes, in one write."""
+    """An answer whose length is not known before its end. Its head is sent with the first bytes, in one write."""
 
     __slots__ = ("_writer",)
 
@@ -218,7 +220,7 @@ class StreamedResponse(Response):
     async def begin(self, request: web.BaseRequest) -> None:
         """Prepare the head."""
         writer = self._writer = request.writer
-        old = request.version < (1, 1)  # without chunks the end is that of the connection
+        old = request.version < (1, 1)  # HTTP/1.0 has no chunks: the answer ends when the connection closes
         self.keep_alive = request.keep_alive and not old
         headers = {**self.headers, "Server": "tollkeeper", "Date": rfc822_formatted_time()}
         if not old:
@@ -235,25 +237,27 @@ class StreamedResponse(Response):
             await self._writer.write(data)
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """Aiohttp's hook: it has begun."""
+        """See aiohttp: nothing is left to do, because the answer has begun."""
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Send the last bytes and the end in one write, once. It is also aiohttp's hook."""
+        """Send the last bytes and the end in one write, once. Aiohttp calls it too."""
         writer, self._writer = self._writer, None
         if writer is not None:
             await writer.write_eof(data)
 
 
 @lru_cache(maxsize=256)
-def _start(status: int, content_type: str) -> str:
-    """Returns the head from after the version up to its length."""
+def _head_start(status: int, content_type: str) -> str:
+    """Returns the head after the HTTP version: the rest of the status line, and the content type."""
     kind = f"Content-Type: {content_type}\r\n" if content_type else ""
     return f" {_REASONS.get(status, str(status))}\r\n{kind}"
 
 
-def _has_more(request: web.BaseRequest) -> bool:
-    """Returns whether so much of the request may still come that the connection is better closed after the answer."""
+def _may_send_more(request: web.BaseRequest) -> bool:
+    """Returns whether so much of the request may still come that the connection is closed after the answer.
+
+    A short rest of a body is read instead, so that the connection can serve again.
+    """
     if request.method in _ENDLESS:
         return True
-    # worth reading, so that the connection can serve again
     return not request.content.is_eof() and not 0 <= (request.content_length or -1) <= 64 << 10

@@ -105,7 +105,7 @@ async def test_undo_says_what_it_undid(owner: ControlClient) -> None:
 
 async def test_stopping_says_how(owner: ControlClient, gateway: Gateway) -> None:
     asked: list[bool] = []
-    gateway.engine.stop_asked = asked.append
+    gateway.engine.on_stop = asked.append
     await owner.stop()
     await owner.stop(now=True)
     assert asked == [False, True]

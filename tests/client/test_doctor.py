@@ -62,7 +62,7 @@ async def test_an_alias_of_a_group_is_answered_by_another_model(owner: ControlCl
 
 
 async def test_a_server_that_is_stopping(owner: ControlClient, gateway: Gateway) -> None:
-    gateway.engine.close_doors()
+    gateway.engine.refuse_calls()
     step = await failure(owner)
     assert (step.name, step.code, step.text) == ("the gateway answers", "gateway_stopping", "the gateway is stopping")
     assert step.fix == "wait until it has stopped, then start it with 'tollkeeper serve'"

@@ -118,7 +118,7 @@ async def test_events_that_show_life_keep_the_numbers_dense(gateway: Gateway, pr
         if not running.delivery.content_sent:
             await asyncio.sleep(0.01)
     for _ in range(17):
-        await live._breathe(running)  # noqa: SLF001 - as the clock would, every 15 seconds
+        await live._keep_alive(running)  # noqa: SLF001 - as the clock would, every 15 seconds
     silent.set()
     answer = await task
     found = checked(answer.body)

@@ -18,7 +18,7 @@ async def test_the_status_echoes_the_instance(owner: ControlClient, gateway: Gat
 @pytest.mark.parametrize("now", [False, True])
 async def test_stopping_is_passed_on(owner: ControlClient, gateway: Gateway, now: bool) -> None:
     asked: list[bool] = []
-    gateway.engine.stop_asked = asked.append
+    gateway.engine.on_stop = asked.append
     await owner.stop(now=now)
     assert asked == [now]
 

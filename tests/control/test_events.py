@@ -302,7 +302,7 @@ async def test_watchers_are_counted_and_forgotten(owner: ControlClient, gateway:
         await anext(stream)
         assert (await owner.status()).watchers == 1
     for _ in range(200):
-        if not gateway.engine.bus.watched_by:
+        if not gateway.engine.bus.watchers:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("the watcher is still there")
@@ -312,7 +312,7 @@ async def test_only_consoles_are_open_consoles(owner: ControlClient, gateway: Ga
     follower = ControlClient(owner.endpoint, source=ChangeSource(via="command", command="serve"))
     async with watching(follower) as stream:
         await anext(stream)
-        assert len(gateway.engine.bus.watched_by) == 1
+        assert len(gateway.engine.bus.watchers) == 1
         assert (await owner.status()).watchers == 0
 
 
@@ -326,7 +326,7 @@ async def test_a_slow_reader_costs_the_calls_nothing_and_catches_up(
         longest = 0.0
         for number in range(1000 * 20):
             began = time.thread_time()
-            bus.settled(record(number))
+            bus.publish_record(record(number))
             longest = max(longest, time.thread_time() - began)
             if number % 100 == 0:
                 await asyncio.sleep(0)
@@ -354,7 +354,7 @@ async def test_a_reader_that_is_stuck_does_not_hold_the_end(
     async with exchange(owner.place, owner.ask("GET", "/events")):
         for number in range(50):
             for _ in range(100):
-                gateway.engine.bus.settled(msgspec.structs.replace(record(number), error="x" * 2000))
+                gateway.engine.bus.publish_record(msgspec.structs.replace(record(number), error="x" * 2000))
             await asyncio.sleep(0.01)
         began = asyncio.get_running_loop().time()
         await surface.runner.cleanup()
@@ -367,10 +367,10 @@ async def test_a_reader_that_is_stuck_is_abandoned(
     monkeypatch.setattr(module, "STUCK_S", 0.05)
     async with exchange(owner.place, owner.ask("GET", "/events")):
         for _ in range(400):
-            if not gateway.engine.bus.watched_by:
+            if not gateway.engine.bus.watchers:
                 return
             for number in range(50):
-                gateway.engine.bus.settled(msgspec.structs.replace(record(number), error="x" * 5000))
+                gateway.engine.bus.publish_record(msgspec.structs.replace(record(number), error="x" * 5000))
             await asyncio.sleep(0.01)
     raise AssertionError("it is still waited for")
 
@@ -397,7 +397,7 @@ async def test_a_bug_while_telling_ends_the_stream_and_is_logged(
     async with watching(owner) as stream:
         await anext(stream)
         monkeypatch.setattr(module, "call_view", broken)
-        gateway.engine.bus.settled(record())
+        gateway.engine.bus.publish_record(record())
         with contextlib.suppress(GatewayError):
             assert [event async for event in stream] == []
     assert "insides" in caplog.text

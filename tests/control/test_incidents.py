@@ -118,10 +118,10 @@ async def test_the_warning_of_a_budget_follows_the_last_group_that_had_the_name(
     await gateway.settled()
     (before,) = await owner.incidents()
     await owner.edit_group("home", {"name": "house", "budgets": [{"window": "day", "nanos": 10**12}]})
-    gateway.engine.incident_watch.look = lambda: gateway.engine.incident_watch.incidents  # type: ignore[method-assign]
+    gateway.engine.incident_watch.refresh = lambda: gateway.engine.incident_watch.incidents  # type: ignore[method-assign]
     await owner.edit_group("default", {"name": "yard"})
     await owner.edit_group("house", {"name": "home2"})
-    del gateway.engine.incident_watch.look
+    del gateway.engine.incident_watch.refresh
     (after,) = await owner.incidents()
     assert (after.id, after.ended, after.budget) == (before.id, None, "daily budget of group 'yard'")
 
@@ -132,7 +132,7 @@ async def test_incidents_are_known_after_a_restart(tmp_path: Path, provider: Pro
         gateway.channel(provider.base_url)
         await gateway.client.chat()
         await gateway.settled()
-        before = gateway.engine.incident_watch.look().newest()
+        before = gateway.engine.incident_watch.refresh().newest()
     assert before
     async with (
         running(tmp_path) as gateway,
@@ -145,7 +145,7 @@ async def test_incidents_are_known_after_a_restart(tmp_path: Path, provider: Pro
     ]
     (tmp_path / "incidents.json").write_bytes(b"{damaged")
     async with running(tmp_path) as gateway:
-        assert gateway.engine.incident_watch.look().newest() == []
+        assert gateway.engine.incident_watch.refresh().newest() == []
 
 
 async def test_a_watcher_learns_of_an_incident(owner: ControlClient, gateway: Gateway, provider: Provider) -> None:
@@ -197,12 +197,12 @@ async def test_a_budget_that_is_too_small_for_a_call_is_an_incident_for_ten_minu
         client = gateway.token("tight", budgets=(Budget(window=Window.DAY, nanos=Nanos(COST * 10)),))
         assert (await client.chat(max_tokens=1_000)).status == 429
         watch = gateway.engine.incident_watch
-        (one,) = watch.look().newest()
+        (one,) = watch.refresh().newest()
         told = ("daily budget of token 'tight'", "too little is left for a call; 0% is spent", 1)
         assert (one.budget, one.reason, one.refused) == told
         for later, refuses in ((0, True), (600_000, True), (1, False)):
             moment[0] += later
-            (one,) = watch.look().newest()
+            (one,) = watch.refresh().newest()
             assert (one.refuses(moment[0]), one.ended is None) == (refuses, refuses)
 
 
@@ -405,7 +405,7 @@ async def test_a_reported_cost_that_differs_is_an_incident_once_a_day(owner: Con
     for number in range(3):
         known = {"model": "m", "channel": "c", "channel_name": "up", "status": 200, "cost": Nanos(260_000_000)}
         call = Record(id=CallId(f"call{number}"), ts=Millis(0), rates=rates, marks=marks, **known)  # type: ignore[arg-type]
-        gateway.engine.bus.settled(call)
+        gateway.engine.bus.publish_record(call)
     (found,) = await owner.incidents()
     assert found.budget == "reported cost of 'm' at channel 'up'"
     assert found.reason == "its price gives $0.26, the upstream reports $0.52"

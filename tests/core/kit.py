@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
-from gateway.core.catalog import Catalog, Route
+from gateway.core.catalog import Catalog
 from gateway.core.group_policy import Rank
+from gateway.core.model_entry import Route
 from gateway.domain.account import Account, Grant
 from gateway.domain.channel import Channel, Dialect, ServedModel
 from gateway.domain.group import Group

@@ -10,21 +10,24 @@ import msgspec
 
 from gateway.config import Config
 from gateway.core.admission import today_of
+from gateway.core.answer_memory import AnswerMemory
 from gateway.core.attempts import Attempts
 from gateway.core.auth import Passes, new_call_id
 from gateway.core.call import CallOrigin
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.chooser import ChannelLimits, Chooser, StickyRoutes
+from gateway.core.channel_limits import ChannelLimits
+from gateway.core.chooser import Chooser
 from gateway.core.clock import Clock
 from gateway.core.event_bus import EventBus
-from gateway.core.live_calls import CallDeadlines, LiveCalls, ProgressReporter
-from gateway.core.memory import AnswerMemory
+from gateway.core.live_calls import CallDeadlines, LiveCalls
 from gateway.core.pipeline import Dependencies, Pipeline
 from gateway.core.preparation import Preparer, Worker
+from gateway.core.progress import ProgressReporter
 from gateway.core.ratelimit import Limiter
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter
+from gateway.core.sticky_routes import StickyRoutes
 from gateway.core.tasks import Tasks
 from gateway.domain.account import Account, Grant
 from gateway.domain.call import Record
@@ -58,7 +61,7 @@ class Rig:
         self.books = self.store.books
         self.upstreams = FakeUpstreams()
         self.bus = EventBus()
-        self.health = ChannelHealth(clock.mono, self.bus.changed)
+        self.health = ChannelHealth(clock.mono, self.bus.publish_change)
         self.limiter = Limiter(clock.mono, today_of(self.books, clock.wall))
         self.tasks, self.worker = Tasks(), Worker()
         self.live = LiveCalls(clock.mono, self.tasks, QUICK)
@@ -181,7 +184,7 @@ class Rig:
         assert self.books.available() == self.books.balance() == self.store.entities.granted - self.spent
         assert self.spent == sum(record.cost for record in self.records)
         assert len({record.id for record in self.records}) == len(self.records)
-        assert self.limiter.lines._lines == {}  # noqa: SLF001 - every place was given back
+        assert self.limiter.concurrency._lines == {}  # noqa: SLF001 - every place was given back
         assert verify(self.store).difference == ""
 
 

@@ -73,7 +73,7 @@ def test_nothing_is_taken_by_checking(limiter: Limiter) -> None:
     token, catalog = kit.token(limits=Limits(rpm=1, concurrent=1)), offered()
     for _ in range(5):
         admit(call_of(token, catalog), limiter, Purse(10**9))
-    assert limiter.lines.taken(("token", token.id)) == 0
+    assert limiter.concurrency.taken(("token", token.id)) == 0
 
 
 def test_the_model_is_looked_at_before_everything_else(limiter: Limiter) -> None:
@@ -169,8 +169,8 @@ def test_a_tight_group_budget_refuses_too(limiter: Limiter) -> None:
 
 def test_a_full_gate_is_reported_and_not_those_that_were_passed(limiter: Limiter) -> None:
     token, catalog = kit.token(limits=Limits(concurrent=1, streams=1)), offered()
-    calls, streams = catalog.terms(token).stream_gates
-    limiter.lines.enter((calls, streams))
+    calls, streams = catalog.call_scopes(token).stream_gates
+    limiter.concurrency.enter((calls, streams))
     call = call_of(token, catalog, stream=True)
     assert admit(call, limiter, Purse(10**9)).full == calls
     call.limits.gates = (calls,)
@@ -181,5 +181,5 @@ def test_a_full_gate_is_reported_and_not_those_that_were_passed(limiter: Limiter
 
 def test_a_plain_call_is_not_a_stream(limiter: Limiter) -> None:
     token, catalog = kit.token(limits=Limits(streams=1)), offered()
-    limiter.lines.enter(catalog.terms(token).stream_gates)
+    limiter.concurrency.enter(catalog.call_scopes(token).stream_gates)
     assert admit(call_of(token, catalog), limiter, Purse(10**9)).full is None

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.core.memory import POCKET, AnswerMemory, AnswerShare
+from gateway.core.answer_memory import UNCOUNTED, AnswerMemory, AnswerShare
 from gateway.domain.errors import AnswerMemoryFull, UpstreamError
 from gateway.domain.settings import Settings
 from gateway.domain.units import ChannelId
@@ -45,7 +45,7 @@ class Answers:
         """One that is gathered, and delivered within so many turns of the loop."""
         with self.memory.share() as share:
             await self.gather(share, size)
-            share.keep(size)
+            share.set_size(size)
             for _ in range(turns):
                 await asyncio.sleep(0)
 
@@ -54,23 +54,23 @@ class Answers:
         """One that is gathered and waits for its client."""
         with self.memory.share() as share:
             await self.gather(share, size)
-            share.keep(size)
+            share.set_size(size)
             yield share
 
 
 async def waiting(memory: AnswerMemory, count: int = 1) -> None:
     """Until so many wait."""
     async with asyncio.timeout(10):
-        while len(memory._turns) != count:  # noqa: SLF001, ASYNC110 - nobody else knows
+        while len(memory._waiting) != count:  # noqa: SLF001, ASYNC110 - nobody else knows
             await asyncio.sleep(0)
 
 
 async def test_an_ordinary_answer_is_not_counted_and_never_waits() -> None:
     answers = Answers(mib=1)
-    async with answers.held(MIB + POCKET):
+    async with answers.held(MIB + UNCOUNTED):
         with answers.memory.share() as share:
-            assert share.take(POCKET)
-            share.keep(POCKET)
+            assert share.take(UNCOUNTED)
+            share.set_size(UNCOUNTED)
             assert answers.memory.used == MIB
             assert not share.take(1)
 
@@ -79,7 +79,7 @@ async def test_every_running_call_counts_for_its_pocket() -> None:
     answers = Answers(mib=1)
     answers.calls += range(8)
     with answers.memory.share() as share:
-        assert share.take(MIB - 7 * POCKET)
+        assert share.take(MIB - 7 * UNCOUNTED)
         assert not share.take(1)
 
 
@@ -88,13 +88,13 @@ async def test_what_is_counted_is_what_is_held() -> None:
     with answers.memory.share() as first, answers.memory.share() as second:
         assert first.take(MIB)
         assert second.take(3 * MIB)
-        assert answers.memory.used == 4 * MIB - 2 * POCKET
-        second.keep(2 * MIB)
-        assert answers.memory.used == 3 * MIB - 2 * POCKET
-        second.keep(5 * MIB)  # what is there is there, even where no more would be given
-        assert answers.memory.used == 6 * MIB - 2 * POCKET
-        second.keep(10)
-        assert answers.memory.used == MIB - POCKET
+        assert answers.memory.used == 4 * MIB - 2 * UNCOUNTED
+        second.set_size(2 * MIB)
+        assert answers.memory.used == 3 * MIB - 2 * UNCOUNTED
+        second.set_size(5 * MIB)  # what is there is there, even where no more would be given
+        assert answers.memory.used == 6 * MIB - 2 * UNCOUNTED
+        second.set_size(10)
+        assert answers.memory.used == MIB - UNCOUNTED
     assert answers.memory.used == 0
 
 
@@ -135,7 +135,7 @@ async def test_waiting_calls_are_served_in_order() -> None:
             await waiting(answers.memory, number + 1)
         assert done == []
         answers.settings = Settings(answers_mib=8)
-        answers.memory.serve()
+        answers.memory.serve_waiting()
     assert done == [0, 1, 2, 3, 4]
 
 
@@ -147,7 +147,7 @@ async def test_nobody_waits_for_ever() -> None:
         ) as caught:
             await answers.answer(MIB)
         assert (caught.value.code, caught.value.retry_after_s) == ("answer_memory_full", None)
-        assert answers.memory.used == 2 * MIB - POCKET
+        assert answers.memory.used == 2 * MIB - UNCOUNTED
 
 
 async def test_who_fails_makes_room_for_others() -> None:
@@ -184,7 +184,7 @@ async def test_who_leaves_while_waiting_takes_nothing_along() -> None:
         for task in leaving:
             task.cancel()
         await asyncio.wait(leaving)
-        assert answers.memory.used == 2 * MIB - POCKET
+        assert answers.memory.used == 2 * MIB - UNCOUNTED
         await answers.answer(MIB)
 
 
@@ -193,7 +193,7 @@ async def test_who_leaves_in_the_moment_it_is_served_gives_it_back() -> None:
     async with answers.held(2 * MIB) as share:
         leaving = asyncio.create_task(answers.answer(2 * MIB))
         await waiting(answers.memory)
-        share.keep(0)
+        share.set_size(0)
         leaving.cancel()
         await asyncio.wait([leaving])
     assert answers.memory.used == 0
@@ -246,7 +246,7 @@ async def test_an_answer_is_counted_until_its_client_has_it(small: Rig) -> None:
     small.client.reading.clear()
     task = small.start()
     await until(lambda: small.client.whole.body)
-    assert MIB // 2 - POCKET < small.answers.used < MIB // 2
+    assert MIB // 2 - UNCOUNTED < small.answers.used < MIB // 2
     assert len(small.live) == 1
     small.client.reading.set()
     await task
@@ -260,7 +260,7 @@ async def test_a_large_event_is_counted_until_its_client_has_it(small: Rig) -> N
     await until(lambda: small.client.body)
     small.client.reading.clear()
     await until(lambda: small.answers.used)
-    assert MIB // 2 - POCKET < small.answers.used < MIB // 2
+    assert MIB // 2 - UNCOUNTED < small.answers.used < MIB // 2
     small.client.reading.set()
     await task
     assert (small.answers.used, small.record.status) == (0, 200)
@@ -282,7 +282,7 @@ async def test_the_body_of_an_error_is_counted_too(small: Rig) -> None:
         assert share.take(MIB)
         task = small.start()
         await waiting(small.answers)
-        share.keep(0)
+        share.set_size(0)
         with pytest.raises(UpstreamError):
             await task
     assert small.answers.used == 0

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from gateway.core.answer_memory import UNCOUNTED
 from gateway.core.attempts import SLICE
-from gateway.core.memory import POCKET
 from gateway.core.retry import MOST_TRIES
 from gateway.domain.answer import Buffer
 from gateway.domain.call import FailureKind
@@ -393,7 +393,7 @@ async def test_without_an_open_file_for_an_upstream_no_channel_is_at_fault(rig: 
 
 async def test_what_one_read_brings_goes_out_in_one_write(rig: Rig) -> None:
     """A write wakes the client, and costs more than anything else that is done with the bytes."""
-    channels(rig, lambda: FakeReply(says("x" * (POCKET - 1000)), ends(), DONE))
+    channels(rig, lambda: FakeReply(says("x" * (UNCOUNTED - 1000)), ends(), DONE))
     sizes: list[int] = []
     write = rig.client.write
 
@@ -403,7 +403,7 @@ async def test_what_one_read_brings_goes_out_in_one_write(rig: Rig) -> None:
 
     rig.client.write = watched  # type: ignore[method-assign]
     await rig.call(stream=True)
-    assert sizes[0] > POCKET - 1000
+    assert sizes[0] > UNCOUNTED - 1000
 
 
 async def test_a_large_event_goes_slice_by_slice(rig: Rig) -> None:

@@ -68,7 +68,7 @@ def test_a_token_is_good_until_it_expires() -> None:
 
 
 def test_only_keys_of_our_form_are_kept_in_memory() -> None:
-    recalled = auth._recalled_digest  # noqa: SLF001 - what is kept is not visible from outside
+    recalled = auth._cached_digest  # noqa: SLF001 - what is kept is not visible from outside
     recalled.cache_clear()
     for other in ("sk-proj-" + "x" * 41, "sk-tk-" + "x" * 60_000, "sk-ant-x"):
         refusal(other)

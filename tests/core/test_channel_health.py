@@ -335,12 +335,12 @@ def test_a_channels_own_pause_outlasts_a_shorter_one_of_the_key_that_it_keeps(he
     fail(health, FailureKind.NETWORK, 3)
     paused = health.state_of(UP.id)
     health.failed(key_id(UP.id, 2), FailureKind.RATE, "limited", 1)
-    health.follow_keys(UP.id, ("first", "second"), ("second",))
+    health.renumber_keys(UP.id, ("first", "second"), ("second",))
     assert health.state_of(UP.id) == paused
 
 
 def test_a_rejected_key_counts_more_than_its_channels_own_pause(health: ChannelHealth) -> None:
     fail(health, FailureKind.NETWORK, 3)
     health.failed(key_id(UP.id, 2), FailureKind.AUTH, "rejected")
-    health.follow_keys(UP.id, ("first", "second"), ("second",))
+    health.renumber_keys(UP.id, ("first", "second"), ("second",))
     assert health.state_of(UP.id).name == "attention"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.chooser import ChannelTickets
+from gateway.core.channel_limits import ChannelLimitCheck
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import GatewayError, RateLimited, Unavailable
 from gateway.domain.limits import Limits
@@ -67,7 +67,7 @@ async def test_a_call_too_large_for_every_channel_is_reported(rig: Rig) -> None:
 async def test_true_tokens_count_at_the_channel(rig: Rig) -> None:
     channel(rig, "a", limits=Limits(tpm=100))
     await rig.call(max_tokens=80)
-    (bound,) = rig.catalog.visible(rig.token)["m"].bounds
+    (bound,) = rig.catalog.visible(rig.token)["m"].scopes
     reading = rig.limiter.readings([bound])[1]
     assert reading is not None
     assert reading.left == 100 - 21
@@ -78,7 +78,7 @@ async def test_tokens_of_a_failed_attempt_do_not_count(rig: Rig) -> None:
     rig.upstreams.on("a", lambda: FakeReply(error_body(), status=500))
     channel(rig, "b")
     await rig.call(max_tokens=80)
-    (bound,) = (r.bound for r in rig.catalog.visible(rig.token)["m"].routes if r.channel.name == "a")
+    (bound,) = (r.scope for r in rig.catalog.visible(rig.token)["m"].routes if r.channel.name == "a")
     assert bound is not None
     reading = rig.limiter.readings([bound])[1]
     assert reading is not None
@@ -163,11 +163,11 @@ async def test_streams_hold_their_place_until_their_end(rig: Rig) -> None:
 def test_who_has_a_place_already_needs_no_other(rig: Rig) -> None:
     rig.channel(limits=Limits(concurrent=1))
     (route,) = rig.catalog.visible(rig.token)["m"].routes
-    assert route.bound is not None
-    assert route.bound.gate is not None
-    rig.limiter.lines.enter([route.bound.gate])
-    found = ChannelTickets(rig.limiter, 1)(route)
+    assert route.scope is not None
+    assert route.scope.gate is not None
+    rig.limiter.concurrency.enter([route.scope.gate])
+    found = ChannelLimitCheck(rig.limiter, 1)(route)
     assert found is not None
-    assert (found.rule, found.left_s) == ("full", 1.0)
-    assert ChannelTickets(rig.limiter, 1, held=route.bound.gate.key)(route) is None
-    rig.limiter.lines.leave([route.bound.gate])
+    assert (found.rule, found.wait_s) == ("full", 1.0)
+    assert ChannelLimitCheck(rig.limiter, 1, held=route.scope.gate.key)(route) is None
+    rig.limiter.concurrency.leave([route.scope.gate])

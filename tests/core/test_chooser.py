@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.chooser import StickyRoute, StickyRoutes, conversation
-from gateway.core.routing import choose, choose_from
+from gateway.core.routing import choose, choose_in_tier
+from gateway.core.sticky_routes import StickyRoute, StickyRoutes, conversation_id
 from gateway.domain.call import STAYED_MARK, FailureKind, passed_channels
 from gateway.domain.errors import NoChannel
 from gateway.domain.group import Fallback, Group, Policy
@@ -73,7 +73,7 @@ def test_the_short_way_leads_where_the_long_one_does(channels: list[tuple[int, i
     ]
     entry = catalog(*made).group_models("home")["m"]
     draw = lambda n: ticket % n  # noqa: E731
-    assert choose_from(entry.first_tier, draw) == choose(
+    assert choose_in_tier(entry.first_tier, draw) == choose(
         entry.routes, frozenset(), ChannelHealth(Mono(), lambda: None), draw
     )
 
@@ -99,7 +99,7 @@ def says(role: str, text: str) -> dict[str, str]:
 
 
 def name(*messages: dict[str, str], token: str = "tok_1", model: str = "m") -> bytes:
-    return conversation(token, model, ask(messages=list(messages)).fields)
+    return conversation_id(token, model, ask(messages=list(messages)).fields)
 
 
 def test_a_conversation_keeps_its_name_as_it_grows() -> None:
@@ -125,9 +125,9 @@ def test_names_are_kept_for_an_hour() -> None:
     sticky = StickyRoutes(mono)
     sticky.note(b"x", HERE)
     mono.now += 3600
-    assert sticky.place(b"x") == HERE
+    assert sticky.find(b"x") == HERE
     mono.now += 1
-    assert sticky.place(b"x") is None
+    assert sticky.find(b"x") is None
 
 
 def test_memory_is_bounded_and_the_oldest_goes() -> None:
@@ -136,7 +136,7 @@ def test_memory_is_bounded_and_the_oldest_goes() -> None:
         sticky.note(str(number).encode(), HERE)
     sticky.note(b"0", HERE)
     sticky.note(b"new", HERE)
-    assert (sticky.place(b"0"), sticky.place(b"1"), sticky.place(b"new")) == (HERE, None, HERE)
+    assert (sticky.find(b"0"), sticky.find(b"1"), sticky.find(b"new")) == (HERE, None, HERE)
 
 
 def house(rig: Rig, *, sticky: bool = True, **fields: Any) -> list[int]:

@@ -176,10 +176,10 @@ async def test_a_limit_that_is_raised_lets_those_in_who_wait(lines: ConcurrencyL
     lines.enter([one, other])
     tasks = waiters(lines, [one], [one], [one], [other])
     await turns()
-    lines.adopt(lambda: {one.key: gate("a", limit=3), other.key: other})
+    lines.apply_limits(lambda: {one.key: gate("a", limit=3), other.key: other})
     await turns()
     assert [task.done() for task in tasks] == [True, True, False, False]
-    lines.adopt(lambda: {other.key: other})
+    lines.apply_limits(lambda: {other.key: other})
     await turns()
     assert [task.done() for task in tasks] == [True, True, True, False]
     lines.leave([one] * 4)
@@ -193,7 +193,7 @@ async def test_a_limit_that_is_lowered_lets_nobody_in_before_its_time(lines: Con
     lines.enter([one, one])
     (task,) = waiters(lines, [one])
     await turns()
-    lines.adopt(lambda: {one.key: gate("a", limit=1)})
+    lines.apply_limits(lambda: {one.key: gate("a", limit=1)})
     lines.leave([one])
     await turns()
     assert not task.done()

@@ -3,7 +3,7 @@ import tomllib
 import msgspec
 import pytest
 
-from gateway.core.config_export import export_text, form, hide_secrets, notes, restore_secrets, variables
+from gateway.core.config_export import entity_table, export_text, hide_secrets, notes, restore_secrets, variables
 from gateway.domain.channel import Channel, ServedModel
 from gateway.domain.config_codec import INNER, SECTIONS, Section
 from gateway.domain.settings import Settings
@@ -18,7 +18,7 @@ def test_every_field_that_can_be_set_is_exported(section: Section) -> None:
     entity = whole(section.kind)
     if isinstance(entity, Channel):
         entity = msgspec.structs.replace(entity, models=(ServedModel(name="named by the owner"),))
-    assert len(form(entity, section)) == len(section.kind.__struct_fields__) - len(
+    assert len(entity_table(entity, section)) == len(section.kind.__struct_fields__) - len(
         {section.title, *section.omit} - {""}
     )
 

@@ -1,6 +1,7 @@
 """What is foretold is what a real call gets, whatever the configuration and whatever happened before."""
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,9 @@ def foretold(rig: Rig, model: str = "m", prompt_tokens: int = 1000, max_tokens: 
         catalog=Catalog(rig.store.entities.registry),
         limiter=rig.limiter,
         books=rig.books,
-        look=rig.pipeline.attempts.look,
+        first_choice=partial(rig.pipeline.attempts.chooser.first, dry=True),
         closed=rig.pipeline.closed,
-        pressed=lambda: None,
+        check_memory=lambda: None,
     )
     return dry_run(wanted, ways, rig.watch.clock.wall())
 

@@ -98,7 +98,7 @@ async def test_a_running_call_ends_as_it_began(gateway: Gateway, provider: Provi
 async def test_watchers_learn_of_changes(gateway: Gateway) -> None:
     with gateway.engine.bus.watch() as watcher:
         edit(gateway, note="x")
-        assert (await watcher.take(0)).changed
+        assert (await watcher.next_batch(0)).changed
 
 
 async def test_the_status_is_the_servers(gateway: Gateway, home: Path) -> None:
@@ -113,7 +113,7 @@ async def test_the_status_is_the_servers(gateway: Gateway, home: Path) -> None:
 
 
 async def test_states_of_the_server(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    gateway.engine.close_doors()
+    gateway.engine.refuse_calls()
     assert gateway.engine.status().state == "draining"
     monkeypatch.setattr(type(gateway.engine.store.books), "healthy", False)
     assert gateway.engine.status().state == "store_failed"

@@ -24,11 +24,11 @@ def record(number: int = 1) -> Record:
 
 async def test_events_come_in_the_order_they_were_sent(bus: EventBus) -> None:
     with bus.watch() as watcher:
-        bus.tell(CallStarted(call=running(1)))
-        bus.tell(CallStarted(call=running(2)))
-        bus.settled(record(1))
-        bus.tell(Stopping(until_ms=Millis(5), running=[]))
-        batch = await watcher.take(0)
+        bus.publish(CallStarted(call=running(1)))
+        bus.publish(CallStarted(call=running(2)))
+        bus.publish_record(record(1))
+        bus.publish(Stopping(until_ms=Millis(5), running=[]))
+        batch = await watcher.next_batch(0)
     assert batch.notices == [
         CallStarted(call=running(1)),
         CallStarted(call=running(2)),
@@ -40,60 +40,60 @@ async def test_events_come_in_the_order_they_were_sent(bus: EventBus) -> None:
 async def test_later_progress_supersedes_earlier(bus: EventBus) -> None:
     with bus.watch() as watcher:
         for tokens in range(50):
-            bus.progress(running(output=tokens))
-        batch = await watcher.take(0)
+            bus.publish_progress(running(output=tokens))
+        batch = await watcher.next_batch(0)
     assert batch.notices == [CallProgress(call=running(output=49))]
 
 
 async def test_a_settled_call_has_no_progress_any_more(bus: EventBus) -> None:
     with bus.watch() as watcher:
-        bus.progress(running())
-        bus.settled(record())
-        batch = await watcher.take(0)
+        bus.publish_progress(running())
+        bus.publish_record(record())
+        batch = await watcher.next_batch(0)
     assert batch.notices == [record()]
 
 
 async def test_a_watcher_that_falls_behind_learns_it_once_and_then_continues(bus: EventBus) -> None:
     with bus.watch() as watcher:
         for number in range(1000 * 3):
-            bus.settled(record(number))
-        assert await watcher.take(0) == Batch(behind=True)
-        bus.settled(record(7))
-        assert await watcher.take(0) == Batch(notices=[record(7)])
+            bus.publish_record(record(number))
+        assert await watcher.next_batch(0) == Batch(behind=True)
+        bus.publish_record(record(7))
+        assert await watcher.next_batch(0) == Batch(notices=[record(7)])
 
 
 async def test_nothing_is_lost_below_the_limit(bus: EventBus) -> None:
     with bus.watch() as watcher:
         for number in range(1000):
-            bus.settled(record(number))
-        batch = await watcher.take(0)
+            bus.publish_record(record(number))
+        batch = await watcher.next_batch(0)
     assert [n.id for n in batch.notices if isinstance(n, Record)] == [f"req_{n}" for n in range(1000)]
 
 
 async def test_changes_are_reported_once_however_many_there_were(bus: EventBus) -> None:
     with bus.watch() as watcher:
-        bus.changed()
-        bus.changed()
-        assert await watcher.take(0) == Batch(changed=True)
-        assert await watcher.take(0) == Batch()
+        bus.publish_change()
+        bus.publish_change()
+        assert await watcher.next_batch(0) == Batch(changed=True)
+        assert await watcher.next_batch(0) == Batch()
 
 
 async def test_patience_ends_with_an_empty_batch(bus: EventBus) -> None:
     with bus.watch() as watcher:
-        assert await watcher.take(0.01) == Batch()
+        assert await watcher.next_batch(0.01) == Batch()
 
 
 async def test_a_waiting_watcher_wakes_up(bus: EventBus) -> None:
     with bus.watch() as watcher:
-        waiting = asyncio.create_task(watcher.take(60))
+        waiting = asyncio.create_task(watcher.next_batch(60))
         await asyncio.sleep(0)
-        bus.tell(CallStarted(call=running()))
+        bus.publish(CallStarted(call=running()))
         assert (await waiting).notices == [CallStarted(call=running())]
 
 
 async def test_closing_ends_a_waiting_watcher(bus: EventBus) -> None:
     with bus.watch() as watcher:
-        waiting = asyncio.create_task(watcher.take(60))
+        waiting = asyncio.create_task(watcher.next_batch(60))
         await asyncio.sleep(0)
         bus.close()
         assert await waiting == Batch()
@@ -116,27 +116,27 @@ async def test_one_who_comes_after_the_end_sees_the_end(bus: EventBus) -> None:
 
 async def test_what_was_reported_before_the_end_is_still_there(bus: EventBus) -> None:
     with bus.watch() as watcher:
-        bus.settled(record())
+        bus.publish_record(record())
         bus.close()
-        assert await watcher.take(0) == Batch(notices=[record()])
+        assert await watcher.next_batch(0) == Batch(notices=[record()])
 
 
 async def test_watchers_do_not_disturb_each_other(bus: EventBus) -> None:
     with bus.watch() as fast, bus.watch() as slow:
         for number in range(1000 + 1):
-            bus.settled(record(number))
-            assert len((await fast.take(0)).notices) == 1
-        assert await slow.take(0) == Batch(behind=True)
+            bus.publish_record(record(number))
+            assert len((await fast.next_batch(0)).notices) == 1
+        assert await slow.next_batch(0) == Batch(behind=True)
 
 
 def test_watching_ends_with_its_block(bus: EventBus) -> None:
     with bus.watch(), bus.watch():
-        assert len(bus.watched_by) == 2
-    assert not bus.watched_by
+        assert len(bus.watchers) == 2
+    assert not bus.watchers
 
 
 def test_the_newest_settled_calls_are_kept(bus: EventBus) -> None:
     for number in range(RECENT_LIMIT + 5):
-        bus.settled(record(number))
+        bus.publish_record(record(number))
     assert len(bus.recent) == RECENT_LIMIT
     assert bus.recent[-1] == record(RECENT_LIMIT + 4)

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.core.auth import new_key
 from gateway.core.catalog import Catalog
-from gateway.core.first_run import DEMO_MODELS, FIRST_GRANT, beginnings, first_token, is_fresh
+from gateway.core.first_run import DEMO_MODELS, FIRST_GRANT, first_token, initial_changes, is_fresh
 from gateway.domain.channel import Dialect
 from gateway.domain.key_owners import digest
 from gateway.domain.registry import Registry
@@ -16,7 +16,7 @@ def begun() -> Registry:
     """The configuration after its beginnings, with a first token."""
     key = new_key()
     tables: dict[str, dict[str, object]] = {}
-    for change in [*beginnings(Millis(5)), first_token(key, "tok_1", Millis(5))]:
+    for change in [*initial_changes(Millis(5)), first_token(key, "tok_1", Millis(5))]:
         tables.setdefault(change.table, {})[change.key] = change.value
     account = tables.pop("account")[""]
     return Registry(account=account, settings=registry().settings, **tables)  # type: ignore[arg-type]

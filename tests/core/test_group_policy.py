@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.core.catalog import ModelEntry
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.group_policy import is_local, models_after
-from gateway.core.retry import may_help
+from gateway.core.group_policy import fallback_models, is_local
+from gateway.core.model_entry import ModelEntry
+from gateway.core.retry import may_answer
 from gateway.core.routing import RouteChoice, choose
 from gateway.domain.call import FailureKind
 from gateway.domain.channel import Channel, Dialect, ServedModel, UpstreamPrices
@@ -68,7 +68,7 @@ def price(model: str, dollars: float) -> Price:
 def test_by_priority_the_highest_is_first() -> None:
     house = House(Policy.PRIORITY, up("a", priority=1), up("b", priority=5), up("c", priority=5))
     assert house.order == ["b", "c", "a"]
-    assert house.choose().why == "priority 5, drawn from 2"
+    assert house.choose().reason == "priority 5, drawn from 2"
 
 
 def test_the_cheapest_is_by_the_price_of_the_upstream_s_own_model() -> None:
@@ -81,7 +81,7 @@ def test_the_cheapest_is_by_the_price_of_the_upstream_s_own_model() -> None:
         prices=(price("big", 5), price("small", 1)),
     )
     assert house.order == ["near", "cheap", "dear", "unknown"]
-    assert house.choose().why == "about $0.00 a million tokens, priority 0"
+    assert house.choose().reason == "about $0.00 a million tokens, priority 0"
 
 
 def test_a_channel_may_ask_less_than_the_price() -> None:
@@ -126,43 +126,43 @@ def test_local_servers_are_first_while_they_are_not_busy() -> None:
     assert (house.order, house.first) == (["near", "far"], "near")
     house.busy = {"ch_near": 1}
     assert house.first == "far"
-    assert [(one.channel, one.rule) for one in house.choose().passed] == [("near", "busy")]
+    assert [(one.channel, one.rule) for one in house.choose().skipped] == [("near", "busy")]
 
 
 def test_a_busy_local_server_is_better_than_a_paused_one() -> None:
     house = House(Policy.LOCAL, up("far", priority=9), up("near", base_url=NEAR))
     house.busy = {"ch_near": 3}
     house.health.failed(ChannelId("ch_far"), FailureKind.RATE, "429", 30)
-    assert (house.first, house.choose().resting) == ("near", False)
+    assert (house.first, house.choose().paused) == ("near", False)
 
 
 def test_a_limit_of_its_own_says_when_a_local_server_is_busy() -> None:
     house = House(Policy.LOCAL, up("near", base_url=NEAR, limits=Limits(concurrent=4)))
-    assert house.routes[0].rank.spill == 0
+    assert house.routes[0].rank.busy_from == 0
 
 
 def test_far_channels_are_never_busy() -> None:
     house = House(Policy.LOCAL, up("far"))
     house.busy = {"ch_far": 99}
-    assert house.choose().passed == ()
+    assert house.choose().skipped == ()
 
 
 def test_the_fastest_is_first_and_what_is_not_measured_is_tried() -> None:
     house = House(Policy.FASTEST, up("a", priority=9), up("b"))
-    pace = house.health.pace
+    pace = house.health.latency
     pace.note(ChannelId("ch_a"), "m", first_s=1.0, whole_s=3.0, tokens=100)
-    assert (house.first, house.choose().why) == ("b", "fastest, not measured recently")
+    assert (house.first, house.choose().reason) == ("b", "fastest, not measured recently")
     pace.note(ChannelId("ch_b"), "m", first_s=0.1, whole_s=1.1, tokens=100)
     assert house.first == "b"
     for _ in range(9):
         pace.note(ChannelId("ch_b"), "m", first_s=9.0, whole_s=19.0, tokens=100)
-    assert (house.first, house.choose().why) == ("a", "fastest, 200 tokens in 5.0 s")
+    assert (house.first, house.choose().reason) == ("a", "fastest, 200 tokens in 5.0 s")
 
 
 def test_those_about_as_fast_share() -> None:
     house = House(Policy.FASTEST, up("a"), up("b"))
     for name, seconds in (("a", 1.0), ("b", 1.05)):
-        house.health.pace.note(ChannelId(f"ch_{name}"), "m", first_s=None, whole_s=seconds, tokens=100)
+        house.health.latency.note(ChannelId(f"ch_{name}"), "m", first_s=None, whole_s=seconds, tokens=100)
     assert {house.choose(draw).route.channel.name for draw in (0, 1)} == {"a", "b"}  # type: ignore[union-attr]
 
 
@@ -172,9 +172,9 @@ async def test_answers_are_measured_where_the_fastest_is_wanted(rig: Rig, stream
         rig.put("groups", "home", Group(name="home", policy=policy))
         made = rig.channel("a")
         rig.upstreams.on("a", good_stream if stream else good)
-        assert rig.health.pace.expected_s(made.id, "m") is None
+        assert rig.health.latency.expected_s(made.id, "m") is None
         await rig.call(stream=stream)
-        assert (rig.health.pace.expected_s(made.id, "m") is None) == (policy is Policy.PRIORITY)
+        assert (rig.health.latency.expected_s(made.id, "m") is None) == (policy is Policy.PRIORITY)
 
 
 RULES = (Fallback(model="m", to=("n", "o")), Fallback(model="gpt-*", to=("m",)), Fallback(model="*", to=("m", "n")))
@@ -208,8 +208,8 @@ def pair(rig: Rig, *first: Any) -> None:
 def test_the_first_rule_that_fits_counts_and_no_model_is_its_own_fallback(
     model: str, expected: tuple[str, ...]
 ) -> None:
-    assert models_after(model, RULES) == expected
-    assert models_after(model, ()) == ()
+    assert fallback_models(model, RULES) == expected
+    assert fallback_models(model, ()) == ()
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_request_at_fault_goes_nowhere_else_unless_it_is_too_long(
 ) -> None:
     found = UpstreamError("no", code=code, status=400)
     found.kind = FailureKind.CLIENT
-    assert may_help(found, *map(with_context, contexts)) == expected
+    assert may_answer(found, *map(with_context, contexts)) == expected
 
 
 def names_of(entry: ModelEntry) -> list[str]:

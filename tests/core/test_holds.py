@@ -8,19 +8,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.core.admission import admit, group_of, needs_by_model, visible_entry
+from gateway.core.answer_memory import AnswerMemory
 from gateway.core.attempts import Attempts
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.catalog import Catalog
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.chooser import ChannelLimits, Chooser, StickyRoutes
+from gateway.core.channel_limits import ChannelLimits
+from gateway.core.chooser import Chooser
 from gateway.core.event_bus import EventBus
-from gateway.core.live_calls import ProgressReporter
-from gateway.core.memory import AnswerMemory
 from gateway.core.preparation import Preparer, Worker
+from gateway.core.progress import ProgressReporter
 from gateway.core.quota import most_of
 from gateway.core.ratelimit import Limiter, UsedToday
 from gateway.core.retry import RetryBudget
 from gateway.core.settlement import Meter, record_of
+from gateway.core.sticky_routes import StickyRoutes
 from gateway.domain.budget import Budget, Window
 from gateway.domain.channel import Dialect, Overrides, ServedModel, TokenLimitField
 from gateway.domain.errors import UpstreamError
@@ -181,10 +183,10 @@ class StorelessGateway(GenerousUpstream):
         limited = msgspec.structs.replace(token, budgets=(Budget(window=Window.EVER, tokens=tokens),))
         call.context = msgspec.structs.replace(call.context, token=limited)
         admission = admit(call, self.limiter, money, self.attempts.recalled)
-        choice = self.attempts.first(call, admission.entry)
+        choice = self.attempts.chooser.first(call, admission.entry)
         assert choice.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
-        call.begin_attempt(choice.route, choice.why, 1)
+        call.begin_attempt(choice.route, choice.reason, 1)
         order = Order(fields=asked.fields, body=asked.body, model=asked.model)
         got = await self.attempts.answer(call, admission.entry, order, choice)
         assert isinstance(got, WholeAnswer)

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.core.admission import admit, group_of
+from gateway.core.answer_memory import AnswerMemory
 from gateway.core.call import Call, CallContext, CallOrigin
-from gateway.core.memory import AnswerMemory
 from gateway.core.settlement import record_of
 from gateway.domain.channel import Channel, Dialect, Overrides
 from gateway.domain.errors import GatewayError
@@ -158,10 +158,10 @@ class ObedientGateway(StorelessGateway):
         call = Call(CallContext(origin, asked, FakeClient(), self.catalog, token, group_of(token, self.catalog)))
         call.share = AnswerMemory(Settings, ()).share()
         admission = admit(call, self.limiter, Purse(10**18), self.attempts.recalled)
-        choice = self.attempts.first(call, admission.entry)
+        choice = self.attempts.chooser.first(call, admission.entry)
         assert choice.route is not None
         call.held, call.held_tokens = admission.hold_plan.nanos, admission.hold_plan.tokens
-        call.begin_attempt(choice.route, choice.why, 1)
+        call.begin_attempt(choice.route, choice.reason, 1)
         got = await self.attempts.answer(call, admission.entry, api.order(asked, origin.id, origin.ts), choice)
         assert isinstance(got, WholeAnswer)
         call.result.usage = self.meter.usage(call, got)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.core.channel_health import STALE_S, TOKENS, LatencyStats
+from gateway.core.latency import STALE_S, TOKENS, LatencyStats
 from gateway.domain.units import ChannelId
 from tests.core.clocks import Mono
 

@@ -9,7 +9,8 @@ import pytest
 
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.event_bus import EventBus
-from gateway.core.live_calls import BudgetExhausted, CallDeadlines, ProgressReporter
+from gateway.core.live_calls import CallDeadlines
+from gateway.core.progress import BudgetExhausted, ProgressReporter
 from gateway.domain.account import Account
 from gateway.domain.budget import Budget
 from gateway.domain.call import Outcome, Running
@@ -187,7 +188,7 @@ async def test_a_settled_call_gets_no_head_from_here(rig: Rig) -> None:
     origin = CallOrigin(id=CallId("req_1"), api=CHAT, key="", app="", retry=0, ts=NOON, began=0.0)
     call = Call(CallContext(origin, kit.ask(stream=True), FakeClient(), kit.catalog(), kit.token(), Group(name="home")))
     call.result.settled = True
-    await rig.live._breathe(call)  # noqa: SLF001 - the moment is not visible from outside
+    await rig.live._keep_alive(call)  # noqa: SLF001 - the moment is not visible from outside
     assert not call.context.client.begun
 
 
@@ -355,7 +356,7 @@ async def test_a_route_is_reported_to_the_books_and_to_watchers() -> None:
     desk = Desk()
     with desk.bus.watch() as watcher:
         desk.teller.routed(desk.call)
-        assert (await watcher.take(0)).notices == [CallProgress(call=desk.call.running)]
+        assert (await watcher.next_batch(0)).notices == [CallProgress(call=desk.call.running)]
     assert desk.books.told == [desk.call.running]
 
 
@@ -369,7 +370,7 @@ async def test_progress_tells_first_byte_tokens_and_cost_so_far() -> None:
     desk = Desk()
     with desk.bus.watch() as watcher:
         desk.brings(40)
-        (notice,) = (await watcher.take(0)).notices
+        (notice,) = (await watcher.next_batch(0)).notices
     assert isinstance(notice, CallProgress)
     running = notice.call
     assert (running.ttft, running.input, running.output) == (1000, 16, 50)

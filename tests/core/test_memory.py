@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.core import memory
-from gateway.core.memory import MIB, Pressure, Share
+from gateway.core.memory import MIB, BodyShare, Pressure
 from gateway.domain.errors import Unavailable
 from gateway.domain.settings import Settings
 
@@ -105,7 +105,7 @@ def test_a_system_that_does_not_tell_refuses_nothing() -> None:
 def test_all_bodies_together_are_bounded(size: int, fits: bool) -> None:
     pressure = Machine(bodies_mib=5).pressure
     pressure.check(0.0)
-    with closing(Share(pressure)) as first, closing(Share(pressure)) as second:
+    with closing(BodyShare(pressure)) as first, closing(BodyShare(pressure)) as second:
         first.grow(MIB)
         if fits:
             second.grow(size)
@@ -113,14 +113,14 @@ def test_all_bodies_together_are_bounded(size: int, fits: bool) -> None:
             with pytest.raises(Unavailable, match="larger than 5 MiB") as caught:
                 second.grow(size)
             assert caught.value.code == "out_of_memory"
-            assert pressure.bodies == MIB
-    assert pressure.bodies == 0
+            assert pressure.body_bytes == MIB
+    assert pressure.body_bytes == 0
 
 
 def test_without_a_limit_bodies_are_of_any_size() -> None:
     pressure = Machine(bodies_mib=0).pressure
     pressure.check(0.0)
-    with closing(Share(pressure)) as share:
+    with closing(BodyShare(pressure)) as share:
         share.grow(10_000 * MIB)
 
 

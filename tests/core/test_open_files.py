@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gateway.core.open_files import LEAST_RESERVE, OpenFiles, Shares, share_files, wanted_files
+from gateway.core.open_files import LEAST_RESERVE, FileShares, OpenFiles, divide_files, needed_files
 from gateway.domain.settings import Settings
 from tests.house import ROOT
 
@@ -13,30 +13,30 @@ from tests.house import ROOT
 @pytest.mark.parametrize(
     ("limit", "connections", "found"),
     [
-        (0, 2048, Shares(2048, 0)),
-        (0, 0, Shares(0, 0)),
-        (256, 2048, Shares(96, 96)),
-        (1024, 2048, Shares(448, 448)),
-        (1024, 100, Shares(100, 796)),
-        (1024, 0, Shares(448, 448)),
-        (8320, 2048, Shares(2048, 6144)),
-        (20, 2048, Shares(1, 1)),
+        (0, 2048, FileShares(2048, 0)),
+        (0, 0, FileShares(0, 0)),
+        (256, 2048, FileShares(96, 96)),
+        (1024, 2048, FileShares(448, 448)),
+        (1024, 100, FileShares(100, 796)),
+        (1024, 0, FileShares(448, 448)),
+        (8320, 2048, FileShares(2048, 6144)),
+        (20, 2048, FileShares(1, 1)),
     ],
 )
-def test_what_clients_and_upstreams_may_take(limit: int, connections: int, found: Shares) -> None:
-    assert share_files(limit, connections) == found
+def test_what_clients_and_upstreams_may_take(limit: int, connections: int, found: FileShares) -> None:
+    assert divide_files(limit, connections) == found
 
 
 @pytest.mark.parametrize("limit", [64, 100, 256, 1024, 4096, 65_536])
 @pytest.mark.parametrize("connections", [0, 1, 50, 2048])
 def test_something_is_left_for_the_store_and_every_client_has_an_upstream(limit: int, connections: int) -> None:
-    found = share_files(limit, connections)
+    found = divide_files(limit, connections)
     assert found.clients + found.upstreams <= limit - LEAST_RESERVE
     assert 0 < found.clients <= found.upstreams
 
 
 def test_as_many_as_are_wanted_are_enough() -> None:
-    assert share_files(wanted_files(2048), 2048).clients == 2048
+    assert divide_files(needed_files(2048), 2048).clients == 2048
 
 
 def test_a_setting_that_changes_raises_the_limit_again() -> None:
@@ -50,7 +50,7 @@ def test_a_setting_that_changes_raises_the_limit_again() -> None:
     assert [(files.clients(), files.short) for _ in range(2)] == [(10, False)] * 2
     settings[0] = Settings(connections=2048)
     assert (files.clients(), files.upstreams(), files.short, files.limit) == (448, 448, True, 1024)
-    assert goals == [wanted_files(10), wanted_files(2048)]
+    assert goals == [needed_files(10), needed_files(2048)]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
@@ -60,9 +60,9 @@ def test_a_setting_that_changes_raises_the_limit_again() -> None:
 def test_the_soft_limit_is_raised_towards_the_hard_one(soft: int, hard: int, goal: int, limit: int) -> None:
     """In a process of its own: a hard limit cannot be raised again."""
     code = (
-        "import resource; from gateway.core.open_files import raised_limit;"
+        "import resource; from gateway.core.open_files import raise_file_limit;"
         f"resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}));"
-        f"print(raised_limit({goal}), *resource.getrlimit(resource.RLIMIT_NOFILE))"
+        f"print(raise_file_limit({goal}), *resource.getrlimit(resource.RLIMIT_NOFILE))"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == [str(limit), str(limit), str(hard)]
@@ -73,7 +73,7 @@ def test_a_goal_that_the_system_does_not_take_is_lowered(monkeypatch: pytest.Mon
     """macOS says that any number is possible, and refuses all above 10,240."""
     import resource  # noqa: PLC0415 - there is none on Windows
 
-    from gateway.core.open_files import raised_limit  # noqa: PLC0415
+    from gateway.core.open_files import raise_file_limit  # noqa: PLC0415
 
     now = [256]
 
@@ -84,4 +84,4 @@ def test_a_goal_that_the_system_does_not_take_is_lowered(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(resource, "setrlimit", set_limit)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (now[0], resource.RLIM_INFINITY))
-    assert raised_limit(20_000) == 10_240
+    assert raise_file_limit(20_000) == 10_240

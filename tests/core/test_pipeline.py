@@ -166,7 +166,7 @@ async def test_headers_have_channel_cost_and_limits(up: Rig) -> None:
 async def test_watchers_learn_of_beginning_and_end(up: Rig) -> None:
     with up.bus.watch() as watcher:
         await up.call()
-        batch = await watcher.take(0)
+        batch = await watcher.next_batch(0)
     assert [type(notice).__name__ for notice in batch.notices] == ["CallStarted", "Record"]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.core.price_change import OLD_MS, change_of, differs, guard_of, is_stale
+from gateway.core.price_change import OLD_MS, change_kind, differs, implausibility, is_stale
 from gateway.domain.price import Price, PriceRule, Tier
 from gateway.domain.units import DOLLAR, Millis, Nanos
 
@@ -30,16 +30,16 @@ def new(**more: Any) -> Price:
     ],
 )
 def test_changes(more: dict[str, Any], change: str) -> None:
-    assert change_of(NOW, new(**more)) == change
+    assert change_kind(NOW, new(**more)) == change
     assert differs(NOW, new(**more)) is (change != "same")
 
 
 def test_a_price_without_a_rule_or_rate_that_it_had_is_lower() -> None:
     rule = PriceRule(variant="priority", input=Nanos(4 * DOLLAR), output=Nanos(20 * DOLLAR))
     before = replace(NOW, rules=(rule,), extras={"searches": Nanos(DOLLAR // 100)})
-    assert change_of(before, replace(before, rules=())) == "down"
-    assert change_of(replace(before, rules=()), before) == "up"
-    assert guard_of(before, NOW) == "web search becomes free: from $0.01 to $0.00 each"
+    assert change_kind(before, replace(before, rules=())) == "down"
+    assert change_kind(replace(before, rules=()), before) == "up"
+    assert implausibility(before, NOW) == "web search becomes free: from $0.01 to $0.00 each"
 
 
 @pytest.mark.parametrize(("fee", "different"), [(0, False), (7, True)])
@@ -50,7 +50,7 @@ def test_a_rule_with_the_fee_of_the_price_is_the_same_as_one_without_a_fee(fee: 
 
 
 def test_a_first_price_is_new() -> None:
-    assert (change_of(None, NOW), differs(None, NOW), guard_of(None, NOW)) == ("new", True, "")
+    assert (change_kind(None, NOW), differs(None, NOW), implausibility(None, NOW)) == ("new", True, "")
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_a_first_price_is_new() -> None:
     ],
 )
 def test_what_is_not_believed_at_once(more: dict[str, Any], why: str) -> None:
-    assert guard_of(NOW, new(**more)).startswith(why)
-    assert bool(guard_of(NOW, new(**more))) is bool(why)
+    assert implausibility(NOW, new(**more)).startswith(why)
+    assert bool(implausibility(NOW, new(**more))) is bool(why)
 
 
 def test_a_first_price_in_another_unit_is_not_believed() -> None:
-    assert "another unit" in guard_of(None, new(output=Nanos(10_000_000 * DOLLAR)))
+    assert "another unit" in implausibility(None, new(output=Nanos(10_000_000 * DOLLAR)))
 
 
 def test_a_list_grows_old() -> None:

@@ -191,7 +191,7 @@ async def test_the_end_of_the_gateway_ends_all_waits(ward: Ward, owner: str) -> 
     first, second = ward.start(), ward.start()
     await until(lambda: ward.gates)
     await ward.settle()
-    ward.rig.limiter.lines.close(Unavailable("stopping", code="gateway_stopping", retry_after_s=5))
+    ward.rig.limiter.concurrency.close(Unavailable("stopping", code="gateway_stopping", retry_after_s=5))
     assert (await caught_task(second)).code == "gateway_stopping"
     ward.release()
     await first
@@ -329,7 +329,7 @@ async def test_a_call_that_waits_for_its_group_has_a_place_of_its_token(ward: Wa
     ward.rig.token, own = other, ward.rig.token
     tasks += [ward.start(), ward.start()]
     await ward.settle()
-    lines = ward.rig.limiter.lines
+    lines = ward.rig.limiter.concurrency
     assert (lines.waiting(("group", "home")), lines.waiting(("token", other.id)), lines.taken(("token", other.id))) == (
         1,
         1,
@@ -365,7 +365,7 @@ async def test_who_left_while_it_waited_after_a_failure_gives_its_place_back(war
     ward.rig.upstreams.on("bad", lambda: FakeReply(error_body(), status=500))
     client = FakeClient()
     second = ward.start(client)
-    await until(lambda: ward.rig.limiter.lines.waiting(("channel", "ch_up")))
+    await until(lambda: ward.rig.limiter.concurrency.waiting(("channel", "ch_up")))
     client.leave()
     ward.release()
     await first
@@ -381,7 +381,7 @@ async def test_a_second_attempt_at_a_channel_needs_a_place_as_well(rig: Rig) -> 
     calls = [asyncio.ensure_future(rig.run(kit.body(), FakeClient())) for _ in range(2)]
     for _ in range(200):
         await asyncio.sleep(0)
-        assert rig.limiter.lines.taken(("channel", "ch_up")) <= 1
+        assert rig.limiter.concurrency.taken(("channel", "ch_up")) <= 1
     assert len(rig.upstreams.asked) == 2
     gate.set()
     await asyncio.gather(*calls)
@@ -409,7 +409,7 @@ async def test_watchers_see_which_call_waits_and_for_what_until_it_is_admitted(w
         assert ward.rig.pipeline.waiting.all() == []
         ward.release()
         await second
-        events = (await watcher.take(0)).notices
+        events = (await watcher.next_batch(0)).notices
     kinds = [type(one).__name__ for one in events if getattr(one, "call", waiting).id == waiting.id]
     assert kinds[0] == "CallWaiting"
     assert "CallStarted" in kinds
@@ -426,7 +426,7 @@ async def test_a_waiting_call_can_be_cancelled_by_its_owner(ward: Ward) -> None:
         error = await caught_task(second)
         assert (type(error), error.code) == (Unavailable, "call_cancelled")
         assert not ward.rig.pipeline.waiting.cancel(waiting.id)
-        assert CallLeft(call_id=waiting.id) in (await watcher.take(0)).notices
+        assert CallLeft(call_id=waiting.id) in (await watcher.next_batch(0)).notices
     ward.release()
     await first
 

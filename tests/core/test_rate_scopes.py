@@ -75,6 +75,6 @@ def test_the_terms_of_a_call_are_those_of_token_and_group() -> None:
     token = token_scope(kit.token(limits=limits), USUAL)
     group = group_scope(Group(name="home", limits=Limits(concurrent=4)), USUAL)
     terms = scopes_of([token, group])
-    assert terms.bounds == (token,)
+    assert terms.rated == (token,)
     assert terms.gates == (token.gate, group.gate)
     assert terms.stream_gates == (token.gate, group.gate, token.stream_gate)

@@ -134,17 +134,17 @@ def test_a_call_longer_than_a_minute_leaves_no_trace(limiter: Limiter, mono: Mon
 def test_calls_in_flight_are_counted_until_they_end(limiter: Limiter) -> None:
     gates = scopes_of([bound(concurrent=2)]).gates
     with closing(limiter.take([], 0, gates)), closing(limiter.take([], 0, gates)):
-        assert limiter.lines.taken(gates[0].key) == 2
-        assert limiter.lines.full(gates) == gates[0]
-    assert limiter.lines.full(gates) is None
-    assert limiter.lines.taken(gates[0].key) == 0
+        assert limiter.concurrency.taken(gates[0].key) == 2
+        assert limiter.concurrency.full(gates) == gates[0]
+    assert limiter.concurrency.full(gates) is None
+    assert limiter.concurrency.taken(gates[0].key) == 0
 
 
 def test_a_call_that_ends_in_an_error_flies_no_more(limiter: Limiter) -> None:
     gates = scopes_of([bound(concurrent=1)]).gates
     with pytest.raises(ZeroDivisionError), closing(limiter.take([], 0, gates)):
         raise ZeroDivisionError
-    assert limiter.lines.full(gates) is None
+    assert limiter.concurrency.full(gates) is None
 
 
 def test_a_call_larger_than_the_window_is_reported(limiter: Limiter) -> None:
@@ -208,7 +208,7 @@ def test_what_is_taken_without_a_check_is_forgotten_as_well(limiter: Limiter, mo
     for _ in range(100):
         limiter.take([one], 0)
         mono.now += 30
-    assert len(limiter._requests[one.key].entries) == 2  # noqa: SLF001 - its bound is what this is about
+    assert len(limiter._requests[one.key].calls) == 2  # noqa: SLF001 - its bound is what this is about
 
 
 def test_an_unused_limit_reads_whole(limiter: Limiter) -> None:
@@ -357,7 +357,7 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
         counts[not admits] += 1
         if admits:
             call = Taken(mono.now, tokens)
-            running.append((limiter.take(terms.bounds, tokens, terms.gates), call))
+            running.append((limiter.take(terms.rated, tokens, terms.gates), call))
             for party in parties:
                 party.calls.append(call)
     return counts[0], counts[1]
@@ -365,7 +365,7 @@ def _run_schedule(chance: random.Random) -> tuple[int, int]:
 
 def _admits(limiter: Limiter, terms: CallScopes, tokens: int) -> bool:
     try:
-        limiter.check(terms.bounds, tokens)
+        limiter.check(terms.rated, tokens)
     except RateLimited:
         return False
-    return limiter.lines.full(terms.gates) is None
+    return limiter.concurrency.full(terms.gates) is None

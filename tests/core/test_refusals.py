@@ -219,7 +219,7 @@ def test_what_is_remembered_is_bounded(desk: Desk) -> None:
         desk.refuse(model=str(number))
         desk.refuse(RateLimited("x", code=str(number)))
         desk.watch.advance(1)
-    assert len(desk.refusals._seen) <= KINDS_KEPT  # noqa: SLF001 - its bound is what this is about
+    assert len(desk.refusals._written_at) <= KINDS_KEPT  # noqa: SLF001 - its bound is what this is about
     assert len(desk.refusals._floods) <= KINDS_KEPT  # noqa: SLF001
 
 

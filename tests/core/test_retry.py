@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from gateway.core.catalog import ModelEntry, Route
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.retry import MOST_FAILURES, MOST_TRIES, BrokenStreams, NextStep, RetryBudget, RetryState
+from gateway.core.model_entry import ModelEntry, Route
+from gateway.core.recent_failures import MOST_FAILURES, BrokenStreams
+from gateway.core.retry import MOST_TRIES, NextStep, RetryBudget, RetryState
 from gateway.domain.call import FailureKind
 from gateway.domain.errors import UpstreamError
 from gateway.domain.units import Millis
@@ -202,7 +203,7 @@ def test_without_budget_a_fallback_at_a_paused_channel_is_tried_once() -> None:
         pass
     step = case.fails(own, failure(K.AUTH))
     assert step is not None
-    assert (step.entry.name, step.choice.resting) == ("other", True)
+    assert (step.entry.name, step.choice.paused) == ("other", True)
     assert case.fails(lent, failure(K.SERVER)) is None
 
 
@@ -244,18 +245,18 @@ def test_what_repeats_a_broken_stream_is_known_once_and_for_a_few_seconds() -> N
     streamed, plain, other = ask(stream=True), ask(max_tokens=5), ask(messages=[{"role": "user", "content": "Hm?"}])
     broken.note("tok_1", streamed)
     mono.now += 5
-    assert not broken.repeated("tok_2", plain)
-    assert not broken.repeated("tok_1", other)
-    assert broken.repeated("tok_1", plain)
-    assert not broken.repeated("tok_1", plain)
+    assert not broken.is_repetition("tok_2", plain)
+    assert not broken.is_repetition("tok_1", other)
+    assert broken.is_repetition("tok_1", plain)
+    assert not broken.is_repetition("tok_1", plain)
     broken.note("tok_1", streamed)
     mono.now += 5 + 0.1
-    assert not broken.repeated("tok_1", plain)
+    assert not broken.is_repetition("tok_1", plain)
 
 
 def test_few_broken_streams_are_kept() -> None:
     broken = BrokenStreams(Mono())
     for number in range(MOST_FAILURES + 1):
         broken.note(str(number), ask())
-    assert not broken.repeated("0", ask())
-    assert broken.repeated("1", ask())
+    assert not broken.is_repetition("0", ask())
+    assert broken.is_repetition("1", ask())

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gateway.core.catalog import Route
 from gateway.core.channel_health import ChannelHealth
-from gateway.core.routing import RouteChoice, SkippedRoute, choose, pick, standing
+from gateway.core.model_entry import Route
+from gateway.core.routing import RouteChoice, SkippedRoute, choose, choose_key, usable_keys
 from gateway.domain.call import FailureKind
 from gateway.domain.units import ChannelId
 from tests.core.clocks import Mono
@@ -57,7 +57,7 @@ def test_a_single_key_makes_no_ways() -> None:
 
 def test_keys_share_alike(health: ChannelHealth) -> None:
     chance, made = random.Random(3), keyed()
-    counts = Counter(pick(made, NONE, health, chance.randrange).key_name for _ in range(9_000))
+    counts = Counter(choose_key(made, NONE, health, chance.randrange).key_name for _ in range(9_000))
     assert all(abs(count - 3000) < 150 for count in counts.values())
 
 
@@ -65,7 +65,7 @@ def test_a_paused_key_is_left_out_and_its_channel_is_not(health: ChannelHealth) 
     made = keyed()
     limit(health, made.keys[0], 30)
     assert health.state(made.channel).name == "ok"
-    assert {pick(made, NONE, health, lambda n, t=t: t % n).key_name[0] for t in range(9)} == {"2", "3"}  # type: ignore[misc]
+    assert {choose_key(made, NONE, health, lambda n, t=t: t % n).key_name[0] for t in range(9)} == {"2", "3"}  # type: ignore[misc]
 
 
 def test_with_all_keys_paused_the_channel_is_paused_as_long_as_the_first_to_return(health: ChannelHealth) -> None:
@@ -75,7 +75,7 @@ def test_with_all_keys_paused_the_channel_is_paused_as_long_as_the_first_to_retu
     state = health.state(made.channel)
     assert (state.name, state.left_s) == ("cooling", 20)
     chosen = choose([made], NONE, health, lambda _: 0)
-    assert (chosen.route, chosen.resting) == (made.keys[1], True)
+    assert (chosen.route, chosen.paused) == (made.keys[1], True)
 
 
 def test_with_all_keys_refused_the_channel_needs_attention(health: ChannelHealth) -> None:
@@ -91,11 +91,11 @@ def test_tried_keys_are_not_tried_again(health: ChannelHealth) -> None:
     two = frozenset(one.key_id for one in made.keys[:2])
     assert choose([made], two, health, lambda _: 0).route == made.keys[2]
     limit(health, made.keys[2], 15)
-    assert choose([made], two, health, lambda _: 0).passed == (
+    assert choose([made], two, health, lambda _: 0).skipped == (
         SkippedRoute("a", "its other keys are paused, one for 15 s", "cooling", 15),
     )
     all_three = frozenset(one.key_id for one in made.keys)
-    assert choose([made], all_three, health, lambda _: 0).passed == (SkippedRoute("a", "tried", "tried"),)
+    assert choose([made], all_three, health, lambda _: 0).skipped == (SkippedRoute("a", "tried", "tried"),)
 
 
 def test_a_half_open_key_takes_one_trial(health: ChannelHealth, mono: Mono) -> None:
@@ -103,9 +103,9 @@ def test_a_half_open_key_takes_one_trial(health: ChannelHealth, mono: Mono) -> N
     limit(health, made.keys[0], 10)
     mono.now += 10
     with health.trying(made.channel.id, made.keys[0].key_id):
-        free, resting = standing(made, NONE, health)
+        free, resting = usable_keys(made, NONE, health)
         assert ([one.key_name[0] for one in free], resting) == (["2", "3"], [(0.0, made.keys[0])])
-    assert len(standing(made, NONE, health)[0]) == 3
+    assert len(usable_keys(made, NONE, health)[0]) == 3
 
 
 def test_clearing_a_channel_clears_its_keys_and_clearing_a_key_only_itself(health: ChannelHealth) -> None:
@@ -219,7 +219,7 @@ def test_a_paused_channel_is_passed_over_with_its_reason(health: ChannelHealth) 
     a, b = route("a", priority=9), route("b")
     rest(health, a, 30)
     found = choose([a, b], NONE, health, first)
-    assert (found.route, found.passed) == (b, (SkippedRoute("a", "paused for 30 s: 429", "cooling", 30),))
+    assert (found.route, found.skipped) == (b, (SkippedRoute("a", "paused for 30 s: 429", "cooling", 30),))
 
 
 def test_if_all_rest_the_one_that_is_free_soonest_is_the_last_resort(health: ChannelHealth) -> None:
@@ -227,7 +227,7 @@ def test_if_all_rest_the_one_that_is_free_soonest_is_the_last_resort(health: Cha
     for one, seconds in ((a, 30), (b, 20), (c, 40)):
         rest(health, one, seconds)
     found = choose([a, b, c], NONE, health, first)
-    assert (found.route, found.why) == (b, "last resort, paused for 20 s")
+    assert (found.route, found.reason) == (b, "last resort, paused for 20 s")
     assert choose([a, b, c], tried(b), health, first).route == a
 
 
@@ -243,7 +243,7 @@ def test_a_channel_that_needs_attention_is_not_a_last_resort(health: ChannelHeal
 def test_a_missing_model_is_not_a_last_resort(health: ChannelHealth) -> None:
     one = route()
     health.lacks(one.channel.id, "m")
-    assert choose([one], NONE, health, first).passed == (
+    assert choose([one], NONE, health, first).skipped == (
         SkippedRoute("up", "does not have the model, retry in 10m00s", "missing", 600),
     )
     assert choose([route(model="n")], NONE, health, first).route == route(model="n")
@@ -268,15 +268,15 @@ def test_after_a_good_trial_the_channel_is_back(health: ChannelHealth, mono: Mon
     rest(health, a, 10)
     mono.now += 10
     with health.trying(a.channel.id):
-        assert choose([a, b], NONE, health, first).passed == (SkippedRoute("a", "retrying: 429", "trial", 0),)
+        assert choose([a, b], NONE, health, first).skipped == (SkippedRoute("a", "retrying: 429", "trial", 0),)
         health.succeeded(a.channel.id)
     assert choose([a, b], NONE, health, first).route == a
 
 
 def test_the_way_is_reported(health: ChannelHealth) -> None:
     a, b, c = route("a", priority=5), route("b", priority=5), route("c", priority=5)
-    assert choose([a, b, c], NONE, health, first).why == "priority 5, drawn from 3"
-    assert choose([a, b], tried(a), health, first).why == "priority 5, after 1 failed"
+    assert choose([a, b, c], NONE, health, first).reason == "priority 5, drawn from 3"
+    assert choose([a, b], tried(a), health, first).reason == "priority 5, after 1 failed"
 
 
 def test_no_routes_no_choice(health: ChannelHealth) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.core.call import Call, CallContext, CallOrigin
 from gateway.core.quota import CallNeed, effects_of, need_of
-from gateway.core.settlement import Meter, billed_unseen, kept_id, outcome_of, record_of
+from gateway.core.settlement import Meter, billed_unseen, outcome_of, record_of, recorded_id
 from gateway.domain.call import Attempt, FailureKind, Outcome
 from gateway.domain.channel import Channel
 from gateway.domain.errors import GatewayError, InternalError, UpstreamError, UpstreamTimeout
@@ -79,30 +79,30 @@ def test_a_stream_is_the_same() -> None:
 
 def test_a_broken_call_of_which_nothing_came_used_nothing() -> None:
     made = call()
-    assert Meter().broken(made) == NOTHING
+    assert Meter().partial_usage(made) == NOTHING
     made.attempt.stream = stream(says("Hello"))
-    assert Meter().broken(made) == NOTHING
+    assert Meter().partial_usage(made) == NOTHING
 
 
-def broken(*events: bytes) -> Usage:
+def partial_usage(*events: bytes) -> Usage:
     made = call()
     made.attempt.stream, made.delivery.content_sent = stream(*events), True
-    return Meter().broken(made)
+    return Meter().partial_usage(made)
 
 
 def test_a_broken_stream_is_charged_for_prompt_and_received_output() -> None:
-    found = broken(says("Hello there."))
+    found = partial_usage(says("Hello there."))
     assert found == Usage(input=prompt_tokens(call().context.request.fields), output=SAID, source=UsageSource.ESTIMATED)
 
 
 @pytest.mark.parametrize(("reported", "output"), [(1, SAID), (700, 700)])
 def test_a_broken_stream_is_charged_at_least_what_was_reported(reported: int, output: int) -> None:
-    found = broken(says("Hello there."), counts(1000, reported))
+    found = partial_usage(says("Hello there."), counts(1000, reported))
     assert (found.input, found.output, found.source) == (1000, output, UsageSource.PARTIAL)
 
 
 def test_a_call_given_up_at_work_is_charged_its_prompt() -> None:
-    found = Meter().unanswered(call())
+    found = Meter().prompt_only(call())
     assert (found.input, found.output, found.source) == (
         prompt_tokens(call().context.request.fields),
         0,
@@ -112,11 +112,11 @@ def test_a_call_given_up_at_work_is_charged_its_prompt() -> None:
 
 def test_estimates_are_corrected_by_what_that_channel_reports() -> None:
     meter, prompt = Meter(), ("word" + 20 * " ") * 100
-    plain = meter.prompt(call(prompt))
+    plain = meter.prompt_tokens(call(prompt))
     for _ in range(8):
         meter.usage(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=2 * plain)))
-    assert 1.4 * plain < meter.prompt(call(prompt)) < 2 * plain
-    assert meter.prompt(call(prompt, kit.channel("other"))) == plain
+    assert 1.4 * plain < meter.prompt_tokens(call(prompt)) < 2 * plain
+    assert meter.prompt_tokens(call(prompt, kit.channel("other"))) == plain
 
 
 def test_after_the_first_calls_few_are_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,14 +149,14 @@ def test_no_estimate_is_above_the_cap_that_the_upstream_was_given(reported: Usag
 def test_a_broken_stream_is_not_estimated_above_its_cap() -> None:
     made = call(max_tokens=50)
     made.attempt.stream, made.delivery.content_sent = stream(says(LONG)), True
-    assert Meter().broken(made).output == 50
+    assert Meter().partial_usage(made).output == 50
 
 
 def test_no_estimate_of_a_prompt_is_above_what_was_held_for_it() -> None:
     meter, prompt = Meter(), "a b c d e f g h " * 40
     for _ in range(8):
         meter.usage(call(prompt), answer("x", msgspec.structs.replace(REPORTED, input=5_000)))
-    assert meter.prompt(call(prompt)) == call(prompt).need.input
+    assert meter.prompt_tokens(call(prompt)) == call(prompt).need.input
 
 
 def settled_call(**fields: object) -> Call:
@@ -330,4 +330,4 @@ def test_what_was_sent_and_fell_silent_may_have_been_billed(kind: FailureKind) -
 )
 def test_ids_that_are_kept(id: str, *, kept: bool) -> None:
     body = b'{"messages":[{"content":"the-plan-is-to-meet-at-noon-42-and-then-we-go"}]}'
-    assert bool(kept_id(id, body)) == kept
+    assert bool(recorded_id(id, body)) == kept

@@ -27,7 +27,7 @@ class Store:
 
     def becomes(self, trouble: str) -> None:
         self.trouble = trouble
-        self.watch.look()
+        self.watch.check()
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 async def test_a_failure_and_its_end_are_a_line_each(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     store.becomes(ERROR)
-    store.watch.look()
+    store.watch.check()
     store.becomes("")
     first, second = lines(caplog)
     assert first.startswith(f"the store in /home/me has failed: {ERROR}. Calls are refused until it works again")

@@ -48,13 +48,13 @@ def fails_in_usage(disk: Disk, reason: str) -> None:
 def watched(rig: Rig) -> list[Record]:
     """What watchers got, once the call is over."""
     told: list[Record] = []
-    settled = rig.bus.settled
+    settled = rig.bus.publish_record
 
     def noted(record: Record) -> None:
         told.append(record)
         settled(record)
 
-    rig.bus.settled = noted  # type: ignore[method-assign]
+    rig.bus.publish_record = noted  # type: ignore[method-assign]
     return told
 
 
@@ -151,7 +151,7 @@ async def test_the_rates_count_what_was_used_although_nothing_is_charged(up: Rig
     up.change_token(limits=Limits(tpm=100_000))
     fails_in_usage(disk, "EIO")
     error = await caught(up.call(max_tokens=50))
-    _, tokens = up.limiter.readings(up.catalog.terms(up.token).bounds)
+    _, tokens = up.limiter.readings(up.catalog.call_scopes(up.token).rated)
     assert tokens is not None
     assert (error.code, tokens.limit - tokens.left) == ("store_failed", 21)
 
@@ -202,7 +202,7 @@ async def test_watchers_learn_of_the_record_that_was_kept(up: Rig, disk: Disk) -
     fails_in_usage(disk, "EIO")
     with up.bus.watch() as watcher:
         await caught(up.call())
-        events = (await watcher.take(0)).notices
+        events = (await watcher.next_batch(0)).notices
     (told,) = [one for one in events if isinstance(one, Record)]
     assert (withheld(told), up.bus.recent[-1]) == (WITHHELD, told)
     assert msgspec.json.encode(told)

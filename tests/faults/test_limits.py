@@ -51,7 +51,7 @@ async def test_all_bodies_together_are_bounded(gateway: Gateway, provider: Provi
     wall.set()
     assert [(await call).status for call in calls] == [200, 200]
     assert (await gateway.client.post(large)).status == 200
-    assert gateway.engine.pressure.bodies == 0
+    assert gateway.engine.pressure.body_bytes == 0
 
 
 async def test_calls_in_flight_are_never_more_than_their_limit(gateway: Gateway, provider: Provider) -> None:
@@ -88,7 +88,7 @@ async def test_a_stopping_gateway_ends_waiting_calls_and_not_running_ones(gatewa
     waiting = asyncio.create_task(client.chat())
     await _waits(gateway, ("token", "tok_slow"))
     assert token_view(gateway.engine, gateway.engine.catalog.token("slow")).waiting == 1
-    gateway.engine.close_doors()
+    gateway.engine.refuse_calls()
     refused = await waiting
     assert (refused.status, refused.error["code"]) == (503, "gateway_stopping")
     wall.set()
@@ -97,5 +97,5 @@ async def test_a_stopping_gateway_ends_waiting_calls_and_not_running_ones(gatewa
 
 async def _waits(gateway: Gateway, key: tuple[str, str], count: int = 1) -> None:
     async with asyncio.timeout(30):
-        while gateway.engine.limiter.lines.waiting(key) != count:  # noqa: ASYNC110 - nobody tells
+        while gateway.engine.limiter.concurrency.waiting(key) != count:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.005)

@@ -75,7 +75,7 @@ async def test_a_refusal_is_recorded_with_its_call(gateway: Gateway, body: bytes
 
 
 async def test_a_stopping_gateway_takes_no_calls(gateway: Gateway) -> None:
-    gateway.engine.close_doors()
+    gateway.engine.refuse_calls()
     answer = await gateway.client.chat()
     assert answer.refusal == (503, "gateway_stopping", None)
     assert answer.head.get("retry-after") == "5"

@@ -33,7 +33,7 @@ async def test_the_uptime_does_not_depend_on_the_wall_clock(home: Path) -> None:
 
 
 async def test_a_stopping_gateway_says_so(gateway: Gateway) -> None:
-    gateway.engine.close_doors()
+    gateway.engine.refuse_calls()
     status, body = health(gateway.engine)
     assert status == 503
     assert b'"status":"stopping"' in body

@@ -230,10 +230,10 @@ async def test_the_whole_conversation_is_held_for(gateway: Gateway, provider: Pr
 async def test_the_whole_conversation_counts_as_the_body_of_its_request(gateway: Gateway, provider: Provider) -> None:
     at(gateway, provider, "chat")
     first = (await ask(gateway, input="word " * 20_000)).json
-    gateway.engine.pressure.most = 50_000
+    gateway.engine.pressure.most_body_bytes = 50_000
     answer = await ask(gateway, input="more", previous_response_id=first["id"])
     assert (answer.status, answer.error["code"]) == (503, "out_of_memory")
-    await gateway.until(lambda: gateway.engine.pressure.bodies == 0)
+    await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)
 
 
 def kept(id: str, previous: str = "", size: int = 1000) -> KeptResponse:
@@ -254,7 +254,7 @@ def test_the_one_used_longest_ago_is_forgotten_first() -> None:
     made.keep(ME, kept("f"))
     assert [name for name in "abcdef" if made.find(ME, name)] == ["a", "c", "d", "e", "f"]
     assert made.size <= 5 * (1000 + 1024 + 100)
-    assert made.item_of(ME, "msg_b") is None
+    assert made.find_item(ME, "msg_b") is None
 
 
 def test_one_that_would_take_all_the_room_is_not_kept() -> None:
@@ -285,7 +285,7 @@ def test_a_conversation_may_be_in_several_memories() -> None:
 
 
 def test_a_memory_may_have_room_for_one_response_alone() -> None:
-    made = ResponseMemory(lambda: 10_000, lambda: 0.0, room=1)
+    made = ResponseMemory(lambda: 10_000, lambda: 0.0, parts=1)
     made.keep(ME, kept("a", size=8_000))
     assert made.find(ME, "a") is not None
 

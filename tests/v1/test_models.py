@@ -13,7 +13,7 @@ from gateway.domain.group import Group
 from gateway.domain.price import Price, PriceRule
 from gateway.domain.price_hours import PriceHours
 from gateway.domain.units import DOLLAR, Millis, Nanos
-from gateway.v1.models import ModelListPage, listing, one
+from gateway.v1.models import ModelListPage, list_json, model_json
 from tests.core import kit
 from tests.fakes.client import Client
 from tests.fakes.gateway import Gateway
@@ -28,7 +28,7 @@ def offered(*channels: Channel, **fields: Any) -> Catalog:
 
 
 def listed(catalog: Catalog) -> list[dict[str, Any]]:
-    doc = json.loads(listing(TOKEN, catalog, NOW))
+    doc = json.loads(list_json(TOKEN, catalog, NOW))
     assert doc["object"] == "list"
     return list(doc["data"])
 
@@ -39,7 +39,8 @@ def up(*models: str, **fields: Any) -> Channel:
 
 def test_nothing_to_see_is_an_empty_list() -> None:
     assert (
-        listing(TOKEN, offered(), NOW) == b'{"object":"list","data":[],"has_more":false,"first_id":null,"last_id":null}'
+        list_json(TOKEN, offered(), NOW)
+        == b'{"object":"list","data":[],"has_more":false,"first_id":null,"last_id":null}'
     )
 
 
@@ -73,7 +74,7 @@ def test_the_price_of_the_hour_is_shown(minutes: int, paid: dict[str, str]) -> N
         during=(PriceHours(start=6 * 60, end=10 * 60),), input=Nanos(4 * DOLLAR), output=Nanos(20 * DOLLAR)
     )
     price = Price(model="x", input=Nanos(2 * DOLLAR), output=Nanos(10 * DOLLAR), rules=(peak,))
-    (model,) = json.loads(listing(TOKEN, offered(up("x"), prices=(price,)), Millis(NOW + minutes * 60_000)))["data"]
+    (model,) = json.loads(list_json(TOKEN, offered(up("x"), prices=(price,)), Millis(NOW + minutes * 60_000)))["data"]
     assert model["pricing"] == paid
 
 
@@ -102,7 +103,7 @@ def test_limits_are_those_that_the_upstream_lists(served: ServedModel, expected:
     ],
 )
 def test_a_page_of_the_list(page: ModelListPage, names: list[str], more: bool) -> None:
-    doc = json.loads(listing(TOKEN, offered(up("a", "b", "c", "d")), NOW, page))
+    doc = json.loads(list_json(TOKEN, offered(up("a", "b", "c", "d")), NOW, page))
     assert ([model["id"] for model in doc["data"]], doc["has_more"]) == (names, more)
     assert (doc["first_id"], doc["last_id"]) == ((names[0], names[-1]) if names else (None, None))
 
@@ -118,31 +119,31 @@ def test_context_and_price_are_shown_beside_it() -> None:
 
 def test_the_list_does_not_change_from_one_call_to_the_next() -> None:
     catalog = offered(up("a", "b"))
-    assert listing(TOKEN, catalog, NOW) == listing(TOKEN, catalog, NOW)
+    assert list_json(TOKEN, catalog, NOW) == list_json(TOKEN, catalog, NOW)
 
 
 @pytest.mark.parametrize("name", ["a/b:free", "org/team/model", "m@v1", "ключ", "with space"])
 def test_one_model_is_its_entry(name: str) -> None:
     catalog = offered(up(name))
-    assert [json.loads(one(name, TOKEN, catalog, NOW))] == listed(catalog)
+    assert [json.loads(model_json(name, TOKEN, catalog, NOW))] == listed(catalog)
 
 
 def test_claude_code_finds_every_model_by_a_name_that_it_offers() -> None:
     catalog = offered(up("claude-x", "anthropic/y", "gpt", "qwen", "claude/qwen"))
-    ids = [model["id"] for model in json.loads(listing(TOKEN, catalog, NOW, aliases=True))["data"]]
+    ids = [model["id"] for model in json.loads(list_json(TOKEN, catalog, NOW, aliases=True))["data"]]
     assert ids == ["anthropic/y", "claude-x", "claude/gpt", "claude/qwen", "gpt", "qwen"]
-    page = json.loads(listing(TOKEN, catalog, NOW, ModelListPage(2, after="claude-x"), aliases=True))
+    page = json.loads(list_json(TOKEN, catalog, NOW, ModelListPage(2, after="claude-x"), aliases=True))
     assert ([model["id"] for model in page["data"]], page["has_more"]) == (["claude/gpt", "claude/qwen"], True)
-    entry, alias = (json.loads(one(name, TOKEN, catalog, NOW, aliases=True)) for name in ("gpt", "claude/gpt"))
+    entry, alias = (json.loads(model_json(name, TOKEN, catalog, NOW, aliases=True)) for name in ("gpt", "claude/gpt"))
     assert alias == {**entry, "id": "claude/gpt"}
     with pytest.raises(NotFound):
-        one("claude/gpt", TOKEN, catalog, NOW)
+        model_json("claude/gpt", TOKEN, catalog, NOW)
 
 
 def test_a_model_that_is_not_seen_does_not_exist() -> None:
     catalog = offered(up("secret", groups=("work",)), groups=(Group(name="home"), Group(name="work")))
     with pytest.raises(NotFound) as caught:
-        one("secret", TOKEN, catalog, NOW)
+        model_json("secret", TOKEN, catalog, NOW)
     assert caught.value.code == "model_not_found"
 
 

@@ -75,7 +75,7 @@ async def test_a_client_that_leaves_before_the_answer_ends_its_call_and_what_wai
         await peer.create("never")
     (record,) = await gateway.settled()
     assert (record.outcome, len(provider.exchanges)) == (Outcome.CLIENT_CLOSED, 1)
-    assert gateway.engine.pressure.bodies == 0
+    assert gateway.engine.pressure.body_bytes == 0
 
 
 async def test_a_client_that_leaves_at_any_moment_is_settled_once(gateway: Gateway, provider: Provider) -> None:
@@ -89,7 +89,7 @@ async def test_a_client_that_leaves_at_any_moment_is_settled_once(gateway: Gatew
     records = await gateway.settled(1)
     assert {record.outcome for record in records} <= {Outcome.DONE, Outcome.CLIENT_CLOSED}
     assert verify(gateway.engine.store).equal
-    await gateway.until(lambda: gateway.engine.pressure.bodies == 0)
+    await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)
 
 
 class TestSilence:
@@ -308,13 +308,13 @@ async def test_what_is_remembered_is_bounded(gateway: Gateway, provider: Provide
     provider.on("m", speak("A"))
     async with talk(gateway) as peer:
         ids = [(await peer.response("x" * 1000))["id"] for _ in range(6)]
-        kept = gateway.engine.pressure.bodies
+        kept = gateway.engine.pressure.body_bytes
         assert 6_000 < kept < 20_000
         assert said(await peer.response(previous=ids[0])) == "A"
-        gateway.engine.pressure.most = 1 << 20
+        gateway.engine.pressure.most_body_bytes = 1 << 20
         big = await peer.response("y" * 700_000)
         assert (await peer.error(previous=big["id"]))[1] == "previous_response_not_found"
-    await gateway.until(lambda: gateway.engine.pressure.bodies == 0)
+    await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)
 
 
 @pytest.mark.slow
@@ -366,7 +366,7 @@ async def test_a_cut_anywhere_is_never_shown_as_a_success(
     assert len(done) >= ends["response.completed"]
     assert gateway.engine.store.books.running == {}
     assert verify(gateway.engine.store).equal
-    await gateway.until(lambda: gateway.engine.pressure.bodies == 0)
+    await gateway.until(lambda: gateway.engine.pressure.body_bytes == 0)
 
 
 async def _cut_short(gateway: Gateway, chance: random.Random) -> str:

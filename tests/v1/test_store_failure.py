@@ -127,12 +127,12 @@ async def test_a_failure_is_reported_with_its_reason_and_so_is_its_end(
     with gateway.engine.bus.watch() as watcher:
         for _ in range(20):
             assert (await gateway.client.chat()).refusal[:2] == (503, "store_unavailable")
-        batch = await watcher.take(1)
+        batch = await watcher.next_batch(1)
         health = await gateway.client.get("/v1/health")
         assert [type(notice) for notice in batch.notices if not isinstance(notice, Record)] == [StoreChanged]
         disk.heal()
         await healthy(gateway)
-        batch = await watcher.take(1)
+        batch = await watcher.next_batch(1)
         assert [type(notice) for notice in batch.notices if not isinstance(notice, Record)] == [StoreChanged]
     reason = "the disk refuses to write: Input/output error"
     assert (health.status, health.json["store"], health.json["store_error"]) == (503, "failed", reason)

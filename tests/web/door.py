@@ -11,7 +11,7 @@ from gateway.domain.errors import GatewayError
 from gateway.domain.settings import Settings
 from gateway.domain.units import CallId
 from gateway.web import error_responses
-from gateway.web.connection import ConnectionLimits
+from gateway.web.connection_limits import ConnectionLimits
 from gateway.web.listener import Acceptor, Listener, listening
 from gateway.web.response import Response
 from tests.fakes.client import Client

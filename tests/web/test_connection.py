@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.settings import Settings
-from gateway.web.connection import LOOK_S, WRITE_S, Connection, ConnectionLimits, fault
+from gateway.web.connection import WRITE_CHECK_S, WRITE_S, Connection, fault
+from gateway.web.connection_limits import ConnectionLimits
 from tests.fakes.client import Answer, read_answer
 from tests.fakes.wire import Gone
 from tests.web.door import opened, until
@@ -278,7 +279,7 @@ async def test_an_answer_that_nobody_reads_is_abandoned_in_time() -> None:
         await until(lambda: listener.connections)
         began = asyncio.get_running_loop().time()
         await until(lambda: not listener.connections)
-        assert WRITE_S - 1 < asyncio.get_running_loop().time() - began < 2 * WRITE_S - LOOK_S
+        assert WRITE_S - 1 < asyncio.get_running_loop().time() - began < 2 * WRITE_S - WRITE_CHECK_S
 
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n"

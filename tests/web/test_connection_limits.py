@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.domain.settings import Settings
-from gateway.web.connection import ConnectionLimits, is_own
+from gateway.web.connection_limits import ConnectionLimits, is_own
 
 FAR = "192.168.1.7"
 

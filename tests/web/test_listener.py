@@ -11,7 +11,8 @@ import pytest
 from aiohttp import web
 
 from gateway.domain.settings import Settings
-from gateway.web.connection import Connection, ConnectionLimits
+from gateway.web.connection import Connection
+from gateway.web.connection_limits import ConnectionLimits
 from gateway.web.listener import Acceptor, Listener, listening
 from gateway.web.response import Response
 from tests.fakes.client import Answer, Client, read_answer
@@ -202,7 +203,7 @@ async def ending(listener: Listener, held: Held) -> AsyncIterator[None]:
 
 
 def leaving(listener: Listener) -> bool:
-    return all(isinstance(each, Connection) and each.leaving for each in listener.connections)
+    return all(isinstance(each, Connection) and each.closing for each in listener.connections)
 
 
 async def test_an_answer_that_is_owed_says_that_it_is_the_last() -> None:

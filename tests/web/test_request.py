@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from aiohttp import web
 
-from gateway.core.memory import Pressure, Share
+from gateway.core.memory import BodyShare, Pressure
 from gateway.domain.settings import Settings
 from gateway.web import request
 from gateway.web.request import BODY_S, LEAST_RATE, check_head, check_json, keys_of, read_body
@@ -24,10 +24,10 @@ async def look(request: web.BaseRequest) -> web.StreamResponse:
     keys = keys_of(request)
     if request.method == "POST":
         check_json(request)
-    with closing(Share(PRESSURE)) as share:
+    with closing(BodyShare(PRESSURE)) as share:
         body = await read_body(request, share)
-        assert PRESSURE.bodies == len(body)
-    assert PRESSURE.bodies == 0
+        assert PRESSURE.body_bytes == len(body)
+    assert PRESSURE.body_bytes == 0
     return web.Response(body=json.dumps({"keys": keys, "size": len(body)}).encode())
 
 

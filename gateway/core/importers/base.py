@@ -1,6 +1,4 @@
-"""Imported configuration: another gateway's, as far as it was understood, as a document of ours, with notes on the
-rest. Pure.
-"""
+"""ImportedConfig: another gateway's configuration as a document of ours, with notes on what was left out. Pure."""
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -17,7 +15,7 @@ class ImportedConfig:
         self.channels: dict[str, dict[str, Any]] = {}
         self.groups: dict[str, dict[str, Any]] = {"default": {}}
         self.prices: dict[str, dict[str, Any]] = {}
-        self._left: dict[str, list[str]] = {}
+        self._notes: dict[str, list[str]] = {}
 
     @property
     def document(self) -> dict[str, Any]:
@@ -26,41 +24,43 @@ class ImportedConfig:
 
     @property
     def notes(self) -> list[str]:
-        """Returns what was not imported, each note with its places."""
-        return [f"{what} ({_places(where)})" if any(where) else what for what, where in self._left.items()]
+        """Returns what was not imported, each note with the places in the file."""
+        return [
+            f"{message} ({_places_text(where)})" if any(where) else message for message, where in self._notes.items()
+        ]
 
-    def left(self, what: str, where: str = "") -> None:
+    def note(self, message: str, where: str = "") -> None:
         """Note that something was not imported, or only approximately."""
-        places = self._left.setdefault(plain(what, 300), [])
+        places = self._notes.setdefault(plain(message, 300), [])
         if where not in places:
             places.append(plain(where, 100))
 
-    def ignored(self, names: object, where: str, prefix: str = "") -> None:
+    def note_fields(self, names: object, where: str, prefix: str = "") -> None:
         """Note fields that have no counterpart here."""
         for name in sorted(map(str, names)) if isinstance(names, set | list | dict) else ():
-            self.left(f"not imported: {prefix}{plain(name, 80)}", where)
+            self.note(f"not imported: {prefix}{plain(name, 80)}", where)
 
-    def name(self, wanted: str) -> str:
-        """Returns a name for a channel: like the wanted one, valid, and not in use."""
-        base = plain(wanted, 60).strip(" .") or "channel"
+    def channel_name(self, preferred: str) -> str:
+        """Returns a valid name for a channel that is not in use: the preferred one, or that with a number."""
+        base = plain(preferred, 60).strip(" .") or "channel"
         name, number = base, 2
         while name in self.channels:
             name, number = f"{base}-{number}", number + 1
         return name
 
-    def price(self, model: str, rates: Mapping[str, object], where: str) -> None:
-        """Add a price, given in dollars per token. If the model has another price already, that one stays."""
+    def add_price(self, model: str, rates: Mapping[str, object], where: str) -> None:
+        """Add a price in dollars per token. If the model already has another price, that one stays."""
         dollars = {field: million for field, rate in rates.items() if (million := _per_million(rate)) is not None}
         if dollars and not {"input", "output"} <= set(dollars):
             dollars = {"input": "0", "output": "0"} | dollars
         if not dollars:
             return
         if self.prices.setdefault(model, dollars) != dollars:
-            self.left(f"not imported: another price of '{plain(model, 80)}'", where)
+            self.note(f"not imported: another price of '{plain(model, 80)}'", where)
 
 
 def model_name(value: object) -> str:
-    """Returns a model's name that clients may use; empty if it is not one."""
+    """Returns a value as the name of a model; empty if it is not a valid one."""
     text = value.strip() if isinstance(value, str) else ""
     return text if text and plain(text, 200) == text else ""
 
@@ -71,13 +71,13 @@ def table(value: object) -> Mapping[str, Any]:
 
 
 def with_version(url: str, version: str) -> str:
-    """Returns a base URL that ends in its version."""
+    """Returns a base URL with the version at its end, added if it is missing."""
     bare = url.strip().rstrip("/")
     return bare if not bare or bare.endswith(version) else bare + version
 
 
 def whole(value: object, least: int = 0) -> int | None:
-    """Returns a whole number, also from a text or with a decimal point; None if it is not a number, or out of range."""
+    """Returns a value, which may be a text, as a whole number; None if it is not a number, or is out of range."""
     try:
         number = int(Decimal(str(value)))
     except (InvalidOperation, ValueError, OverflowError):
@@ -99,5 +99,5 @@ def _per_million(rate: object) -> str | None:
     )
 
 
-def _places(where: list[str]) -> str:
+def _places_text(where: list[str]) -> str:
     return first_of(where, 4)

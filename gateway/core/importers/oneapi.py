@@ -1,7 +1,7 @@
 """One-api and new-api: converts their list of channels into a document of ours, and notes what has no counterpart.
 Pure.
 
-Both identify the kinds of channels by numbers, and many of the numbers differ.
+Both programs identify the kinds of channels by numbers, many of which differ.
 """
 
 import json
@@ -70,7 +70,7 @@ NEW_API: Mapping[int, ChannelKind] = _BOTH | {
     53: ChannelKind(root="https://llm.submodel.ai"),
 }
 
-_READ = {
+_KNOWN_FIELDS = {
     *("type", "name", "key", "base_url", "models", "model_mapping", "group", "priority", "weight", "status"),
     *("openai_organization", "header_override", "param_override", "setting", "system_prompt", "channel_info"),
     *("remark", "tag"),
@@ -80,19 +80,19 @@ _STATISTICS = {
     *("other_info", "test_model"),
 }
 """Fields with statistics and results, which are not settings."""
-_NOTHING: tuple[object, ...] = (None, "", "{}", "[]", "null", 0, {}, [])
-_USUAL = {"auto_ban": 1}
+_EMPTY_VALUES: tuple[object, ...] = (None, "", "{}", "[]", "null", 0, {}, [])
+_DEFAULTS = {"auto_ban": 1}
 """Fields whose default is not empty, and that default."""
 
 
 def convert(source: Any, kinds: Mapping[int, ChannelKind]) -> ImportedConfig:
-    """Returns the document and the notes. Raises BadRequest without a list of channels."""
-    out = ImportedConfig()
+    """Returns our document, and notes on what has no counterpart. Raises BadRequest without a list of channels."""
+    config = ImportedConfig()
     for number, channel in enumerate(_channels(source)):
-        _take(out, channel, f"channel {plain(str(channel.get('name') or number), 60)}", kinds)
-    if out.channels:
-        out.left("not imported: ids, dates, balances and counters")
-    return out
+        _add_channel(config, channel, f"channel {plain(str(channel.get('name') or number), 60)}", kinds)
+    if config.channels:
+        config.note("not imported: ids, dates, balances and counters")
+    return config
 
 
 def _channels(source: Any) -> list[Mapping[str, Any]]:
@@ -108,32 +108,36 @@ def _channels(source: Any) -> list[Mapping[str, Any]]:
     return channels
 
 
-def _take(out: ImportedConfig, channel: Mapping[str, Any], where: str, kinds: Mapping[int, ChannelKind]) -> None:
+def _add_channel(
+    config: ImportedConfig, channel: Mapping[str, Any], where: str, kinds: Mapping[int, ChannelKind]
+) -> None:
     kind = kinds.get(whole(channel["type"]) or 0)
     if kind is None:
-        out.left(f"not imported: a channel of type {plain(str(channel['type']), 20)}, which is not supported", where)
+        config.note(f"not imported: a channel of type {plain(str(channel['type']), 20)}, which is not supported", where)
         return
     url = _address(kind, channel)
     row = PRESETS.get(kind.preset)
     if not url and not (row and row.base_url):
-        out.left("not imported: a channel without a base_url", where)
+        config.note("not imported: a channel without a base_url", where)
         return
     fields: dict[str, Any] = {"dialect": kind.dialect}
     fields |= {"preset": kind.preset} if kind.preset else {}
     fields |= {"base_url": url} if url else {}
     groups = [name.strip() for name in str(channel.get("group") or "default").split(",") if name.strip()]
     for group in groups:
-        out.groups.setdefault(group, {})
-    fields |= {"models": _models(out, channel, where), "groups": groups}
-    fields |= dict(_keys(out, channel, where))
-    fields |= dict(_order(out, channel, where))
-    fields |= dict(_changes(out, channel, where))
-    out.channels[out.name(str(channel.get("name") or f"type-{channel['type']}"))] = fields
-    out.ignored({name for name in set(channel) - _READ - _STATISTICS if not _untouched(name, channel[name])}, where)
+        config.groups.setdefault(group, {})
+    fields |= {"models": _models(config, channel, where), "groups": groups}
+    fields |= dict(_keys(config, channel, where))
+    fields |= dict(_order(config, channel, where))
+    fields |= dict(_changes(config, channel, where))
+    config.channels[config.channel_name(str(channel.get("name") or f"type-{channel['type']}"))] = fields
+    config.note_fields(
+        {name for name in set(channel) - _KNOWN_FIELDS - _STATISTICS if not _has_default(name, channel[name])}, where
+    )
 
 
-def _untouched(name: str, value: object) -> bool:
-    return value == _USUAL[name] if name in _USUAL else value in _NOTHING
+def _has_default(name: str, value: object) -> bool:
+    return value == _DEFAULTS[name] if name in _DEFAULTS else value in _EMPTY_VALUES
 
 
 def _address(kind: ChannelKind, channel: Mapping[str, Any]) -> str:
@@ -144,29 +148,31 @@ def _address(kind: ChannelKind, channel: Mapping[str, Any]) -> str:
     return with_version(url, kind.version) if kind.version else url
 
 
-def _models(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> list[dict[str, str]]:
-    mapping = {str(public): str(there) for public, there in _json(out, channel, "model_mapping", where).items()}
+def _models(config: ImportedConfig, channel: Mapping[str, Any], where: str) -> list[dict[str, str]]:
+    mapping = {
+        str(public): str(upstream) for public, upstream in _json(config, channel, "model_mapping", where).items()
+    }
     listed = str(channel.get("models") or "").split(",")
     names = list(dict.fromkeys(name for text in listed if (name := model_name(text))))
     if hidden := sorted(set(mapping) - set(names)):
-        out.left(f"not imported: model_mapping of models that are not offered: {', '.join(hidden)}", where)
+        config.note(f"not imported: model_mapping of models that are not offered: {', '.join(hidden)}", where)
     return [{"name": n, "upstream": mapping[n]} if mapping.get(n, n) != n else {"name": n} for n in names]
 
 
-def _keys(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
-    states = table(_json(out, channel, "channel_info", where).get("multi_key_status_list"))
+def _keys(config: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+    states = table(_json(config, channel, "channel_info", where).get("multi_key_status_list"))
     keys = [key.strip() for key in str(channel.get("key") or "").split("\n")]
     usable = [key for number, key in enumerate(keys) if key and states.get(str(number), 1) == 1]
     if len(usable) < sum(map(bool, keys)):
-        out.left("not imported: disabled keys", where)
+        config.note("not imported: disabled keys", where)
     if usable:
         yield "key", usable[0]
         yield "keys", usable[1:]
     else:
-        out.left("there is no key in the file: 'tollkeeper channel edit NAME --key KEY'", where)
+        config.note("there is no key in the file: 'tollkeeper channel edit NAME --key KEY'", where)
 
 
-def _order(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+def _order(config: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
     priority, weight = whole(channel.get("priority"), -(10**9)), whole(channel.get("weight"), 1)
     if priority:
         yield "priority", priority
@@ -176,24 +182,24 @@ def _order(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Itera
     if status != 1:
         yield "enabled", False
     if status not in (1, 2):
-        out.left("it had been disabled automatically: 'tollkeeper channel enable NAME' enables it", where)
+        config.note("it had been disabled automatically: 'tollkeeper channel enable NAME' enables it", where)
     note = " ".join(str(channel[name]) for name in ("tag", "remark") if channel.get(name))
     if note:
         yield "note", plain(note, 500)
 
 
-def _changes(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+def _changes(config: ImportedConfig, channel: Mapping[str, Any], where: str) -> Iterator[tuple[str, Any]]:
     """Yields headers, parameters, system prompt and proxy."""
-    headers = {str(name): str(value) for name, value in _json(out, channel, "header_override", where).items()}
+    headers = {str(name): str(value) for name, value in _json(config, channel, "header_override", where).items()}
     if organization := channel.get("openai_organization"):
         headers["OpenAI-Organization"] = str(organization)
     if headers:
         yield "headers", headers
-    setting = _json(out, channel, "setting", where)
+    setting = _json(config, channel, "setting", where)
     overrides: dict[str, Any] = {}
-    params = _json(out, channel, "param_override", where)
+    params = _json(config, channel, "param_override", where)
     if "operations" in params:
-        out.left("not imported: param_override with operations", where)
+        config.note("not imported: param_override with operations", where)
     elif params:
         overrides["set"] = dict(params)
     if system := channel.get("system_prompt") or setting.get("system_prompt"):
@@ -205,16 +211,16 @@ def _changes(out: ImportedConfig, channel: Mapping[str, Any], where: str) -> Ite
             parse_proxy(proxy)
             yield "proxy", proxy
         except BadRequest:
-            out.left("not imported: a proxy that is not http://", where)
-    out.ignored({n for n in set(setting) - {"proxy", "system_prompt"} if setting[n]}, where, "setting.")
+            config.note("not imported: a proxy that is not http://", where)
+    config.note_fields({n for n in set(setting) - {"proxy", "system_prompt"} if setting[n]}, where, "setting.")
 
 
-def _json(out: ImportedConfig, channel: Mapping[str, Any], field: str, where: str) -> Mapping[str, Any]:
+def _json(config: ImportedConfig, channel: Mapping[str, Any], field: str, where: str) -> Mapping[str, Any]:
     """Returns a field that holds JSON, as a text or already parsed."""
     value = channel.get(field)
     if isinstance(value, str) and value.strip():
         try:
             value = json.loads(value)
         except ValueError:
-            out.left(f"not imported: {field}, which is not valid JSON", where)
+            config.note(f"not imported: {field}, which is not valid JSON", where)
     return table(value)

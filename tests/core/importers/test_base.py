@@ -6,9 +6,9 @@ from gateway.core.importers.base import ImportedConfig, model_name, whole, with_
 def test_places_of_the_same_note_are_reported_together() -> None:
     out = ImportedConfig()
     for number in range(6):
-        out.left("not imported: tags", f"model_list[{number}]")
-    out.left("not imported: tags", "model_list[0]")
-    out.left("set the clock")
+        out.note("not imported: tags", f"model_list[{number}]")
+    out.note("not imported: tags", "model_list[0]")
+    out.note("set the clock")
     places = "model_list[0], model_list[1], model_list[2], model_list[3] and 2 more"
     assert out.notes == [f"not imported: tags ({places})", "set the clock"]
 
@@ -16,22 +16,22 @@ def test_places_of_the_same_note_are_reported_together() -> None:
 def test_names_of_channels_are_allowed_and_their_own() -> None:
     out = ImportedConfig()
     for wanted, name in (("a", "a"), ("a", "a-2"), ("  ", "channel"), ("..", "channel-2"), ("x" * 99, "x" * 59 + "…")):
-        found = out.name(wanted)
+        found = out.channel_name(wanted)
         out.channels[found] = {}
         assert found == name
-    assert "\x1b" not in out.name("\x1b[2J")
+    assert "\x1b" not in out.channel_name("\x1b[2J")
 
 
 def test_what_a_token_costs_becomes_dollars_a_million_exactly() -> None:
     out = ImportedConfig()
-    out.price("m", {"input": 1e-7, "output": "0.0000025", "cached_input": None, "cache_write": 1.25e-06}, "here")
+    out.add_price("m", {"input": 1e-7, "output": "0.0000025", "cached_input": None, "cache_write": 1.25e-06}, "here")
     assert out.prices == {"m": {"input": "0.1", "output": "2.5", "cache_write": "1.25"}}
-    out.price("m", {"input": 5e-7}, "there")
+    out.add_price("m", {"input": 5e-7}, "there")
     assert out.notes == ["not imported: another price of 'm' (there)"]
-    out.price("half", {"output": 1e-6}, "")
+    out.add_price("half", {"output": 1e-6}, "")
     assert out.prices["half"] == {"input": "0", "output": "1"}
     for wrong in ("x", True, -1, 1e9, None, [1]):
-        out.price("wrong", {"input": wrong}, "")
+        out.add_price("wrong", {"input": wrong}, "")
     assert "wrong" not in out.prices
 
 

@@ -1,0 +1,165 @@
+"""AnswerMemory: how much memory all answers together may use.
+
+An answer is counted while it is gathered, unpacked and read, and while it waits for a slower client. Its first
+``UNCOUNTED`` bytes are not counted: each running call counts for that much, so ordinary calls never wait. A call that
+needs more than is free waits, and its upstream with it, until others end. So that they do not all wait for each other,
+the last part of the memory, enough for the largest answer, belongs to one call at a time, which can always finish. No
+call waits for ever: one that got nothing for ``WAIT_S`` fails, and others get what it held.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sized
+from typing import NamedTuple, Self
+
+import msgspec
+
+from gateway.domain.errors import AnswerMemoryFull
+from gateway.domain.settings import Settings
+
+UNCOUNTED = 64 << 10
+"""Bytes that every call may use without being counted."""
+WAIT_S = 30.0
+"""Seconds that an answer waits for memory before it fails."""
+LARGEST_ANSWER = 64 << 20
+_ADVICE = "try again when other calls have ended, or 'tollkeeper settings set --answers-mib'"
+
+
+class AnswerMemory:
+    """The memory of all answers. ``calls`` are the running calls."""
+
+    def __init__(self, settings: Callable[[], Settings], calls: Sized, wait_s: float = WAIT_S) -> None:
+        self._settings = settings
+        self._calls = calls
+        self._wait_s = wait_s
+        self._waiting: deque[_WaitingAnswer] = deque()
+        """In order of arrival."""
+        self._last_part_of: AnswerShare | None = None
+        """The call that may use the last part."""
+        self.used = 0
+        """Counted bytes."""
+
+    def share(self) -> "AnswerShare":
+        """Returns the share of one call."""
+        return AnswerShare(self)
+
+    def take(self, share: "AnswerShare", size: int) -> bool:
+        """Count more for a share if that is possible now. Returns whether it was."""
+        if (self._waiting and share is not self._last_part_of) or not self._has_room(share, size):
+            return False
+        self.used += size
+        return True
+
+    async def wait(self, share: "AnswerShare", size: int) -> None:
+        """Count more for a share once others have freed enough. Raises AnswerMemoryFull."""
+        limit = self._settings().answers_mib
+        if limit and UNCOUNTED + share.counted + size > limit << 20:
+            msg = f"this answer is larger than the limit of all answers together ({limit} MiB)"
+            raise AnswerMemoryFull(f"{msg}; {_ADVICE}")
+        waiting = _WaitingAnswer(share, size, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self.serve_waiting()
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await waiting.served
+        except TimeoutError as error:
+            msg = f"all answers together would be larger than {limit} MiB, and none ended in {self._wait_s:g} s"
+            raise AnswerMemoryFull(f"{msg}; {_ADVICE}") from error
+        finally:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+
+    def release(self, share: "AnswerShare", size: int, *, grows: bool) -> None:
+        """Count less, or more if ``size`` is negative. ``grows``: the share still needs more memory later."""
+        self.used -= size
+        if share is self._last_part_of and not grows:
+            self._last_part_of = None
+        if self._waiting:
+            self.serve_waiting()
+
+    def serve_waiting(self) -> None:
+        """Serve waiting answers in order, but first the one that may use the last part."""
+        waiting = [answer for answer in self._waiting if not answer.served.done()]
+        for answer in sorted(waiting, key=lambda answer: answer.share is not self._last_part_of):
+            if self._has_room(answer.share, answer.size):
+                self.used += answer.size
+                answer.share.counted += answer.size
+                self._waiting.remove(answer)
+                answer.served.set_result(None)
+            elif answer.share is not self._last_part_of:
+                break
+
+    def _has_room(self, share: "AnswerShare", size: int) -> bool:
+        """Returns whether a share may grow by so much. If that takes the last part, the part belongs to it from now
+        on.
+        """
+        limit = self._settings().answers_mib << 20
+        left = limit - self.used - UNCOUNTED * len(self._calls) - size
+        if not limit or left >= min(LARGEST_ANSWER, limit):
+            return True
+        if left < 0 or self._last_part_of not in (None, share):
+            return False
+        self._last_part_of = share
+        return True
+
+
+class AnswerShare(msgspec.Struct, eq=False):
+    """The memory of one call's answer. It ends with its block, or when its size is set to 0.
+
+    Implements ``adapter.Memory``.
+    """
+
+    _memory: AnswerMemory
+    size: int = 0
+    """Bytes of the answer that are in memory."""
+    counted: int = 0
+    """Those of them that are counted."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.counted:
+            self.set_size(0)
+
+    def take(self, size: int) -> bool:
+        """See ``adapter.Memory``."""
+        more = self.size + size - UNCOUNTED - self.counted
+        if more > 0:
+            if not self._memory.take(self, more):
+                return False
+            self.counted += more
+        self.size += size
+        return True
+
+    async def wait(self, size: int) -> None:
+        """See ``adapter.Memory``."""
+        await self._memory.wait(self, self.size + size - UNCOUNTED - self.counted)
+        self.size += size
+
+    async def wait_to_read(self, size: int, held: int) -> None:
+        """Wait for memory before ``size`` more bytes are read of a stream that holds ``held``, if that is much.
+
+        Raises AnswerMemoryFull.
+        """
+        holds_much = held > UNCOUNTED
+        self.set_size(held, grows=holds_much)
+        if holds_much and not self.take(size):
+            await self.wait(size)
+
+    def set_size(self, size: int, *, grows: bool = False) -> None:
+        """Set how much of the answer is in memory now. ``grows``: more of it will be taken."""
+        self.size = size
+        freed = self.counted - max(0, size - UNCOUNTED)
+        if freed or (self.counted and not grows):
+            self.counted -= freed
+            self._memory.release(self, freed, grows=grows)
+
+
+class _WaitingAnswer(NamedTuple):
+    """An answer that waits for memory."""
+
+    share: AnswerShare
+    size: int
+    """The bytes it waits for."""
+    served: "asyncio.Future[None]"

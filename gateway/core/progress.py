@@ -1,0 +1,82 @@
+"""ProgressReporter: the progress of running calls, for watchers and the books.
+
+Progress is reported, and the budget checked, at most a few times a second for a call, however many events its stream
+has.
+"""
+
+import msgspec
+
+from gateway.core.call import Call
+from gateway.core.clock import Clock
+from gateway.core.event_bus import EventBus
+from gateway.core.quota import MoneyBooks, left_to_stop
+from gateway.domain.cost import cost
+from gateway.domain.errors import QuotaExceeded
+from gateway.domain.price import rates
+from gateway.domain.units import Millis, Nanos
+from gateway.domain.usage import Usage
+
+
+class BudgetExhausted(QuotaExceeded):
+    """The money for a running stream is used up, and the settings end it then."""
+
+
+class ProgressReporter:
+    """Informs the books and the watchers, and ends streams that can no longer be paid for."""
+
+    def __init__(self, bus: EventBus, books: MoneyBooks, clock: Clock) -> None:
+        self._bus = bus
+        self._books = books
+        self._clock = clock
+
+    def routed(self, call: Call) -> None:
+        """Report that a channel is about to be called."""
+        self._books.update(call.running)
+        if self._bus.watchers:
+            self._bus.publish_progress(call.running)
+
+    def waits(self, call: Call, reason: str) -> None:
+        """Report what the call waits for before its next attempt."""
+        call.running = msgspec.structs.replace(call.running, waits_for=reason)
+        self.routed(call)
+
+    def moved(self, call: Call) -> None:
+        """Report that part of the answer arrived, unless that was reported a moment ago.
+
+        Raises BudgetExhausted when the money for the call is used up.
+        """
+        if call.delivery.last_write - call.delivery.reported_at < 0.2:
+            return
+        spent, context = self.report(call), call.context
+        if context.token.stop_when_empty or context.catalog.registry.account.stop_when_empty:
+            self._check_budget(call, spent)
+
+    def report(self, call: Call) -> Nanos:
+        """Report what has arrived so far. Returns what that costs."""
+        context, delivery = call.context, call.delivery
+        first_byte, delivery.reported_at = delivery.first_byte, delivery.last_write
+        output = call.attempt.stream.tally.rough_tokens if call.attempt.stream is not None else 0
+        spent = self._spent(call, output)
+        ttft = None if first_byte is None else Millis(round((first_byte - context.origin.began) * 1000))
+        running = msgspec.structs.replace(
+            call.running, ttft=ttft, input=context.request.input_bound, output=output, cost=spent
+        )
+        self._books.update(running)
+        if self._bus.watchers:
+            self._bus.publish_progress(running)
+        return spent
+
+    def _spent(self, call: Call, output: int) -> Nanos:
+        """Returns about what the input and so many output tokens cost."""
+        if call.attempt.price is None:
+            return Nanos(0)
+        usage = Usage(input=call.context.request.input_bound, output=output)
+        return cost(usage, rates(call.attempt.price, usage.input, call.context.group.multiplier))
+
+    def _check_budget(self, call: Call, spent: Nanos) -> None:
+        """Raises BudgetExhausted if the call has spent more than it holds and what is left beside that."""
+        account = call.context.catalog.registry.account
+        left = left_to_stop(self._books, account, call.context.token, now=self._clock.wall())
+        if left is not None and left + call.held < spent:
+            msg = "the money for this call is used up, and this token's streams end then"
+            raise BudgetExhausted(msg)

@@ -1,0 +1,153 @@
+"""Undo: the change that undoes an entry of the history.
+
+An entry is undone field by field. Later changes of other fields stay; before a later change of the same field is
+overwritten, the owner has to confirm. Fields that the gateway maintains, such as the models selected by a pattern, are
+overwritten without a question.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
+
+from gateway.core.change_history import NOUNS, entity_of, to_fields
+from gateway.domain.errors import Conflict
+from gateway.domain.history import EntityChange, Fields, HistoryEntry, undone_entries
+from gateway.domain.registry import KINDS, Change, Entity, Registry, Table, with_changes
+from gateway.domain.text import plain
+
+
+class UndoPlan(msgspec.Struct, frozen=True):
+    """The change that undoes an entry."""
+
+    changes: list[Change]
+    registry: Registry
+    """The configuration after it."""
+    reasons: list[str]
+    """Why to ask the owner first: what was changed since and would be overwritten."""
+
+
+def undo_plan(entry: HistoryEntry, entries: Sequence[HistoryEntry], registry: Registry) -> UndoPlan:
+    """Returns how to undo an entry. Raises Conflict if it cannot be undone, naming the newer change to undo first."""
+    undone = undone_entries(entries)
+    if entry.id in undone:
+        raise Conflict(
+            f"change {entry.id} ({plain(entry.done)}) is already undone, by change {undone[entry.id]}",
+            code="already_undone",
+        )
+    newer = [
+        other
+        for other in entries
+        if other.id > entry.id >= other.undoes and other.id not in undone and other.source.via != "gateway"
+    ]
+    changes: list[Change] = []
+    reasons: list[str] = []
+    for change in (change for change in reversed(entry.changes) if change.table in NOUNS):
+        current = entity_of(registry, change.table, change.key)
+        reasons += _overwritten_reasons(change, current, newer)
+        former = _entity_before(change, current)
+        if current != former:
+            changes.append(Change(change.table, change.key, former))
+    after = with_changes(registry, changes)
+    _reject_new_problems(registry, after, newer)
+    return UndoPlan(changes, after, reasons)
+
+
+def _reject_new_problems(before: Registry, after: Registry, newer: Sequence[HistoryEntry]) -> None:
+    """Raises Conflict if a configuration contradicts itself, and the one before did not."""
+    problems_before = dict(_problems(before))
+    for problem, (table, key, field) in _problems(after):
+        if problem not in problems_before:
+            raise _conflict(problem, _newest(newer, table, key, [field]))
+
+
+def _entity_before(change: EntityChange, current: Entity | None) -> Entity | None:
+    """Returns the entity as it was before the change. Fields that the change did not touch stay as they are now."""
+    if change.before is None:
+        return None
+    after = change.after or {}
+    now = {} if change.after is None else to_fields(current) or {}
+    fields = {name: value for name, value in now.items() if name not in after} | change.before
+    if change.table == "channels" and "models" in after:
+        fields["models"] = _models_before(*(state.get("models", []) for state in (change.before, after, now)))
+    try:
+        return msgspec.convert(fields, KINDS[change.table])
+    except msgspec.ValidationError as exc:
+        message = f"another version of the program made this change; it cannot be undone ({exc})"
+        raise Conflict(message) from exc
+
+
+def _overwritten_reasons(change: EntityChange, current: Entity | None, newer: Sequence[HistoryEntry]) -> Iterator[str]:
+    """Yields a sentence on the later change that would be overwritten. Raises Conflict if the entity is gone."""
+    subject = NOUNS[change.table]
+    subject = subject if change.table in ("account", "settings") else f"{subject} '{plain(change.name)}'"
+    entry = _newest(newer, change.table, change.key, (change.before or {}).keys() | (change.after or {}).keys())
+    if current is None and change.after is not None:
+        raise _conflict(f"{subject} is not there any more", entry)
+    if current is not None and entry is not None:
+        what = "is there again" if change.after is None else "was changed since"
+        by = f"by change {entry.id} ({plain(entry.done)})"
+        yield f"{subject[:1].upper()}{subject[1:]} {what}, {by}; that is overwritten."
+
+
+def _models_before(before: list[Fields], after: list[Fields], now: list[Fields]) -> list[Fields]:
+    """Returns a channel's models before the change, without those delisted and with those listed since.
+
+    ``before`` and ``after`` are its models before and after the change.
+    """
+    names_before, names_after, names_now = ({model["name"] for model in models} for models in (before, after, now))
+    delisted = names_after - names_now
+    former = [model for model in before if not (model.get("live") and model["name"] in delisted)]
+    listed = [model for model in now if model.get("live") and model["name"] not in names_before | names_after]
+    return former + listed
+
+
+def _conflict(problem: str, newer: HistoryEntry | None) -> Conflict:
+    """Returns the error that something contradicts the undo. ``newer`` is the change to undo first, if one is known."""
+    if newer is None:
+        return Conflict(f"{problem}; change that first", code="newer_change")
+    by = f"since change {newer.id} ({plain(newer.done)}); undo that one first"
+    return Conflict(f"{problem}, {by}", code="newer_change", details={"newer": newer.id})
+
+
+def _newest(newer: Sequence[HistoryEntry], table: Table, key: str, fields: Collection[str] = ()) -> HistoryEntry | None:
+    """Returns the newest change of an entity; with ``fields``, of one of these fields."""
+
+    def changes_field(change: EntityChange) -> bool:
+        if (change.table, change.key) != (table, key):
+            return False
+        if not fields or change.before is None or change.after is None:
+            return True
+        return any(name in change.before or name in change.after for name in fields)
+
+    return next((entry for entry in reversed(newer) if any(map(changes_field, entry.changes))), None)
+
+
+_Problem = tuple[str, tuple[Table, str, str]]
+"""What contradicts itself, and the table, key and field of the entity at fault."""
+
+
+def _problems(registry: Registry) -> Iterator[_Problem]:
+    """Yields references to entities that do not exist, and names and ids that two entities have."""
+    for token in registry.tokens.values():
+        if token.group not in registry.groups:
+            yield f"token '{plain(token.name)}' is in group '{plain(token.group)}'", ("tokens", token.id, "group")
+    for channel in registry.channels.values():
+        for group in channel.groups:
+            if group not in registry.groups:
+                text = f"channel '{plain(channel.name)}' serves group '{plain(group)}'"
+                yield text, ("channels", channel.id, "groups")
+    used = registry.settings.ollama_token
+    if used and used not in {token.name for token in registry.tokens.values()}:
+        yield f"token '{plain(used)}' is the one that Ollama's port uses", ("settings", "", "ollama_token")
+    yield from _duplicates("tokens", [(token.name, token.id) for token in registry.tokens.values()])
+    yield from _duplicates("channels", [(channel.name, channel.id) for channel in registry.channels.values()])
+    yield from _duplicates("groups", [(group.id, group.name) for group in registry.groups.values()])
+
+
+def _duplicates(table: Table, names: Sequence[tuple[str, str]]) -> Iterator[_Problem]:
+    """Yields names or ids that are used twice. A restored entity comes after the one that has its name now."""
+    ids: dict[str, str] = {}
+    for name, key in names:
+        if name in ids:
+            yield f"there is another {NOUNS[table]} '{plain(name)}'", (table, ids[name], "name")
+        ids[name] = key

@@ -1,0 +1,60 @@
+"""ConnectionLimits: how many connections are open, in all and for each address of another machine."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from ipaddress import ip_address
+
+from gateway.domain.settings import Settings
+
+
+@lru_cache(maxsize=256)
+def is_own(address: str) -> bool:
+    """Returns whether an address is this machine's. True for a text that is not a network address."""
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return True
+    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
+
+
+class ConnectionLimits:
+    """Counts the open connections."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        own: Callable[[str], bool] = is_own,
+        most: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """``own`` tells which addresses are not counted individually. ``most`` returns how many connections the
+        system's limit of open files allows; 0 means any number.
+        """
+        self._settings = settings
+        self._own = own
+        self._most = most
+        self._by_address: dict[str, int] = {}
+        self.open = 0
+        """How many are open."""
+
+    def enter(self, address: str) -> str:
+        """Count one more connection. Returns why it is one too many; empty if it is counted."""
+        settings, most = self._settings(), self._most()
+        if settings.connections and self.open >= settings.connections:
+            return f"more than {settings.connections} connections are open"
+        if most and self.open >= most:
+            return f"more than {most} connections are open, and the system's limit of open files allows no more"
+        if not self._own(address):
+            count, most_of_address = self._by_address.get(address, 0), settings.address_connections
+            if most_of_address and count >= most_of_address:
+                return f"more than {most_of_address} connections of this address are open"
+            self._by_address[address] = count + 1
+        self.open += 1
+        return ""
+
+    def leave(self, address: str) -> None:
+        """Stop counting a connection that was closed."""
+        self.open -= 1
+        if address in self._by_address:
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
